@@ -17,8 +17,8 @@
 
 namespace gneiss {
 
-/// The heaviest that a part may be: max(⌈total/k⌉, ⌊(1 + imbalance) total/k⌋). So k parts of it hold nodes of weight 1,
-/// whatever the order they come in. Precondition: parts > 0, imbalance ≥ 0; infinity gives `total`.
+/// Maximum weight of a part: max(⌈total/k⌉, ⌊(1 + imbalance) total/k⌋). Parts of this weight hold all nodes of weight 1 in any
+/// order. Precondition: parts > 0, imbalance ≥ 0; infinity gives `total`.
 [[nodiscard]] inline std::uint64_t max_weight(std::uint64_t total, std::uint32_t parts, double imbalance) noexcept {
     if (total == 0) return 0;
     const double wanted = std::floor((1 + imbalance) * static_cast<double>(total) / parts);
@@ -26,17 +26,17 @@ namespace gneiss {
     return std::max(ceil_div(total, std::uint64_t{parts}), static_cast<std::uint64_t>(wanted));
 }
 
-/// What a node weighs whose list has `degree` neighbors.
+/// Weight of a node whose list has `degree` neighbors.
 [[nodiscard]] constexpr std::uint64_t node_weight(balance_by balance, std::size_t degree) noexcept {
     return balance == balance_by::nodes ? 1 : std::uint64_t{degree} + 1;
 }
 
-/// What all nodes weigh.
+/// Total weight of all nodes.
 [[nodiscard]] constexpr std::uint64_t total_weight(balance_by balance, std::uint64_t nodes, edge_index arcs) noexcept {
     return balance == balance_by::nodes ? nodes : nodes + arcs;
 }
 
-/// Nodes of each label: [L + 1], the unlabeled ones last; L = 0 without labels. O(nodes).
+/// Counts the nodes of each label: [L + 1], unlabeled nodes last; L = 0 without labels. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> label_counts(std::span<const class_id> labels) {
     std::vector<std::uint64_t> counts(1);
     for (const class_id label : labels) {
@@ -54,7 +54,7 @@ namespace gneiss {
     return counts;
 }
 
-/// How many nodes of each label a part may have, for `counts` of all: max(⌈n/k⌉, ⌊cap · n/k⌋). cap 0: all of them.
+/// Maximum number of nodes of each label in a part, for total `counts`: max(⌈n/k⌉, ⌊cap · n/k⌋). cap 0: unlimited.
 [[nodiscard]] inline std::vector<std::uint64_t> label_caps(
     std::span<const std::uint64_t> counts, std::uint32_t parts, double cap) {
     std::vector<std::uint64_t> caps(counts.begin(), counts.end());
@@ -63,13 +63,13 @@ namespace gneiss {
     return caps;
 }
 
-/// Throws errc::invalid_argument, naming the field, for a request that no partitioner can meet on `nodes` nodes.
+/// Throws errc::invalid_argument, naming the field, for a request that no partitioner can satisfy on `nodes` nodes.
 inline void check_request(const partition_request& request, std::uint64_t nodes) {
     const auto check = [](bool good, const char* field, const std::string& what) {
         if (!good) throw error(errc::invalid_argument, what, {.field = field});
     };
     check(request.parts != 0 && request.parts <= max_partition_count, "parts",
-        "from 1 to " + std::to_string(max_partition_count) + " parts can be made, not " + std::to_string(request.parts));
+        "the number of parts must be from 1 to " + std::to_string(max_partition_count) + ", not " + std::to_string(request.parts));
     check(request.imbalance >= 0, "imbalance", "a number of at least 0 is needed");
     check(request.label_cap == 0 || request.label_cap >= 1, "label_cap", "a number of at least 1 is needed, or 0");
     check(request.labels.empty() || request.labels.size() == nodes, "labels",
@@ -77,20 +77,20 @@ inline void check_request(const partition_request& request, std::uint64_t nodes)
     check(nodes <= std::uint64_t{1} << 32, "nodes", "more nodes than the node id can number");
 }
 
-/// Throws errc::unsupported for a label cap: this partitioner, `name`, does not look at labels.
+/// Throws errc::unsupported for a label cap, because the partitioner called `name` ignores labels.
 inline void check_without_labels(const partition_request& request, const std::string& name) {
     if (request.label_cap != 0 && !request.labels.empty())
         throw error(errc::unsupported, name + " does not balance labels; gap does", {.field = "label_cap"});
 }
 
-/// Throws errc::canceled once a stop is asked for.
+/// Throws errc::canceled if a stop was requested.
 inline void check_stop(const std::stop_token& stop) {
     if (stop.stop_requested()) throw error(errc::canceled, "partitioning was stopped");
 }
 inline void check_stop(const partition_request& request) { check_stop(request.stop); }
 
-/// Throws unless every node has a part below `parts`: errc::invalid_argument for another number of nodes,
-/// errc::out_of_range for a part. O(nodes).
+/// Throws unless every node has a part below `parts`: errc::invalid_argument for a wrong number of nodes, errc::out_of_range
+/// for a part. O(nodes).
 inline void check_assignment(std::span<const partition_id16> assignment, std::uint32_t parts, std::uint64_t nodes) {
     if (assignment.size() != nodes)
         throw error(errc::invalid_argument,
@@ -101,7 +101,7 @@ inline void check_assignment(std::span<const partition_id16> assignment, std::ui
                                                 std::to_string(assignment[v]) + " of " + std::to_string(parts));
 }
 
-/// Nodes of each part: [parts]. Those without a part are not counted. Precondition: parts below `parts`. O(nodes).
+/// Counts the nodes of each part: [parts]. Nodes without a part are not counted. Precondition: parts below `parts`. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> part_sizes(std::span<const partition_id16> assignment, std::uint32_t parts) {
     std::vector<std::uint64_t> sizes(parts);
     for (const partition_id16 p : assignment)
@@ -109,7 +109,7 @@ inline void check_assignment(std::span<const partition_id16> assignment, std::ui
     return sizes;
 }
 
-/// Weight of each part: [parts]. One pass of the stream, from its beginning.
+/// Sums the weight of each part: [parts]. One pass of the stream from its beginning.
 /// Precondition: as `part_sizes`, with a part for every node of the stream or `no_partition`.
 template <adjacency_stream Stream>
 [[nodiscard]] std::vector<std::uint64_t> part_weights(

@@ -24,8 +24,8 @@ namespace gneiss {
 
 namespace detail {
 
-/// Bands of degrees from the highest, 0, on: each but the first is as wide as all below it, and the seventh begins
-/// at the mean.
+/// Degree bands in descending order, from 0. Each band except the first is as wide as all lower ones together; the seventh
+/// begins at the mean.
 class degree_bands {
 public:
     static constexpr std::uint32_t count = 11;
@@ -35,7 +35,7 @@ public:
             lowest_[band] = std::max(2., std::ldexp(mean, 6 - static_cast<int>(band)));
         lowest_[count - 2] = 2;
     }
-    /// The last band holds the nodes of at most one neighbor.
+    /// Band of a degree. The last band holds nodes with at most one neighbor.
     [[nodiscard]] std::uint32_t of(std::size_t degree) const noexcept {
         std::uint32_t band = 0;
         while (band < count - 1 && static_cast<double>(degree) < lowest_[band]) ++band;
@@ -43,26 +43,26 @@ public:
     }
 
 private:
-    double lowest_[count - 1]; // degree
+    double lowest_[count - 1]; // minimum degree per band
 };
 
 } // namespace detail
 
-/// Nodes in falling bands of degree, each where FENNEL's score is highest, the ones of at most one neighbor last; then
-/// refinement. Hubs choose while every part has room, and what hangs on them follows: near the best known cuts on
-/// graphs with heavy-tailed degrees, whatever the order of the nodes.
+/// Partitioner that places nodes in descending degree bands, each node where FENNEL's score is highest and nodes with at most
+/// one neighbor last, then refines. Hubs choose while every part has room, and their neighborhoods follow. Cuts are near the
+/// best known on graphs with heavy-tailed degrees, independent of the node order.
 ///
 ///     const std::vector<partition_id16> parts = band_partitioner{}(stream, {.parts = 64}, executor);
 ///
-/// Steps: a pass for each band that has nodes, 11 at most, and `passes` of refinement.
-/// Cost: O(arcs) a pass that reads the lists of a band, and O(nodes log k) in all. The bands run on one thread, the
-/// refinement on those of `executor`. Memory: 2 bytes a node (4 with a journal), 60 a part and 20 for each label of one, and
+/// Steps: one pass per non-empty band, at most 11, and `passes` of refinement.
+/// Cost: O(arcs) per pass that reads the lists of a band, and O(nodes log k) in total. Bands run on one thread, refinement on
+/// the threads of `executor`. Memory: 2 bytes per node (4 with a journal), 60 per part, 20 per part and label, and
 /// `refine_bytes`.
-/// Caps: exact, those of labels too; a node that weighs its list and fits nowhere goes to the lightest part.
+/// Caps: exact, including label caps; a node weighted by its list that fits nowhere goes to the lightest part.
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
-/// Source: prioritised restreaming, Awadelkarim and Ugander, arXiv 2007.03131; the score: FENNEL, WSDM 2014.
+/// Source: prioritized restreaming, Awadelkarim and Ugander, arXiv 2007.03131; the score: FENNEL, WSDM 2014.
 struct band_partitioner {
-    std::uint32_t passes = 4; ///< of refinement, at most
+    std::uint32_t passes = 4; ///< maximum passes of refinement
 
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
@@ -89,7 +89,7 @@ private:
         const std::uint64_t total = kept.labels.empty() ? total_weight(request.balance, nodes, stream.arcs()) : nodes;
         const detail::fennel_rule rule(1.5, total, stream.arcs(), request.parts, kept.counts);
         detail::greedy_engine<detail::fennel_rule> engine(request, nodes, rule, std::move(kept));
-        std::uint64_t members[detail::degree_bands::count] = {1}; // counted by the first pass
+        std::uint64_t members[detail::degree_bands::count] = {1}; // the first pass counts them
         for (std::uint32_t band = 0; band < detail::degree_bands::count; ++band) {
             if (members[band] == 0) continue;
             engine.pass(

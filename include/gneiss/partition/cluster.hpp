@@ -21,24 +21,24 @@
 
 namespace gneiss {
 
-inline constexpr node_id no_cluster = ~node_id{0}; ///< of a node without neighbors
+inline constexpr node_id no_cluster = ~node_id{0}; ///< cluster of a node without neighbors
 
-/// Groups of nodes that hang together.
+/// Clusters of connected nodes.
 struct node_clusters {
-    std::vector<node_id> of{}; ///< [nodes] below `count`, numbered by their first nodes, or `no_cluster`
+    std::vector<node_id> of{}; ///< [nodes] below `count`, numbered by first node, or `no_cluster`
     std::size_t count = 0;
 };
 
-/// Which clusters `cluster_nodes` may make.
+/// Limits on the clusters of `cluster_nodes`.
 struct clustering_limits {
-    std::uint64_t max_weight = 1;      ///< of a cluster of several nodes, in the unit of request.balance; below 2³²
-    std::uint32_t passes = 5;          ///< at most
-    std::span<const partition_id16> within{}; ///< [nodes] or empty: no cluster has nodes of two of these parts
+    std::uint64_t max_weight = 1;      ///< for a cluster of several nodes, in the unit of request.balance; below 2³²
+    std::uint32_t passes = 5;          ///< maximum
+    std::span<const partition_id16> within{}; ///< [nodes] or empty: no cluster spans two of these parts
 };
 
 namespace detail {
 
-/// A clustering that is being made: a cluster has the number of the node that founded it.
+/// Clustering under construction: a cluster has the number of its founding node.
 class clustering_state {
 public:
     clustering_state(std::uint64_t nodes, const clustering_limits& limits, random_key key)
@@ -69,8 +69,8 @@ public:
         of_[v] = to;
     }
 
-    /// Where most of v's neighbors are, of its cluster and of those that `may(c)`; chance decides between equal
-    /// others.
+    /// Cluster with most of v's neighbors, among its own and those accepted by `may(c)`; ties among others are broken at
+    /// random.
     template <class May>
     [[nodiscard]] node_id best(cluster_counts& counts, std::size_t list, node_id v, May&& may) const {
         const random_key key = key_.with(v);
@@ -95,7 +95,7 @@ public:
     /// Numbers the clusters by their first nodes.
     [[nodiscard]] node_clusters take() && {
         node_clusters result;
-        std::ranges::fill(weights_, no_cluster); // now the number of a cluster
+        std::ranges::fill(weights_, no_cluster); // now the final number of each cluster
         for (node_id& c : of_) {
             if (c == no_cluster) continue;
             if (weights_[c] == no_cluster) weights_[c] = static_cast<node_id>(result.count++);
@@ -109,24 +109,24 @@ private:
     clustering_limits limits_;
     random_key key_;
     std::vector<node_id> of_;            // [nodes]
-    std::vector<std::uint32_t> weights_; // [nodes] of the cluster that the node founded
+    std::vector<std::uint32_t> weights_; // [nodes] weight of the cluster that the node founded
 };
 
 } // namespace detail
 
-/// Most memory that `cluster_nodes` takes [bytes]; lists as in `refine_bytes`.
+/// Maximum memory of `cluster_nodes` [bytes]; lists as in `refine_bytes`.
 [[nodiscard]] constexpr std::uint64_t cluster_bytes(std::uint64_t nodes, edge_index arcs) noexcept {
     const std::uint64_t usual = detail::proposal_block * ceil_div(arcs, std::max<std::uint64_t>(nodes, 1));
     return 12 * nodes + 8 * std::min(arcs, 4 * usual);
 }
 
-/// Label propagation under a cap: a node joins the cluster of most of its neighbors, of those with room for it. At
-/// last nodes that are still alone, and whose neighbors are mostly in the same cluster, join each other, as the leaves
-/// of a hub.
+/// Clusters nodes by size-constrained label propagation: a node joins the cluster of most of its neighbors among those with
+/// room. Finally, nodes that are still alone and whose neighbors are mostly in the same cluster, such as leaves of a hub, join
+/// each other.
 ///
-/// Cost: `passes` + 2 passes of the stream, O(arcs) each, shared by the threads of `executor` but for the first and the last;
-/// the result is the same for any number of threads and whatever the chunks. Memory: `cluster_bytes`, 12 bytes a node.
-/// Errors: errc::canceled. Ends before `passes` when one of them moves fewer than one node of 64.
+/// Cost: `passes` + 2 passes of the stream, O(arcs) each, parallel over the threads of `executor` except the first and the
+/// last. The result does not depend on threads or chunks. Memory: `cluster_bytes`, 12 bytes per node. Errors: errc::canceled.
+/// Stops early when a pass moves fewer than one node in 64.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV; lone nodes: KaMinPar, ESA 2021.
 template <adjacency_stream Stream, executor E>
 [[nodiscard]] node_clusters cluster_nodes(
@@ -168,7 +168,7 @@ template <adjacency_stream Stream, executor E>
             });
     }
     std::vector<node_id> waiting(
-        static_cast<std::size_t>(stream.nodes()), no_cluster); // the lone node nearest to a cluster
+        static_cast<std::size_t>(stream.nodes()), no_cluster); // lone node waiting near each cluster
     cluster_counts counts;
     for_each_list([&](const adjacency_chunk& chunk) {
         counts.begin(chunk);

@@ -25,7 +25,7 @@ namespace gneiss {
 
 namespace detail {
 
-/// A number for each pair of parts that a node is in; nothing where there are too many.
+/// Numbers each occurring pair of parts; returns nullopt if there are too many pairs.
 [[nodiscard]] inline std::optional<std::vector<partition_id16>> overlay(
     std::span<const partition_id16> a, std::span<const partition_id16> b) {
     std::map<std::pair<partition_id16, partition_id16>, partition_id16> numbers;
@@ -39,16 +39,15 @@ namespace detail {
 
 } // namespace detail
 
-/// Betters parts with the help of others of the same nodes: where both agree nodes hang together. Clusters of such
-/// nodes make a graph that fits into memory, on which `multilevel_refine` moves whole clusters; then nodes are refined.
+/// Improves a partition using another one of the same nodes: nodes on whose parts both agree form clusters. The graph of these
+/// clusters fits into memory; `multilevel_refine` moves whole clusters on it, then single nodes are refined.
 ///
-/// \param parts  [nodes] keep their caps; what is changed
-/// \param other  [nodes] may be `parts` itself
+/// \param parts       [nodes] parts that keep their caps; changed in place
+/// \param other       [nodes] may be `parts` itself
+/// \param most_edges  maximum edges of the graph of clusters; 0: nodes + arcs / 4
 ///
-/// \param most_edges  of the graph of clusters; 0: nodes + arcs / 4
-///
-/// Does nothing where labels have caps, where the graph of clusters has more edges, or where more than 65534 pairs of
-/// parts meet. Memory: 2 bytes a node, `cluster_bytes`, and the graph with what refines it.
+/// Does nothing if labels have caps, if the graph of clusters has more edges, or if more than 65534 pairs of parts occur.
+/// Memory: 2 bytes per node, `cluster_bytes`, and the graph with its refinement.
 /// Cost: some 12 passes of the stream. Errors: those of `refine_parts`.
 /// Source: the combination of KaFFPaE (Sanders and Schulz, ALENEX 2012), over a stream.
 template <adjacency_stream Stream, executor E>
@@ -72,7 +71,7 @@ void combine_parts(Stream& stream, std::span<partition_id16> parts, std::span<co
         if (clusters.of[v] != no_cluster)
             of_cluster[clusters.of[v]] = parts[v];
         else if (caps[parts[v]] != 0)
-            --caps[parts[v]]; // stays where it is, and weighs 1 by nodes and by edges
+            --caps[parts[v]]; // stays in place and weighs 1, by nodes and by edges
     multilevel_refine(*graph, of_cluster,
         multilevel_options{.parts = request.parts, .max_weights = std::move(caps), .seed = request.seed, .stop = request.stop}, executor);
     for (std::size_t v = 0; v < parts.size(); ++v)

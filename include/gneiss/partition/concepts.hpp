@@ -16,54 +16,57 @@
 
 namespace gneiss {
 
-using partition_id16 = std::uint16_t; ///< the part of a node; two bytes, since most partitioners keep one for every node
+using partition_id16 = std::uint16_t; ///< part of a node; 16 bits, because most partitioners keep one per node
 
-inline constexpr partition_id16 no_partition = 0xffff;           ///< of a node that has none yet
+inline constexpr partition_id16 no_partition = 0xffff;           ///< part of a node not yet placed
 inline constexpr std::uint32_t max_partition_count = 65534;
 
-/// What parts are to have alike.
+/// Quantity balanced among parts.
 enum class balance_by : std::uint8_t {
     nodes, ///< every node weighs 1
-    edges  ///< a node weighs the length of its list, and 1
+    edges  ///< a node weighs the length of its list plus 1
 };
 
-/// Where an interrupted run goes on. A partitioner is a sequence of steps, mostly passes, numbered from 1; when one ends it
-/// may save what the following ones need.
+/// State from which an interrupted run resumes. A partitioner is a sequence of steps, mostly passes, numbered from 1; after
+/// each it may save the input of the following ones.
 ///
-/// Meaning: a run that finds a state in its journal begins behind that step, and its result is that of a run that was not
-/// interrupted, bit for bit. That graph, request and options are those of the saved run is the caller's business.
+/// Meaning: a run whose journal holds a state begins after that step, and its result equals that of an uninterrupted run, bit
+/// for bit. The caller ensures that graph, request and options are those of the saved run.
 struct partition_journal {
     virtual ~partition_journal() = default;
-    /// Replaces what was saved before. `state` is read before the call returns.
+    /// Replaces the saved state. `state` is read before the call returns.
     virtual void save(std::uint32_t step, std::span<const std::byte> state) = 0;
-    /// The last step saved; 0: none.
+    /// Number of the last saved step; 0: none.
     [[nodiscard]] virtual std::uint32_t step() const = 0;
     [[nodiscard]] virtual std::span<const std::byte> state() const = 0;
 };
 
-/// What is asked of a partitioner, whichever it is.
+/// Request to a partitioner.
 struct partition_request {
     std::uint32_t parts = 2; ///< k, 1 … max_partition_count; more than nodes leaves parts empty
-    /// No part is heavier than max(⌈W/k⌉, ⌊(1 + imbalance) W/k⌋), W the weight of all nodes (`max_weight`); infinity: any.
+    /// No part exceeds max(⌈W/k⌉, ⌊(1 + imbalance) W/k⌋), where W is the weight of all nodes (`max_weight`); infinity:
+    /// unlimited.
     double imbalance = .03;
     balance_by balance = balance_by::nodes;
     std::span<const class_id> labels{}; ///< [nodes] or empty; `unlabeled`: not a training node
-    /// No part has more than max(⌈n/k⌉, ⌊label_cap · n/k⌋) of the n nodes of a label (`label_caps`); 0: any number.
+    /// No part exceeds max(⌈n/k⌉, ⌊label_cap · n/k⌋) of the n nodes of a label (`label_caps`); 0: unlimited.
     double label_cap = 0;
     std::uint64_t seed = 0;
     std::stop_token stop{};               ///< ends the run with errc::canceled at the next chunk
-    partition_journal* journal = nullptr; ///< null: starts anew and saves nothing
-    /// Told now and then how far a phase is; `total` in the same unit as `done`.
+    partition_journal* journal = nullptr; ///< null: starts from scratch and saves nothing
+    /// Called now and then with the progress of a phase; `total` has the unit of `done`.
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
 };
 
-/// Gives every node a part.
+/// Assigns a part to every node.
 ///
-/// Meaning: `p(stream, request, on)` is the part of each node, [nodes], below request.parts: a function of graph, request and
-/// options alone, the same whatever the chunks of the stream and the threads of `executor`. `p.memory(nodes, arcs, request)` is
-/// the most memory it takes beside the stream [bytes].
-/// Errors: errc::invalid_argument for a request that makes no sense (`check_request`), errc::unsupported for what this
-/// partitioner cannot promise, errc::canceled. A graph without nodes gives an empty vector.
+///     const std::vector<partition_id16> parts = ldg_partitioner{}(stream, {.parts = 64}, executor);
+///
+/// Meaning: `p(stream, request, executor)` returns the part of each node, [nodes], below request.parts. It is a function of
+/// graph, request and options only, independent of the chunks of the stream and the threads of `executor`. `p.memory(nodes,
+/// arcs, request)` is its maximum memory, without the stream [bytes]. Errors: errc::invalid_argument for an invalid request
+/// (`check_request`), errc::unsupported for a guarantee that this partitioner cannot give, errc::canceled. A graph without
+/// nodes gives an empty vector.
 template <class P>
 concept partitioner = requires(const P& p, any_adjacency& stream, const partition_request& request,
     const serial_executor& executor, std::uint64_t nodes, edge_index arcs) {

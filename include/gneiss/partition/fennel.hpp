@@ -17,21 +17,21 @@
 
 namespace gneiss {
 
-/// FENNEL: a node goes where neighbors − αγ s^(γ−1) is most, s the weight of the part, α = m k^(γ−1) / W^γ with m edges
-/// and the weight W of all nodes; of equal parts to the lightest, of those to the first. Nodes come in the order of their
-/// numbers, neighbors are counted as often as edges lead to them.
+/// FENNEL partitioner: a node goes where neighbors − αγ s^(γ−1) is highest, where s is the weight of the part and α = m k^(γ−1)
+/// / W^γ for m edges and total node weight W. Ties go to the lightest part, then to the first. Nodes are placed in the order of
+/// their numbers; neighbors count once per edge.
 ///
 ///     const std::vector<partition_id16> parts = fennel_partitioner{.passes = 5}(stream, {.parts = 64}, executor);
 ///
-/// Cost: O(arcs + nodes log k) a pass, where scans of all parts need O(arcs + nodes k). Memory: 2 bytes a node, 68 a part,
-/// 256 KiB. Caps: `detail::greedy_engine`.
-/// Errors: errc::unsupported for a label cap (`gap_partitioner` knows labels); errc::invalid_argument, naming the option.
+/// Cost: O(arcs + nodes log k) per pass, compared with O(arcs + nodes k) for scans of all parts. Memory: 2 bytes per node, 68
+/// per part, 256 KiB. Caps: `detail::greedy_engine`.
+/// Errors: errc::unsupported for a label cap (see `gap_partitioner`); errc::invalid_argument, naming the option.
 /// Source: Tsourakakis et al., WSDM 2014, sections 3 and 4; passes: Nishimura and Ugander, KDD 2013.
 struct fennel_partitioner {
-    double gamma = 1.5;                  ///< > 1: how steeply a part's weight counts
+    double gamma = 1.5;                  ///< > 1: steepness of the load penalty
     std::optional<double> nu{};          ///< cap of a part as νW/k instead of request.imbalance; published: 1.1
-    std::uint32_t passes = 1;            ///< later ones move nodes one by one
-    std::span<const partition_id16> initial{};  ///< [nodes] or empty: parts to begin with
+    std::uint32_t passes = 1;            ///< later passes move nodes one by one
+    std::span<const partition_id16> initial{};  ///< [nodes] or empty: initial parts
 
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {

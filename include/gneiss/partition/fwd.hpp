@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module partition, without the default arguments of templates, which stand in their headers.
+// Module partition: partitioners (streaming, multilevel, semi-external, random, METIS), refinement, quality measures and hubs.
+// Forward declarations, without default template arguments.
 #pragma once
 
 #include <cstdint>

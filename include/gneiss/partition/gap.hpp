@@ -17,25 +17,25 @@
 
 namespace gneiss {
 
-/// Hanoi's graph-aware partitioner, GAP: FENNEL that balances every label by itself.
+/// GAP, Hanoi's graph-aware partitioner: FENNEL with each label balanced separately.
 ///
-/// A node of label ℓ goes where neighbors − αγ (s/μ)^(γ−1) is most, s the nodes of label ℓ in the part and μ their share
-/// of all nodes; of equal parts to the one with the fewest of them, of those to the first. Unlabeled nodes are one more
-/// label. α is FENNEL's. Without labels this is `fennel_partitioner`.
+/// A node of label ℓ goes where neighbors − αγ (s/μ)^(γ−1) is highest, where s is the number of nodes of label ℓ in the part
+/// and μ their share of all nodes. Ties go to the part with the fewest of them, then to the first. Unlabeled nodes form one
+/// more label. α is FENNEL's. Without labels this is `fennel_partitioner`.
 ///
 ///     gap_partitioner{.passes = 2}(stream, {.parts = 1024, .labels = labels, .label_cap = 1.05}, executor);
 ///
-/// The penalty alone is soft: the thesis keeps no cap, which is request.label_cap = 0 with an infinite request.imbalance,
-/// and labels may end far from balanced. Both caps are kept exactly (`detail::greedy_engine`), the unlabeled nodes' as well.
-/// Balanced by edges, the cap of a part is its weight, and penalties still count nodes.
+/// The penalty alone is soft. The thesis has no cap, which is request.label_cap = 0 with an infinite request.imbalance; labels
+/// may then end far from balanced. Both caps are exact (`detail::greedy_engine`), also for unlabeled nodes. When balanced by
+/// edges, the cap of a part is on its weight, and penalties still count nodes.
 ///
-/// Cost: O(arcs + nodes log k) a pass: the best part is the least burdened one, at the head of its label's ordered set, or
-/// one of the neighbors'. Memory: 2 bytes a node, 20 a part and label, 256 KiB.
+/// Cost: O(arcs + nodes log k) per pass: the best part is the one of lowest penalty, at the head of its label's ordered set, or
+/// one of the neighbors'. Memory: 2 bytes per node, 20 per part and label, 256 KiB.
 /// Errors: errc::invalid_argument, naming the option.
 /// Source: Hanoi (thesis, section 4.3.2, equation 4.2, algorithm 2).
 struct gap_partitioner {
-    double gamma = 1.5;                  ///< > 1: how steeply the balance counts
-    std::uint32_t passes = 1;            ///< later ones move nodes one by one
+    double gamma = 1.5;                  ///< > 1: steepness of the balance penalty
+    std::uint32_t passes = 1;            ///< later passes move nodes one by one
     std::span<const partition_id16> initial{};  ///< [nodes] or empty: parts to refine, line 1 of the algorithm
 
     template <adjacency_stream Stream, executor E>

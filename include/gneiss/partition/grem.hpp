@@ -29,25 +29,26 @@
 
 namespace gneiss {
 
-/// Cuts a graph in memory in two: what GREM begins with.
+/// Bisects a graph in memory, as the start of GREM.
 ///
-/// Meaning: `s(graph, most, seed)` gives each node of `graph` side 0 or 1; both together hold all, and side i at most `most[i]`
-/// nodes, or a few more where it cannot promise that. An edge that occurs twice counts twice. A function of its arguments.
+/// Meaning: `s(graph, most, seed)` assigns side 0 or 1 to each node of `graph`. Both sides together hold all nodes; side i has
+/// at most `most[i]` nodes, or slightly more if it cannot guarantee that. An edge that occurs twice counts twice. A function of
+/// its arguments.
 template <class S>
 concept seed_bisector = requires(S& s, symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
     { s(std::move(graph), most, seed) } -> std::same_as<std::vector<partition_id16>>;
 };
 
-/// How GREM streams edges. The defaults are Armada's.
+/// Options for streaming edges in GREM. The defaults are Armada's.
 struct grem_options {
-    double chunk = .1;   ///< share of the graph's edges that is in memory at once
-    double older = .5;   ///< share of the chunks before in an estimate; 1: a node keeps its first part, plain streaming greedy
-    bool shuffle = true; ///< off: the edges come in random order already
-    std::uint32_t passes = 1; ///< over all chunks of a bisection
+    double chunk = .1;   ///< share of the graph's edges in memory at once
+    double older = .5;   ///< weight of earlier chunks in an estimate; 1: a node keeps its first part, plain streaming greedy
+    bool shuffle = true; ///< false: the edges are already in random order
+    std::uint32_t passes = 1; ///< passes over all chunks of a bisection
 };
 
-/// Most memory that `grem` takes beside its streams and the seed partitioner [bytes]: 15 a node, 19 for more than two parts,
-/// and 24 an edge of a chunk; and a piece of the shuffle with its 3 MiB of edges to be written.
+/// Maximum memory of `grem`, without its streams and the seed partitioner [bytes]: 15 per node, 19 for more than two parts, and
+/// 24 per edge of a chunk; plus one piece of the shuffle and its 3 MiB of write buffers.
 [[nodiscard]] constexpr std::uint64_t grem_bytes(
     std::uint64_t nodes, edge_index edges, std::uint32_t parts, const grem_options& options) noexcept {
     const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;
@@ -59,7 +60,7 @@ namespace detail {
 
 inline constexpr std::uint64_t grem_key = 7; // (seed, partition, 7, …): 0 the shuffle, 1 seed partitions by bisection
 
-/// The recursion of `grem`: which nodes are in which group of parts.
+/// Recursion of `grem`: groups of nodes, each with its range of parts.
 template <scratch Scratch, seed_bisector Seed>
 class grem_run {
 public:
@@ -91,10 +92,10 @@ public:
 
 private:
     using edges_type = scratch_stream<Scratch>;
-    using halves = std::array<std::optional<edges_type>, 2>; // without: one part, which has no use for its edges
+    using halves = std::array<std::optional<edges_type>, 2>; // absent: a single part, which does not need its edges
 
-    /// Nodes order_[begin … begin + size), which go to parts first … first + parts. Its bisection is number `step`: groups are
-    /// numbered as the recursion comes to them, and one of q parts makes q − 1.
+    /// Nodes order_[begin … begin + size), for parts first … first + parts. Its bisection has number `step`: groups are
+    /// numbered in the order of the recursion, and a group of q parts uses q − 1 numbers.
     struct group {
         std::uint32_t first, parts, step;
         std::size_t begin, size;
@@ -103,9 +104,9 @@ private:
             return side == 0 ? ceil_div(parts, 2U) : parts / 2;
         }
     };
-    /// What is saved: this, the parts, and counts and sides of the group that is being bisected.
+    /// Header of the saved state, followed by the parts, and counts and sides of the group being bisected.
     struct header {
-        std::uint64_t nodes, step, chunk; ///< the next chunk of bisection `step`
+        std::uint64_t nodes, step, chunk; ///< next chunk of bisection `step`
         std::array<std::uint64_t, 2> sizes;
         std::uint32_t parts, saves;
     };
@@ -130,23 +131,23 @@ private:
         header at{};
         if (saved.size() >= sizeof(at)) std::memcpy(&at, saved.data(), sizeof(at));
         if (saved.size() < counts_at() || saved.size() > state_.size() || at.nodes != nodes_ || at.parts != request_.parts)
-            throw error(errc::config_mismatch, "what was saved is not of this graph and number of parts");
+            throw error(errc::config_mismatch, "the checkpoint is of another graph or number of parts");
         std::ranges::copy(saved, state_.data());
         at_ = at;
         saved_nodes_ = (saved.size() - counts_at()) / 9;
         need(at.step < request_.parts && std::ranges::all_of(parts(), [&](partition_id16 p) { return p < request_.parts; }));
     }
     static void need(bool holds) {
-        if (!holds) throw error(errc::config_mismatch, "what was saved does not hold together");
+        if (!holds) throw error(errc::config_mismatch, "the checkpoint is inconsistent");
     }
-    /// The bisection that was interrupted is of this group, and its sides are as many as were counted.
+    /// Checks that the interrupted bisection is of this group and that its sides match their counts.
     void check_saved(const group& g) {
         std::array<std::uint64_t, 3> sizes{};
         need(saved_nodes_ == g.size && std::ranges::all_of(sides(g.size), [](std::uint8_t side) { return side <= grem_bisection::no_side; }));
         for (const std::uint8_t side : sides(g.size)) ++sizes[side];
         need(sizes[0] == at_.sizes[0] && sizes[1] == at_.sizes[1]);
     }
-    /// Bytes saved stay below twelve an edge that was streamed.
+    /// Saves rarely enough that bytes written stay below twelve per streamed edge.
     void save(std::uint32_t step, edge_index chunk, std::array<std::uint64_t, 2> sizes, std::size_t group_size) {
         if (request_.journal == nullptr || streamed_ < nodes_) return;
         streamed_ = 0;
@@ -159,7 +160,7 @@ private:
             request_.progress("bisection " + std::to_string(g.step + 1) + " of " + std::to_string(request_.parts - 1), done, all);
     }
 
-    /// Bisects a group, unless that was done before an interruption, and gives each half its edges.
+    /// Bisects a group, unless done before an interruption, and gives each half its edges.
     template <edge_stream Stream>
     halves halve(Stream& edges, const group& g) {
         if (g.step >= at_.step) bisect(edges, g);
@@ -172,7 +173,7 @@ private:
         const edge_index all = edges.edges(), chunks = ceil_div(all, chunk_);
         chunk_lists chunk(g.size, static_cast<std::size_t>(std::min(all, chunk_)));
         grem_bisection sides_of(sides(g.size), counts(g.size), most_of(g), static_cast<float>(options_.older));
-        edge_index number = 0, begin = 0; // chunks, through all passes; the first to look at
+        edge_index number = 0, begin = 0; // chunks over all passes; first chunk to process
         if (g.step == at_.step && at_.chunk != 0) {
             check_saved(g);
             begin = at_.chunk;
@@ -203,7 +204,7 @@ private:
                     end_chunk();
                     chunk_end = all * (number % chunks + 1) / chunks;
                 }
-            // The stream counts loops that it does not give.
+            // The stream counts loops that it does not return.
             while (number < chunks * (pass + 1)) end_chunk(); // NOLINT(bugprone-infinite-loop): end_chunk() increments `number`
         }
         sides_of.finish();
@@ -212,7 +213,7 @@ private:
         save(g.step + 1, 0, {}, 0);
     }
 
-    /// The seed partition of the first chunk, whose nodes share the slack of all.
+    /// Applies the seed partition to the first chunk, whose nodes share the slack of all.
     void start(grem_bisection& sides_of, const chunk_lists& chunk, const group& g) {
         const std::vector<node_id> members = chunk.seen();
         if (members.empty()) return;
@@ -225,7 +226,7 @@ private:
         sides_of.take_seed(chunk, members, seed_(chunk.graph(members), most, key.value()));
     }
 
-    /// Nodes of each side, at most. What parts may have beyond their fair share is used up evenly, level by level.
+    /// Maximum nodes per side. The slack of parts above their fair share is spread evenly over the levels.
     [[nodiscard]] std::array<std::uint64_t, 2> most_of(const group& g) const {
         std::array<std::uint64_t, 2> most{};
         const auto levels = static_cast<std::uint32_t>(std::bit_width(g.parts - 1));
@@ -240,13 +241,13 @@ private:
         return most;
     }
 
-    /// Sorts the nodes of a group by side, and its edges within a side into two new sets, in the numbers of the halves.
+    /// Sorts the nodes of a group by side, and writes its edges within a side to two new sets, in the numbering of the halves.
     template <edge_stream Stream>
     halves split(Stream& edges, const group& g) {
         halves result;
         if (g.parts == 2) return result;
         const std::uint32_t border = g.first + g.parts_of(0);
-        std::vector<node_id> place(g.size); // in its half
+        std::vector<node_id> place(g.size); // index in its half
         std::vector<std::uint8_t> side_of(g.size);
         std::array<node_id, 2> sizes{};
         for (std::size_t i = 0; i < g.size; ++i) {
@@ -298,42 +299,43 @@ private:
     Seed& seed_;
     std::size_t nodes_;
     edge_index chunk_;
-    std::uint64_t most_; ///< nodes of a part
+    std::uint64_t most_; ///< maximum nodes of a part
     aligned_buffer<std::byte> state_;
-    std::vector<node_id> order_; ///< nodes by group; empty where one bisection is all
+    std::vector<node_id> order_; ///< nodes by group; empty for a single bisection
     header at_{};
-    std::size_t saved_nodes_ = 0; ///< of the group whose counts and sides were saved
+    std::size_t saved_nodes_ = 0; ///< nodes of the group whose counts and sides were saved
     edge_index streamed_ = 0; ///< since the last save
 };
 
 } // namespace detail
 
-/// GREM: a streaming partitioner that sees a chunk of randomly ordered edges at a time and may move a node whenever it appears.
+/// GREM: a streaming partitioner that processes one chunk of randomly ordered edges at a time and may move a node whenever it
+/// appears.
 ///
 ///     memory_scratch<> place;
 ///     const std::vector<partition_id16> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, multilevel_bisector{&on});
 ///
-/// Two parts come of one bisection. The first chunk is cut by the seed partitioner. In every other one each node, ascending,
-/// counts its neighbors on both sides, averages that with what it knew and joins the side of more; on a tie it stays, and a new
-/// node goes where there is more room. Nodes without an edge fill up at the end. More parts come of ⌈p/2⌉ : ⌊p/2⌋, each with its
-/// own set of edges, and with chunks of as many edges: deeper ones hold a larger share. What parts may have beyond the mean is
-/// shared over the levels, so that no part exceeds `max_weight`.
-/// A chunk of x of the edges places a node about as well as 3x would that are seen once, and (1 + older)/(1 − older) times x in
-/// general, once several chunks were seen. So GREM is for dense graphs, where a chunk shows some neighbors of every node;
-/// `older` = .65 and a second pass bring most of what is missing to the seed partitioner's cut of all edges.
+/// Two parts need one bisection. The seed partitioner cuts the first chunk. In every later chunk each node, ascending, counts
+/// its neighbors on both sides, averages the counts with its estimate and joins the larger side. On a tie it stays; a new node
+/// goes where there is more room. Nodes without an edge are placed at the end. More parts are made recursively, ⌈p/2⌉ : ⌊p/2⌋,
+/// each half with its own set of edges and chunks of the same number of edges, so deeper chunks hold a larger share. The slack
+/// of parts above the mean is spread over the levels, so no part exceeds `max_weight`. After several chunks, a chunk of share x
+/// of the edges places a node about as well as a share 3x seen once, and (1 + older)/(1 − older) times x in general. GREM
+/// therefore suits dense graphs, where a chunk shows some neighbors of every node; `older` = .65 and a second pass recover most
+/// of the gap to the seed partitioner's cut on all edges.
 ///
-/// \param edges  directed or not: both ends are neighbors, as often as edges occur; self loops do not count
-/// \param place  for the shuffle and, beyond two parts, for the edges of groups: twice the edges at most
+/// \param edges  directed or not: both ends are neighbors, once per occurrence; self loops are ignored
+/// \param place  for the shuffle and, beyond two parts, for the edges of groups: at most twice the edges
 /// \return       [nodes] the part of each node; a function of the stream, the request, the options and the seed partitioner
 ///
-/// Cost: a shuffle; then edges are read ⌈log₂ p⌉ times at most, and written once less. Memory: `grem_bytes`.
-/// A journal holds 11 bytes a node and is written at most once for so many edges as there are nodes; a resume shuffles and
-/// splits again, but chunks that were seen are only read over.
-/// Errors: errc::invalid_argument for a request or options that make no sense, or a seed partitioner that gives no two sides;
-/// errc::unsupported for caps of labels or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a
-/// chunk; errc::config_mismatch for a journal of another graph, or one that does not hold together; errc::canceled; what streams and scratch throw.
-/// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` has lost its minus sign, and `assign`
-/// counts the node itself in its old part, so that a full part drives out its own nodes; both are put right.
+/// Cost: a shuffle; then edges are read at most ⌈log₂ p⌉ times, and written one time fewer. Memory: `grem_bytes`. A journal
+/// holds 11 bytes per node and is written at most once per streamed number of edges equal to the number of nodes. A resume
+/// shuffles and splits again, but only reads over processed chunks. Errors: errc::invalid_argument for an invalid request or
+/// options, or a seed partitioner that does not return two sides; errc::unsupported for label caps or balance by edges;
+/// errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a chunk; errc::config_mismatch for a journal of another
+/// graph or an inconsistent one; errc::canceled; errors of streams and scratch. Source: Armada (Waleffe et al.), section 4,
+/// Algorithms 1 and 2. As printed, `fix_sizes` lacks its minus sign, and `assign` counts the node itself in its old part, so a
+/// full part expels its own nodes; both are corrected here.
 template <class Stream, class Scratch, class Seed>
 [[nodiscard]] std::vector<partition_id16> grem(Stream& edges, Scratch& place, const partition_request& request,
     const grem_options& options, Seed&& seed) {

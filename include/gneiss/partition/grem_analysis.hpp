@@ -17,15 +17,15 @@
 
 namespace gneiss {
 
-/// How many chunks an estimate is worth that averages the `seen` last ones, where those before have share `older` in each
-/// average: 1/Σw² of the weights. 1 for one chunk; of many (1 + older)/(1 − older), 3 where they halve.
-/// Precondition: seen ≥ 1, 0 ≤ older < 1. O(1).
+/// Effective number of chunks in an estimate that averages the `seen` latest ones, where earlier chunks have weight `older` in
+/// each average: 1/Σw² of the weights. 1 for one chunk; (1 + older)/(1 − older) for many, 3 for halving. Precondition: seen ≥
+/// 1, 0 ≤ older < 1. O(1).
 [[nodiscard]] inline double effective_chunks(double older, double seen) noexcept {
-    const double first = std::pow(older * older, seen - 1); // the first chunk's weight, squared; the others' is a series
+    const double first = std::pow(older * older, seen - 1); // squared weight of the first chunk; the others form a series
     return 1 / (first + (1 - older) / (1 + older) * (1 - first));
 }
 
-/// The probability that of `drawn` of k neighbors, k₀ of which are in the first part, fewer than half are in it; and that
+/// Probability that fewer than half of `drawn` out of k neighbors, k₀ of which are in the first part, are in it; and that
 /// exactly half are. Hypergeometric. Precondition: k₀ ≤ k, drawn ≤ k. O(drawn).
 struct wrong_or_tie {
     double wrong = 0, tie = 0;
@@ -45,23 +45,23 @@ struct wrong_or_tie {
     return found;
 }
 
-/// What a tie between both parts counts as.
+/// Treatment of a tie between both parts.
 enum class greedy_tie : std::uint8_t {
-    right, ///< the better part, as printed: a node of which nothing is known is always right
-    even   ///< either part, as it happens where ties are broken by size
+    right, ///< the better part, as printed: a node without information is always right
+    even   ///< either part, as happens when ties are broken by size
 };
 
-/// The share of edges that a greedy partitioner is expected to cut where each node is placed by a random share x of the edges,
-/// once all others have their parts: equation 1 over the number of edges, halved, since it counts a cut edge at both ends.
+/// Expected share of edges cut by a greedy partitioner that places each node by a random share x of the edges after all others
+/// have parts: equation 1 over the number of edges, halved because it counts a cut edge at both ends.
 ///
-/// With refinement estimates are as of `effective_chunks` times the chunk: 2x after two, 3x in the limit.
+/// With refinement, estimates are as for `effective_chunks` times the chunk: 2x after two, 3x in the limit.
 ///
-/// \param assignment  [nodes] two parts, such as a good partition of all edges: k₀ of a node is the larger number of its
+/// \param assignment  [nodes] two parts, such as a good partition of all edges: k₀ of a node is the larger count of its
 ///                    neighbors in one of them
-/// \param share       x, in [0, 1]; a node of k neighbors draws x·k of them, a fraction of one by chance
+/// \param share       x, in [0, 1]; a node of k neighbors draws x·k of them, a fractional one by chance
 ///
-/// Cost: one pass of the stream, and O(x·k) for each pair (k, k₀) that occurs; 40 bytes for each of them.
-/// Errors: errc::invalid_argument for another number of nodes, or a share that is none; errc::out_of_range for a third part.
+/// Cost: one pass of the stream, and O(x·k) for each pair (k, k₀) that occurs; 40 bytes per pair. Errors:
+/// errc::invalid_argument for a wrong number of nodes or a share outside [0, 1]; errc::out_of_range for a third part.
 /// Source: Armada, section 4.2.
 template <adjacency_stream Stream>
 [[nodiscard]] double expected_greedy_cut(

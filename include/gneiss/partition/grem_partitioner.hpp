@@ -20,7 +20,7 @@
 
 namespace gneiss {
 
-/// GREM's seed partitions by the library's multilevel partitioner, which keeps caps. `executor` outlives it.
+/// Seed partitioner for GREM by the library's multilevel partitioner, which keeps caps. The executor must outlive it.
 template <executor E>
 struct multilevel_bisector {
     const E* on;
@@ -36,7 +36,7 @@ struct multilevel_bisector {
     }
 };
 
-/// GREM over lists of neighbors, which it reads once where its options shuffle. See `grem`.
+/// GREM over adjacency lists, which it reads once if its options shuffle. See `grem`.
 struct grem_partitioner {
     grem_options options{};
 
@@ -46,7 +46,7 @@ struct grem_partitioner {
         listed_edges edges(graph);
         return grem(edges, place, request, options, multilevel_bisector<E>{&on});
     }
-    /// With the seed partitioner on a chunk, beside stream and scratch.
+    /// Maximum memory including the seed partitioner on a chunk, without stream and scratch [bytes].
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const noexcept {
         const edge_index edges = arcs / 2;
         const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;

@@ -18,22 +18,23 @@
 
 namespace gneiss {
 
-/// How a random walk is lazy. Its source does not say.
+/// Laziness of the random walk; the thesis leaves it open.
 enum class lazy_walk : std::uint8_t {
-    half,     ///< it stays with probability ½
-    self_loop ///< its node counts as one of its own neighbors
+    half,     ///< stays with probability ½
+    self_loop ///< the node counts as one of its own neighbors
 };
 
-/// Walks against the edges from training nodes.
+/// Options of reverse walks from training nodes.
 struct influence_options {
     std::uint32_t steps = 3; ///< L: layers of the model
     lazy_walk lazy = lazy_walk::half;
-    std::stop_token stop{};  ///< ends the passes with errc::canceled at the next chunk
+    std::stop_token stop{};  ///< stops the passes with errc::canceled at the next chunk
 };
 
 namespace detail {
 
-/// One pass for each step: `move(node, its neighbors without loops, what is there, next)` gives what was at a node to others.
+/// Makes one pass per step: `move(step, node, neighbors without loops, value there, next)` distributes a node's value to
+/// others.
 template <class T, adjacency_stream Stream, class Move>
 [[nodiscard]] std::vector<T> walk(
     Stream& stream, std::span<const node_id> training_nodes, const influence_options& options, T each, Move&& move) {
@@ -72,17 +73,17 @@ template <class T, adjacency_stream Stream, class Move>
 
 } // namespace detail
 
-/// How much each node influences what a model of L layers says of the training nodes: the probability that an L-step reverse
-/// lazy random walk from a training node ends in it, summed over all of them, [nodes]. It sums to their number.
+/// Influence of each node on the predictions of an L-layer model for the training nodes: the probability that an L-step reverse
+/// lazy random walk from a training node ends in it, summed over all training nodes, [nodes]. The sum is their number.
 ///
-/// One propagation ÃᴸE for all training nodes at once. The scores are linear in them, so this equals the sum over partitions
-/// of the scores for each. On undirected graphs a reverse walk is a walk; a neighbor is chosen as often as an edge leads to it.
+/// One propagation ÃᴸE for all training nodes at once. Scores are linear in them, so this equals the sum of the scores per
+/// partition. On undirected graphs a reverse walk is a walk; a neighbor is chosen in proportion to its edges.
 ///
-/// \param training_nodes  below nodes(); one that is named twice counts twice
+/// \param training_nodes  below nodes(); a repeated node counts each time
 ///
-/// Cost: L passes of the stream; O(arcs) each, a random access an arc, where only nodes that a walk can have reached look at
-/// their lists. Memory: two `Real` a node.
-/// Errors: errc::out_of_range for a training node that there is not; errc::canceled; what the stream throws.
+/// Cost: L passes of the stream, O(arcs) each with one random access per arc; only nodes that a walk can have reached read
+/// their lists. Memory: two `Real` per node.
+/// Errors: errc::out_of_range for a training node beyond the graph; errc::canceled; errors of the stream.
 /// Source: Hanoi (thesis), equation 4.1 and section 4.3.3.
 template <std::floating_point Real = float, adjacency_stream Stream>
 [[nodiscard]] std::vector<Real> influence(
@@ -96,14 +97,14 @@ template <std::floating_point Real = float, adjacency_stream Stream>
         });
 }
 
-/// The same estimated by `walks` walks from each training node: how many of them end in each node, [nodes]. A score is its
-/// number over `walks`, with a variance of at most itself over `walks`.
+/// Estimates `influence` by `walks` walks from each training node: the number of walks that end in each node, [nodes]. The
+/// score is this number over `walks`; its variance is at most the score over `walks`.
 ///
-/// Walks at a node are alike, so only their number is kept: they take a pass a step, all together, and only nodes where walks
-/// are look at their lists. Step s draws for node v from key (seed, partition, 8, s, v).
+/// Walks at the same node are interchangeable, so only their number is kept. All walks take one step per pass, and only nodes
+/// with walks read their lists. Step s draws for node v from key (seed, partition, 8, s, v).
 ///
-/// Cost: L passes and O(walks) a step, instead of O(arcs). Memory: 8 bytes a node. Errors: as `influence`;
-/// errc::out_of_range for 2³² walks or more in all.
+/// Cost: L passes and O(walks) per step, instead of O(arcs). Memory: 8 bytes per node. Errors: as `influence`;
+/// errc::out_of_range for 2³² walks or more in total.
 template <adjacency_stream Stream>
 [[nodiscard]] std::vector<std::uint32_t> sampled_influence(Stream& stream, std::span<const node_id> training_nodes,
     std::uint32_t walks, std::uint64_t seed, const influence_options& options = {}) {
@@ -122,12 +123,12 @@ template <adjacency_stream Stream>
         });
 }
 
-/// The `count` nodes with the greatest scores, the greatest first, ties by id; fewer where there are fewer nodes.
+/// Returns the `count` nodes with the highest scores, highest first, ties by id; fewer if there are fewer nodes.
 /// Cost: O(nodes log count); memory O(count).
 template <class Score>
 [[nodiscard]] std::vector<node_id> most_influential(std::span<const Score> scores, std::size_t count) {
     const auto better = [&](node_id a, node_id b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; };
-    std::vector<node_id> best; // a heap whose top is the least
+    std::vector<node_id> best; // a heap with the lowest score on top
     best.reserve(std::min(count, scores.size()));
     for (std::size_t v = 0; v < scores.size(); ++v) {
         const auto node = static_cast<node_id>(v);

@@ -15,15 +15,17 @@
 
 namespace gneiss {
 
-/// Linear deterministic greedy: a node goes where neighbors · (1 − weight / cap) is most; of equal parts to the lightest,
-/// of those to the first. Nodes come in the order of their numbers.
+/// Linear deterministic greedy (LDG) partitioner: a node goes where neighbors · (1 − weight / cap) is highest. Ties go to the
+/// lightest part, then to the first. Nodes are placed in the order of their numbers.
 ///
-/// Cost: O(arcs + nodes log k) a pass. Memory: 2 bytes a node, 68 a part, 256 KiB. Caps: `detail::greedy_engine`.
-/// Errors: errc::unsupported for a label cap; errc::invalid_argument for no passes.
+///     const std::vector<partition_id16> parts = ldg_partitioner{.passes = 5}(stream, {.parts = 64}, executor);
+///
+/// Cost: O(arcs + nodes log k) per pass. Memory: 2 bytes per node, 68 per part, 256 KiB. Caps: `detail::greedy_engine`.
+/// Errors: errc::unsupported for a label cap; errc::invalid_argument for 0 passes.
 /// Source: Stanton and Kliot, KDD 2012, "Linear Deterministic Greedy"; passes: Nishimura and Ugander, KDD 2013.
 struct ldg_partitioner {
-    std::uint32_t passes = 1;            ///< later ones move nodes one by one
-    std::span<const partition_id16> initial{};  ///< [nodes] or empty: parts to begin with
+    std::uint32_t passes = 1;            ///< later passes move nodes one by one
+    std::span<const partition_id16> initial{};  ///< [nodes] or empty: initial parts
 
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that sees METIS; it needs the target gneiss::metis.
+// The only header that includes METIS; it needs the target gneiss::metis.
 #include <metis.h>
 
 #include <algorithm>
@@ -22,19 +22,19 @@
 
 namespace gneiss {
 
-/// What METIS is asked for.
+/// Options of METIS.
 struct metis_options {
     std::uint32_t parts = 2;            ///< k, 1 … max_partition_count
-    double imbalance = .03;             ///< a part may weigh 1 + imbalance times the mean
+    double imbalance = .03;             ///< maximum weight of a part is 1 + imbalance times the mean
     bool recursive = false;             ///< recursive bisection instead of the direct k-way method
-    std::span<const class_id> labels{}; ///< [nodes] or empty; each label becomes a constraint; `unlabeled`: in none
-    double label_imbalance = .05;       ///< a part may have 1 + label_imbalance times the mean of a label's nodes
-    std::uint64_t seed = 0;             ///< its low 31 bits count
+    std::span<const class_id> labels{}; ///< [nodes] or empty; each label becomes a constraint; `unlabeled`: none
+    double label_imbalance = .05;       ///< maximum nodes of a label in a part is 1 + label_imbalance times the mean
+    std::uint64_t seed = 0;             ///< only the low 31 bits are used
 };
 
 namespace detail {
 
-/// `values` as METIS reads them: in place where its integers have 32 bits, else copied to `room`.
+/// Converts `values` for METIS: in place if its integers have 32 bits, else copied to `room`.
 [[nodiscard]] inline idx_t* metis_array(std::vector<std::uint32_t>& values, std::vector<idx_t>& room) {
     if (values.empty()) return nullptr;
     if constexpr (sizeof(idx_t) == sizeof(std::uint32_t)) {
@@ -47,14 +47,14 @@ namespace detail {
 
 } // namespace detail
 
-/// METIS on a graph in memory: what partitioners are compared with. The graph is consumed.
+/// Partitions a graph in memory by METIS, as a reference for other partitioners. Consumes the graph.
 ///
-/// Balance is what METIS reaches, and no promise: with labels (one constraint for the weights of nodes and one for each
-/// label) it may exceed what was asked by far. Fewer nodes than parts: each gets one of its own, and METIS is not
-/// asked. Cost and memory: METIS's, some 10 to 20 times the graph, beside 4 bytes a node and constraint. A function of
-/// graph and options for a given build of METIS, which serializes nothing: one call at a time, since it sets signal
-/// handlers. Errors: errc::invalid_argument for no or too many parts, labels of another number or a graph whose arrays
-/// do not fit; errc::unsupported for sums of weights beyond METIS's integers, and for what it refuses; std::bad_alloc.
+/// Balance is best effort: with labels (one constraint for node weights and one per label) METIS may exceed the request by far.
+/// With fewer nodes than parts each node gets its own part, without calling METIS. Cost and memory: METIS's, some 10 to 20
+/// times the graph, plus 4 bytes per node and constraint. A function of graph and options for a given build of METIS. METIS
+/// sets signal handlers without synchronization: make one call at a time. Errors: errc::invalid_argument for zero or too many
+/// parts, a wrong number of labels, or a graph with inconsistent arrays; errc::unsupported for sums of weights beyond METIS's
+/// integers, and if METIS fails; std::bad_alloc.
 /// Source: Karypis and Kumar, SIAM J. Sci. Comput. 20(1), 1998; the constraints: SC'98.
 [[nodiscard]] inline std::vector<partition_id16> metis_partition(weighted_graph graph, const metis_options& options) {
     const std::size_t nodes = graph.nodes();

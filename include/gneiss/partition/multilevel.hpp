@@ -23,26 +23,26 @@
 
 namespace gneiss {
 
-/// How much a partition may cost.
+/// Effort spent on a partition.
 enum class multilevel_effort : std::uint8_t {
     fast,   ///< label propagation only
-    normal, ///< and searches that accept worse moves on the way
-    high    ///< and a second cycle that coarsens within the parts, to move what belongs together at once
+    normal, ///< plus searches that accept worse moves
+    high    ///< plus a second cycle that coarsens within the parts, to move connected groups at once
 };
 
-/// What parts are asked of `multilevel_partition` and `multilevel_refine`.
+/// Options of `multilevel_partition` and `multilevel_refine`.
 struct multilevel_options {
     std::uint32_t parts = 2; ///< k, 1 … max_partition_count; more than nodes leaves parts empty
-    double imbalance = .03;  ///< no part is heavier than `max_weight(W, k, imbalance)`, W the weight of all nodes
-    std::vector<std::uint64_t> max_weights{}; ///< [parts] instead of `imbalance`: a cap for each part
+    double imbalance = .03;  ///< no part exceeds `max_weight(W, k, imbalance)`, W the weight of all nodes
+    std::vector<std::uint64_t> max_weights{}; ///< [parts] a cap per part, instead of `imbalance`
     multilevel_effort effort = multilevel_effort::normal;
     std::uint64_t seed = 0;
-    std::stop_token stop{}; ///< ends the run with errc::canceled at the next level
+    std::stop_token stop{}; ///< stops the run with errc::canceled at the next level
 };
 
 namespace detail {
 
-/// Whether nodes of eight times the mean degree or more have a quarter of all arcs. Isolated nodes do not count.
+/// True if nodes of at least eight times the mean degree have a quarter of all arcs. Isolated nodes do not count.
 [[nodiscard]] inline bool has_hubs(const weighted_graph& graph) {
     std::uint64_t linked = 0, of_hubs = 0;
     for (node_id v = 0; v < graph.nodes(); ++v) linked += graph.degree(v) != 0;
@@ -63,16 +63,15 @@ public:
           total_(graph.total_node_weight()),
           caps_(caps_of(graph, options)) {}
 
-    /// From nothing.
+    /// Partitions from scratch.
     [[nodiscard]] std::vector<partition_id16> partition() {
         blocks_ = {{0, options_.parts}};
         coarsen({});
         parts_.assign(coarsest().nodes(), 0);
         return refine_to_finest();
     }
-    /// From nothing, without coarsening: the core, the most closely linked nodes that fill half of the parts, is parted
-    /// from the rest, and so on. Low cuts where hubs hold most edges, for which clusters are too small. Copies the
-    /// graph.
+    /// Partitions from scratch without coarsening: separates the core, the most closely linked nodes that fill half of the
+    /// parts, from the rest, recursively. Low cuts if hubs hold most edges, where clusters are too small. Copies the graph.
     [[nodiscard]] std::vector<partition_id16> peel() {
         blocks_ = {{0, options_.parts}};
         parts_.assign(graph_.nodes(), 0);
@@ -82,7 +81,7 @@ public:
         refine_level(graph_, caps_, key_);
         return std::move(parts_);
     }
-    /// From parts of all nodes: what is together stays so while the graph is coarse.
+    /// Improves parts of all nodes; nodes of a cluster stay together while the graph is coarse.
     [[nodiscard]] std::vector<partition_id16> cycle(std::vector<partition_id16> parts) {
         blocks_.clear();
         for (std::uint32_t p = 0; p < options_.parts; ++p) blocks_.push_back({p, 1});
@@ -90,7 +89,7 @@ public:
         coarsen(parts_);
         return refine_to_finest();
     }
-    /// At the finest level only.
+    /// Improves parts at the finest level only.
     [[nodiscard]] std::vector<partition_id16> refine(std::vector<partition_id16> parts) {
         parts_ = std::move(parts);
         refine_level(graph_, caps_, key_);
@@ -98,12 +97,12 @@ public:
     }
 
 private:
-    static constexpr std::size_t coarse_nodes = 1000; // a graph of twice as many is not coarsened
-    static constexpr std::size_t block_nodes = 300;   // a block that has more on average is split
-    static constexpr double most_shrinkage = 128;    // of one level: a heavier cluster leaves no level to be split at
+    static constexpr std::size_t coarse_nodes = 1000; // a graph of at most twice this size is not coarsened
+    static constexpr std::size_t block_nodes = 300;   // a block with more nodes on average is split
+    static constexpr double most_shrinkage = 128;    // per level: a heavier cluster leaves no level at which to split it
 
     struct level {
-        std::vector<node_id> cluster; ///< of each node of the finer graph
+        std::vector<node_id> cluster; ///< cluster of each node of the finer graph
         weighted_graph graph;
     };
 
@@ -111,7 +110,7 @@ private:
         const weighted_graph& graph, const multilevel_options& options) {
         if (options.parts == 0 || options.parts > max_partition_count)
             throw error(errc::invalid_argument,
-                "from 1 to " + std::to_string(max_partition_count) + " parts can be made, not " + std::to_string(options.parts),
+                "the number of parts must be from 1 to " + std::to_string(max_partition_count) + ", not " + std::to_string(options.parts),
                 {.field = "parts"});
         check_graph(graph);
         if (!options.max_weights.empty()) {
@@ -129,7 +128,7 @@ private:
         return levels_.empty() ? graph_ : levels_.back().graph;
     }
 
-    /// Makes `levels_` until the coarsest is small or shrinks no more. `parts` are carried along, if there are any.
+    /// Builds `levels_` until the coarsest is small or stops shrinking. Projects `parts`, if not empty.
     void coarsen(std::span<const partition_id16> parts) {
         std::vector<partition_id16> coarse_parts;
         while (coarsest().nodes() > 2 * coarse_nodes) {
@@ -155,8 +154,7 @@ private:
         if (!levels_.empty() && !parts.empty()) parts_ = std::move(coarse_parts);
     }
 
-    /// Refines from the coarsest level down, splits blocks where the graph has become fine enough, and frees the
-    /// levels.
+    /// Refines from the coarsest level down, splits blocks once the graph is fine enough, and frees the levels.
     [[nodiscard]] std::vector<partition_id16> refine_to_finest() {
         const bisection_effort effort = options_.effort == multilevel_effort::fast
                                             ? bisection_effort{.repeats = 1, .attempts = 4}
@@ -194,15 +192,15 @@ private:
     std::vector<std::uint64_t> caps_; // [parts]
     std::vector<level> levels_;       // from fine to coarse
     std::vector<block> blocks_;
-    std::vector<partition_id16> parts_; // blocks of the coarsest level's nodes
+    std::vector<partition_id16> parts_; // block of each node of the coarsest level
 };
 
 } // namespace detail
 
-/// Betters the parts of a graph: moves nodes while edges between parts grow fewer, under the caps, after parts that are
-/// too heavy were brought under theirs. With effort high also groups of nodes.
+/// Improves a partition: brings overweight parts under their caps, then moves nodes to reduce the cut, under the caps. With
+/// effort high also moves groups of nodes.
 ///
-/// \param parts  [nodes] below options.parts; the better ones in place
+/// \param parts  [nodes] below options.parts; improved in place
 /// Caps, cost, memory, errors and determinism as `multilevel_partition`; for `high` also errc::out_of_range for a part.
 template <executor E>
 void multilevel_refine(
@@ -213,27 +211,28 @@ void multilevel_refine(
     parts = options.effort == multilevel_effort::high ? run.cycle(std::move(parts)) : run.refine(std::move(parts));
 }
 
-/// Cuts a graph in memory into parts with few edges between them: a multilevel method of the quality of METIS and
-/// KaMinPar.
+/// Partitions a graph in memory with few edges between parts: a multilevel method of the quality of METIS and KaMinPar.
 ///
-/// The graph is coarsened by size-constrained label propagation, where hubs take their leaves with them and leaves of
-/// full clusters join each other, to some 2000 nodes. Blocks are then bisected until there are k (uneven ones ⌈k/2⌉ :
-/// ⌊k/2⌋), as soon as a block has some 300 nodes on the way back: so many parts cost little more than few. Every level is
-/// refined by label propagation and by localised searches in the manner of Fiduccia and Mattheyses.
+///     const std::vector<partition_id16> parts = multilevel_partition(make_weighted_graph(stream), {.parts = 64}, executor);
 ///
-/// Where hubs hold a quarter of the arcs and more than a quarter of the edges was cut, another way is tried too: without
-/// coarsening, the core that fills half of the parts is parted from the rest, and so on. It copies the graph.
+/// Size-constrained label propagation coarsens the graph to some 2000 nodes; hubs take their leaves with them, and leaves of
+/// full clusters join each other. Blocks are then bisected until there are k (uneven ones ⌈k/2⌉ : ⌊k/2⌋), as soon as a block
+/// has some 300 nodes on the way back, so many parts cost little more than few. Label propagation and localized
+/// Fiduccia–Mattheyses searches refine every level.
 ///
-/// Caps are hard: with nodes of weight 1 and caps that hold them all, no part is heavier than its cap. With other weights
-/// the same is tried (nodes leave heavy parts in the order of least loss); where a node outweighs every cap, or caps are so
-/// tight that packing fails, the result exceeds them by what could not be placed. No error: `part_weights` tells.
+/// If hubs hold a quarter of the arcs and more than a quarter of the edges was cut, a second method is tried: without
+/// coarsening, the core that fills half of the parts is separated from the rest, recursively. It copies the graph.
 ///
-/// \returns the part of each node, [nodes]. A pure function of graph and options, whatever the executor.
-/// Cost: O(arcs · log k) expected, on one thread but for contractions and bisections of different blocks. Memory beside the
-/// graph: some 25 bytes a node and the coarse graphs, 8 bytes an arc; one and a half to three times the graph in all.
-/// Errors: errc::invalid_argument for no or too many parts, caps of another number, a graph whose arrays do not fit;
-/// errc::canceled. Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders and Schulz,
-/// ESA 2011 (localised searches).
+/// Caps are hard: with nodes of weight 1 and sufficient caps, no part exceeds its cap. With other weights nodes leave
+/// overweight parts in the order of least loss. If a node outweighs every cap, or caps are too tight to pack, the result
+/// exceeds them by the nodes that could not be placed. That is not an error: check `part_weights`.
+///
+/// \returns the part of each node, [nodes]. A pure function of graph and options, independent of the executor.
+/// Cost: O(arcs · log k) expected, on one thread except for contractions and bisections of different blocks. Memory in addition
+/// to the graph: some 25 bytes per node, and the coarse graphs with 8 bytes per arc; one and a half to three times the graph in
+/// total. Errors: errc::invalid_argument for zero or too many parts, a wrong number of caps, or a graph with inconsistent
+/// arrays; errc::canceled. Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel);
+/// Sanders and Schulz, ESA 2011 (localized searches).
 template <executor E>
 [[nodiscard]] std::vector<partition_id16> multilevel_partition(
     const weighted_graph& graph, const multilevel_options& options, const E& executor) {

@@ -24,21 +24,21 @@
 
 namespace gneiss {
 
-/// Runs several partitioners, takes the two results that cut the fewest edges, counted over the stream, and combines
-/// them (`combine_parts`); of equal ones the first. What it gives cuts no more than any candidate does.
+/// Partitioner that runs several candidates and combines the two results with the fewest cut edges (`combine_parts`), counted
+/// over the stream; ties go to the first. The result cuts no more edges than any candidate's.
 ///
 ///     const std::vector<partition_id16> parts = default_portfolio{}(stream, {.parts = 64}, executor);
 ///
-/// A step is one candidate. Where the stream can be copied and no journal is kept they run at once on the threads of
-/// `executor`, else in turn; the result is the same. request.progress is never called twice at once. Cost: that of all
-/// candidates, a pass for each, and the combination. Memory: as much as all of them, and 4 bytes a node. Errors:
-/// theirs.
+/// A step is one candidate. Candidates run concurrently on the threads of `executor` if the stream can be copied and there is
+/// no journal, else in turn, with the same result. Calls of request.progress never overlap. Cost: that of all candidates, one
+/// pass for each, and the combination. Memory: the sum over the candidates, and 4 bytes per node. Errors: those of the
+/// candidates.
 template <class... Candidates>
 struct portfolio_partitioner {
     static_assert((partitioner<Candidates> && ...), "portfolio_partitioner: each of Candidates must be a gneiss::partitioner, see gneiss/partition/concepts.hpp");
 
     std::tuple<Candidates...> candidates{};
-    std::uint64_t most_edges = 0; ///< of the graph by which two results are combined; 0: nodes + arcs / 4
+    std::uint64_t most_edges = 0; ///< maximum edges of the graph that combines two results; 0: nodes + arcs / 4
 
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
@@ -130,7 +130,7 @@ private:
     }
 };
 
-/// Bands for graphs that hubs rule, clusters for all others: which one it is need not be known.
+/// Bands for graphs dominated by hubs, clusters for all others, without knowing the kind of graph in advance.
 using default_portfolio = portfolio_partitioner<band_partitioner, semi_partitioner>;
 
 static_assert(partitioner<default_portfolio>);

@@ -16,21 +16,21 @@
 
 namespace gneiss {
 
-/// What some nodes see of their neighbors once the graph is in parts.
+/// Location of the neighbors of some nodes in a partitioned graph.
 struct neighbor_counts {
-    std::uint64_t nodes = 0;   ///< the nodes that are looked at
-    edge_index neighbors = 0; ///< of them all, each as often as an edge leads there
-    edge_index in_part = 0;    ///< of these, in the part of the node itself
-    edge_index pinned = 0;     ///< of these, in another part, one that is pinned
-    edge_index of_pinned = 0;  ///< seen from a pinned part, in another one that is not
+    std::uint64_t nodes = 0;   ///< nodes counted
+    edge_index neighbors = 0; ///< their neighbors, once per edge
+    edge_index in_part = 0;    ///< those in the node's own part
+    edge_index pinned = 0;     ///< those in another part that is pinned
+    edge_index of_pinned = 0;  ///< those of a node in a pinned part, in another part that is not pinned
 
-    /// Neighbors of a node, on average; 0 without nodes.
+    /// Mean number of neighbors per node; 0 without nodes.
     [[nodiscard]] double mean() const noexcept { return per_node(static_cast<double>(neighbors)); }
-    /// Neighbors that are there on average, while the part of a node and `together` − 1 others, drawn at random of the `parts`
-    /// that are not pinned, are in memory beside the pinned ones; for a node of these, `together` drawn at random. Not an
-    /// estimate: its mean over all choices. Precondition: 1 ≤ together ≤ parts.
+    /// Mean number of resident neighbors while the part of a node and `together` − 1 others, drawn at random from the `parts`
+    /// that are not pinned, are in memory along with the pinned ones; for a node of a pinned part, `together` are drawn at
+    /// random. Exact: the mean over all choices. Precondition: 1 ≤ together ≤ parts.
     [[nodiscard]] double kept(std::uint32_t together, std::uint32_t parts) const noexcept {
-        const double there = parts == 1 ? 1 : (together - 1.) / (parts - 1.); // that another given part is drawn
+        const double there = parts == 1 ? 1 : (together - 1.) / (parts - 1.); // probability that another given part is drawn
         const edge_index others = neighbors - in_part - pinned - of_pinned;
         return per_node(static_cast<double>(in_part + pinned) + there * static_cast<double>(others) +
                         static_cast<double>(together) / parts * static_cast<double>(of_pinned));
@@ -40,27 +40,27 @@ private:
     [[nodiscard]] double per_node(double sum) const noexcept { return nodes == 0 ? 0 : sum / static_cast<double>(nodes); }
 };
 
-/// How good a partition is. Imbalances are 0 when parts are alike, and for graphs that have nothing to balance.
+/// Quality of a partition. Imbalances are 0 for equal parts and for graphs with nothing to balance.
 struct partition_quality {
     std::uint32_t parts = 0, parts_used = 0; ///< used: hold a node
-    edge_index edges = 0, cut_edges = 0;     ///< undirected ones, as often as they occur; no self loops
-    double cut = 0;                          ///< share of the edges
+    edge_index edges = 0, cut_edges = 0;     ///< undirected, once per occurrence, without self loops
+    double cut = 0;                          ///< cut_edges / edges
     double node_imbalance = 0;               ///< nodes of the largest part over the mean, − 1
-    double edge_imbalance = 0;               ///< the same of neighbors
-    double label_imbalance = 0; ///< greatest (count − ⌈n/k⌉) / (n/k) of a part's nodes of one label, of which there are n
-    neighbor_counts all{};      ///< of all nodes
-    neighbor_counts training{}; ///< of those with a label
+    double edge_imbalance = 0;               ///< the same for neighbors
+    double label_imbalance = 0; ///< maximum of (count − ⌈n/k⌉) / (n/k) over parts and labels, n the nodes of the label
+    neighbor_counts all{};      ///< for all nodes
+    neighbor_counts training{}; ///< for nodes with a label
 };
 
-/// Looks at a partition from outside, in one pass of the graph.
+/// Measures a partition in one pass of the graph.
 ///
 /// \param assignment  [nodes] the part of each node
 /// \param labels      [nodes] or empty; `unlabeled`: not a training node
-/// \param pinned      so many leading parts hold hubs, which are in memory whatever else is
+/// \param pinned      number of leading parts that hold hubs and stay in memory
 ///
-/// Cost: O(nodes + arcs), a random read of two bytes an arc. Memory: 16 bytes a part, 8 a part and label.
-/// Errors: errc::invalid_argument for another number of parts or labels than of nodes, or for no parts;
-/// errc::out_of_range for a part that there is not; what the stream throws.
+/// Cost: O(nodes + arcs), a random read of two bytes per arc. Memory: 16 bytes per part, 8 per part and label. Errors:
+/// errc::invalid_argument for a wrong number of parts or labels, or for zero parts; errc::out_of_range for a part beyond
+/// `parts`; errors of the stream.
 /// Source: `kept` is Table 4.3 of the Hanoi thesis, which draws nodes and not parts.
 template <adjacency_stream Stream>
 [[nodiscard]] partition_quality measure_partition(Stream& stream, std::span<const partition_id16> assignment,
@@ -69,7 +69,7 @@ template <adjacency_stream Stream>
     check_request({.parts = parts, .labels = labels}, nodes);
     check_assignment(assignment, parts, nodes);
     const std::vector<std::uint64_t> of_label = label_counts(labels);
-    const std::size_t classes = of_label.size() - 1; // the last are those without one
+    const std::size_t classes = of_label.size() - 1; // the last entry counts nodes without a label
     std::vector<std::uint64_t> degrees(parts), label_sizes(parts * classes);
     partition_quality seen{.parts = parts};
     const auto add = [](neighbor_counts& to, const neighbor_counts& node) {
@@ -85,7 +85,7 @@ template <adjacency_stream Stream>
             const node_id v = chunk.node(i);
             const partition_id16 mine = assignment[v];
             edge_index in_part = 0, loops = 0, on_pinned = 0;
-            for (const node_id u : chunk.list(i)) { // no branch: reads of unrelated nodes overlap
+            for (const node_id u : chunk.list(i)) { // branch-free: reads of unrelated nodes overlap
                 in_part += assignment[u] == mine;
                 on_pinned += assignment[u] < pinned;
                 loops += u == v;

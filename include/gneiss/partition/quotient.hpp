@@ -24,7 +24,7 @@ namespace gneiss {
 
 namespace detail {
 
-/// Sums by pair of clusters: a hash table that doubles when it is three quarters full. 12 bytes a slot.
+/// Sums by pair of clusters: a hash table that doubles when three quarters full. 12 bytes per slot.
 class pair_sums {
 public:
     pair_sums() : keys_(1024, none), sums_(1024) {}
@@ -44,7 +44,7 @@ public:
     }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-    /// visit(a, b, sum) for every pair, a < b, in an order that depends on what was added and when.
+    /// Calls visit(a, b, sum) for every pair, a < b, in an order that depends on the additions.
     template <class Visit>
     void for_each(Visit&& visit) const {
         for (std::size_t at = 0; at < keys_.size(); ++at)
@@ -80,16 +80,16 @@ private:
 
 } // namespace detail
 
-/// Most memory that `quotient_graph` takes beside the clusters [bytes].
+/// Maximum memory of `quotient_graph`, without the clusters [bytes].
 [[nodiscard]] constexpr std::uint64_t quotient_bytes(std::uint64_t clusters, std::uint64_t edges) noexcept {
-    return 12 * clusters + 36 * edges + 16 * edges + (1 << 16); // a table that doubles, and then the lists
+    return 12 * clusters + 36 * edges + 16 * edges + (1 << 16); // a table that doubles, then the lists
 }
 
-/// The graph whose nodes are clusters: they weigh what their nodes do, an edge weighs as many as there are between the
-/// two. Nothing when it has more than `most_edges`: then the clusters are too many.
+/// Returns the graph of clusters: a node weighs the sum of its members, an edge the number of edges between the two clusters.
+/// Returns nullopt if it has more than `most_edges`, because there are too many clusters.
 ///
-/// \param clusters  as of `cluster_nodes`, of this stream
-/// Cost: one pass of the stream and a look-up for each edge between clusters. Memory: `quotient_bytes`.
+/// \param clusters  from `cluster_nodes` on this stream
+/// Cost: one pass of the stream and one lookup per edge between clusters. Memory: `quotient_bytes`.
 template <adjacency_stream Stream>
 [[nodiscard]] std::optional<weighted_graph> quotient_graph(
     Stream& stream, const node_clusters& clusters, std::uint64_t most_edges, const partition_request& request) {
@@ -105,7 +105,7 @@ template <adjacency_stream Stream>
             const std::span<const node_id> list = chunk.list(i);
             weights[mine] += node_weight(request.balance, list.size());
             for (const node_id u : list)
-                if (clusters.of[u] > mine) edges.add(mine, clusters.of[u]); // the other list holds it, too
+                if (clusters.of[u] > mine) edges.add(mine, clusters.of[u]); // the other list contains it too
         }
         if (edges.size() > most_edges) return std::nullopt;
         if (request.progress)

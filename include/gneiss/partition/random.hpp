@@ -17,15 +17,17 @@
 
 namespace gneiss {
 
-/// A random part for every node: what others are measured against, and all the balance there is.
+/// Random partitioner: the baseline for others, with the best balance.
 ///
-/// Balanced by nodes, a random permutation is dealt out, so that parts differ by one node at most; the edges are not read.
-/// Balanced by edges, a node goes to a part drawn for it or, from there on round, to the first with room; where none has
-/// any, to the lightest.
-/// Key: (seed, partition, 1), and the node where edges balance.
+///     const std::vector<partition_id16> parts = random_partitioner{}(stream, {.parts = 64}, executor);
 ///
-/// Cost: O(nodes); by edges one pass, and O(k) for a node that meets full parts. Memory: 2 bytes a node, 8 a part.
-/// Errors: errc::unsupported for a label cap.
+/// Balanced by nodes, it deals out a random permutation, so parts differ by at most one node; the edges are not read. Balanced
+/// by edges, it draws a part per node and takes the first part with room from there, cyclically; if none has room, the
+/// lightest.
+/// Key: (seed, partition, 1), and the node when balanced by edges.
+///
+/// Cost: O(nodes); by edges one pass, and O(k) for a node that meets full parts. Memory: 2 bytes per node, 8 per part. Errors:
+/// errc::unsupported for a label cap.
 struct random_partitioner {
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {

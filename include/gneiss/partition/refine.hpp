@@ -17,16 +17,16 @@
 
 namespace gneiss {
 
-/// What passes of refinement did.
+/// Statistics of refinement passes.
 struct refinement {
     std::uint32_t passes = 0;
     std::uint64_t moves = 0;
-    std::uint64_t uncut = 0; ///< edges that are cut no more, less those that are now
+    std::uint64_t uncut = 0; ///< net decrease of cut edges
 };
 
 namespace detail {
 
-/// What parts hold that were given. One pass of the stream where nodes weigh their lists.
+/// Computes the capacity left by given parts. One pass of the stream if nodes weigh their lists.
 template <adjacency_stream Stream>
 [[nodiscard]] partition_capacity room_of(Stream& stream, std::span<const partition_id16> parts, const partition_request& request) {
     partition_capacity room(request, stream.nodes(), stream.arcs());
@@ -34,8 +34,8 @@ template <adjacency_stream Stream>
     return room;
 }
 
-/// Where a node is best, of the part it is in and those that it fits into: where most of its neighbors are; of equal
-/// ones where it is, unless another is the lighter even with it.
+/// Best part of a node, among its own and those it fits into: the one with most of its neighbors; on a tie its own, unless
+/// another one is lighter even with the node.
 struct best_part {
     partition_id16 part;
     std::uint32_t neighbors, at_home;
@@ -60,8 +60,8 @@ struct best_part {
 
 } // namespace detail
 
-/// Most memory that `refine_parts` takes beside the parts [bytes], on up to eight threads, where no block of nodes that
-/// move has more than four times as many neighbors as is usual.
+/// Maximum memory of `refine_parts`, without the parts [bytes], on up to eight threads, provided that the moving nodes of a
+/// block have at most four times the usual number of neighbors.
 [[nodiscard]] inline std::uint64_t refine_bytes(
     std::uint64_t nodes, edge_index arcs, const partition_request& request) {
     const std::uint64_t usual = detail::proposal_block * ceil_div(arcs, std::max<std::uint64_t>(nodes, 1));
@@ -71,17 +71,16 @@ struct best_part {
            8 * std::min(arcs, 4 * usual) + 9 * detail::proposal_block;
 }
 
-/// Passes of label propagation over given parts: node by node goes where most of its neighbors are, of the parts that
-/// it fits into; of equal ones to a lighter one. No move raises the cut, and no cap is broken that was kept. Ends
-/// before `passes` when one of them changes fewer than one of 2¹⁰ nodes.
+/// Refines given parts by label propagation: each node goes to the part with most of its neighbors, among those it fits into;
+/// on a tie to a lighter one. A move never raises the cut and never breaks a cap. Stops early when a pass changes fewer than
+/// one node in 2¹⁰.
 ///
 /// \param parts  [nodes], below request.parts; changed in place
 ///
-/// A self loop holds a node where it is. Ignores request.journal.
-/// Cost: a pass reads the stream once, O(arcs), shared by the threads of `executor`; the result is the same for any number.
-/// Memory: `refine_bytes`: 256 KiB a thread, 8 bytes a part and label, and the lists of those that move among 8192
-/// nodes. Errors: those of `check_request` and `check_assignment`; errc::canceled. Source: Meyerhenke, Sanders and
-/// Schulz, arXiv 1404.4887, section IV.
+/// A self loop keeps a node in place. Ignores request.journal. Cost: a pass reads the stream once, O(arcs), parallel over the
+/// threads of `executor`; the result does not depend on their number. Memory: `refine_bytes`: 256 KiB per thread, 8 bytes per
+/// part and label, and the lists of moving nodes among 8192. Errors: those of `check_request` and `check_assignment`;
+/// errc::canceled. Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV.
 template <adjacency_stream Stream, executor E>
 refinement refine_parts(
     Stream& stream, std::span<partition_id16> parts, const partition_request& request, std::uint32_t passes, const E& executor) {

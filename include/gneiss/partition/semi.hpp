@@ -29,7 +29,7 @@ namespace gneiss {
 
 namespace detail {
 
-/// The parts of nodes whose clusters have parts. Nodes without neighbors go to the lightest part.
+/// Projects parts of clusters to their nodes. Nodes without neighbors go to the lightest part.
 [[nodiscard]] inline std::vector<partition_id16> project_parts(const node_clusters& clusters,
     std::span<const partition_id16> of_cluster, std::span<const std::uint64_t> weights, std::uint32_t parts) {
     std::vector<partition_id16> result(clusters.of.size());
@@ -48,26 +48,24 @@ namespace detail {
 
 } // namespace detail
 
-/// Semi-external multilevel partitioning: streamed clustering makes a graph that fits into memory, whose nodes are
-/// clusters; that is partitioned by `multilevel_partition`; its parts are refined over the stream. Cuts as those of
-/// programs that hold all edges, on graphs with communities, meshes and the web; where hubs rule, `band_partitioner` is
-/// better.
+/// Semi-external multilevel partitioner: streaming clustering reduces the graph to one of clusters that fits into memory,
+/// `multilevel_partition` partitions it, and its parts are refined over the stream. On graphs with communities, meshes and the
+/// web, cuts match those of programs that hold all edges; if hubs dominate, `band_partitioner` is better.
 ///
 ///     const std::vector<partition_id16> parts = semi_partitioner{}(stream, {.parts = 64}, executor);
 ///
-/// Clusters weigh at most 1/(20 k) of all. Where the graph of clusters has more than `most_edges`, they may weigh twice
-/// as much, again and again; where even 1/k does not help, and where labels have caps, the parts are those of
-/// `band_partitioner`.
+/// Clusters weigh at most 1/(20 k) of the total. If the graph of clusters has more than `most_edges`, the limit doubles
+/// repeatedly. If even 1/k does not suffice, or if labels have caps, the parts are those of `band_partitioner`.
 ///
-/// Steps: `clustering_passes` + 2 of the stream, one for the graph of clusters, one to look at caps and `passes` of
-/// refinement. Cost: O(arcs) a pass, and the multilevel method on the graph of clusters. Memory: `memory`.
-/// Caps: exact, those of labels too; a node that weighs its list and fits nowhere goes to the lightest part.
+/// Steps: `clustering_passes` + 2 of the stream, one for the graph of clusters, one to check caps, and `passes` of refinement.
+/// Cost: O(arcs) per pass, and the multilevel method on the graph of clusters. Memory: `memory`.
+/// Caps: exact, including label caps; a node weighted by its list that fits nowhere goes to the lightest part.
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887.
 struct semi_partitioner {
-    std::uint32_t clustering_passes = 5; ///< at most
-    std::uint32_t passes = 4;            ///< of refinement, at most
-    std::uint64_t most_edges = 0;        ///< of the graph of clusters; 0: nodes + arcs / 4
+    std::uint32_t clustering_passes = 5; ///< maximum
+    std::uint32_t passes = 4;            ///< maximum passes of refinement
+    std::uint64_t most_edges = 0;        ///< maximum edges of the graph of clusters; 0: nodes + arcs / 4
 
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
@@ -80,7 +78,7 @@ struct semi_partitioner {
         return parts;
     }
 
-    /// The most that the passes take, and the graph of clusters with what partitions it.
+    /// Maximum memory of the passes, and of the graph of clusters with its partitioning [bytes].
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
         const std::uint64_t edges = limit(nodes, arcs);
         return 6 * nodes + std::max({cluster_bytes(nodes, arcs), quotient_bytes(nodes, edges) + 40 * edges,
@@ -88,7 +86,7 @@ struct semi_partitioner {
     }
 
 private:
-    static constexpr std::uint64_t finest = 20; // clusters a part, at least
+    static constexpr std::uint64_t finest = 20; // minimum clusters per part
 
     [[nodiscard]] std::uint64_t limit(std::uint64_t nodes, edge_index arcs) const noexcept {
         return most_edges != 0 ? most_edges : nodes + arcs / 4;

@@ -19,13 +19,13 @@
 
 namespace gneiss {
 
-/// An undirected graph in memory whose nodes and edges have weights. Plain data; `check` tells whether it is one.
+/// Undirected graph in memory with node and edge weights. Plain data; `check_graph` validates it.
 ///
-/// Invariant: an edge u–v stands in the lists of both ends with the same weight, once; no loops. Weights are positive.
-/// Weights that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
+/// Invariant: the lists of both ends contain an edge u–v once, with the same weight; no loops. Weights are positive. Weights
+/// that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
 struct weighted_graph {
     std::vector<edge_index> offsets{0};      ///< [nodes + 1]
-    std::vector<node_id> neighbors;         ///< [arcs], two of each edge
+    std::vector<node_id> neighbors;         ///< [arcs], two per edge
     std::vector<std::uint32_t> edge_weights; ///< [arcs] or empty: all 1
     std::vector<std::uint32_t> node_weights; ///< [nodes] or empty: all 1
 
@@ -39,18 +39,18 @@ struct weighted_graph {
         return node_weights.empty() ? nodes()
                                     : std::accumulate(node_weights.begin(), node_weights.end(), std::uint64_t{0});
     }
-    /// Each edge once.
+    /// Counts each edge once.
     [[nodiscard]] std::uint64_t total_edge_weight() const noexcept {
         return (edge_weights.empty() ? arcs()
                                      : std::accumulate(edge_weights.begin(), edge_weights.end(), std::uint64_t{0})) /
                2;
     }
-    /// What the arrays take.
+    /// Memory of the arrays [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         return 8 * offsets.size() + 4 * (neighbors.size() + edge_weights.size() + node_weights.size());
     }
 
-    /// Calls `visit(neighbor, weight of the edge)` along the list of `v`.
+    /// Calls `visit(neighbor, edge weight)` along the list of `v`.
     template <class Visit>
     void for_each(node_id v, Visit&& visit) const {
         const std::size_t first = static_cast<std::size_t>(offsets[v]),
@@ -62,8 +62,8 @@ struct weighted_graph {
     }
 };
 
-/// Throws errc::invalid_argument unless the arrays of `graph` fit each other and ids are below its nodes. That it is
-/// symmetric and has no loops is the caller's business. O(nodes + arcs).
+/// Throws errc::invalid_argument unless the arrays of `graph` are consistent and ids are below its nodes. The caller ensures
+/// symmetry and the absence of loops. O(nodes + arcs).
 inline void check_graph(const weighted_graph& graph) {
     const auto check = [](bool good, const char* what) {
         if (!good) throw error(errc::invalid_argument, what);
@@ -77,10 +77,10 @@ inline void check_graph(const weighted_graph& graph) {
     check(graph.node_weights.empty() || graph.node_weights.size() == graph.nodes(),
         "a graph needs a weight for each node, or none");
     check(std::ranges::all_of(graph.neighbors, [n = graph.nodes()](node_id u) { return u < n; }),
-        "a neighbor is no node of its graph");
+        "a neighbor is not a node of its graph");
 }
 
-/// The weight of the edges between parts, each once. O(arcs).
+/// Returns the weight of the edges between parts, each once. O(arcs).
 /// Precondition: a part for every node.
 [[nodiscard]] inline std::uint64_t edge_cut(const weighted_graph& graph, std::span<const partition_id16> parts) {
     std::uint64_t twice = 0;
@@ -90,7 +90,7 @@ inline void check_graph(const weighted_graph& graph) {
     return twice / 2;
 }
 
-/// Weight of each part: [parts]. Precondition: parts below `parts`. O(nodes).
+/// Returns the weight of each part: [parts]. Precondition: parts below `parts`. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> part_weights(
     const weighted_graph& graph, std::span<const partition_id16> assignment, std::uint32_t parts) {
     std::vector<std::uint64_t> weights(parts);
@@ -98,12 +98,12 @@ inline void check_graph(const weighted_graph& graph) {
     return weights;
 }
 
-/// The graph of clusters: what stands for a node of the result are the nodes of one cluster, and what stands for an
-/// edge are all edges between two of them. Edges inside a cluster vanish.
+/// Contracts clusters: a node of the result stands for the nodes of one cluster, an edge for all edges between two of them.
+/// Edges inside a cluster vanish.
 ///
 /// \param cluster   [nodes] below `clusters`; each cluster has a node
-/// Cost: O(nodes + arcs), twice over the arcs, shared by threads. Memory beside the result: 4 bytes a node and
-/// 4 · min(16, threads + 1) a cluster. Lists have no particular order, the same at any number of threads.
+/// Cost: O(nodes + arcs), two parallel passes over the arcs. Memory in addition to the result: 4 bytes per node and 4 · min(16,
+/// threads + 1) per cluster. Lists are unordered, but the same for any number of threads.
 template <executor E>
 [[nodiscard]] weighted_graph contract(
     const weighted_graph& graph, std::span<const node_id> cluster, std::size_t clusters, const E& executor) {
@@ -113,7 +113,7 @@ template <executor E>
     std::partial_sum(first.begin(), first.end(), first.begin());
     for (std::size_t v = graph.nodes(); v-- > 0;)
         members[--first[cluster[v] + std::size_t{1}]] = static_cast<node_id>(v);
-    // first[c + 1] is now where cluster c begins
+    // first[c + 1] is now the start of cluster c
     const auto members_of = [&](std::size_t c) {
         const std::size_t begin = first[c + 1], end = c + 1 < clusters ? first[c + 2] : members.size();
         return std::span(members).subspan(begin, end - begin);
@@ -125,7 +125,7 @@ template <executor E>
     const auto saturated = [](std::uint64_t w) {
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(w, std::numeric_limits<std::uint32_t>::max()));
     };
-    // Threads share the clusters in runs. Each run keeps where in the list of the cluster at hand its neighbors stand.
+    // Threads share the clusters in runs. Each run records the positions of neighbors in the list of the current cluster.
     const std::size_t runs = std::min<std::size_t>({executor.concurrency() == 1 ? 1 : executor.concurrency() + 1, 16, clusters});
     if (runs == 0) return coarse;
     const std::size_t grain = ceil_div(clusters, runs);
@@ -151,7 +151,7 @@ template <executor E>
     coarse.neighbors.resize(static_cast<std::size_t>(coarse.offsets.back()));
     coarse.edge_weights.resize(coarse.neighbors.size());
     parallel_for(executor, clusters, grain, [&](std::size_t begin, std::size_t end) {
-        std::vector<std::uint32_t> place(clusters, 0); // 1 + position in the list at hand; 0: not in it
+        std::vector<std::uint32_t> place(clusters, 0); // 1 + position in the current list; 0: not in it
         for (std::size_t c = begin; c < end; ++c) {
             const std::size_t list = static_cast<std::size_t>(coarse.offsets[c]);
             std::uint32_t size = 0;
@@ -174,11 +174,11 @@ template <executor E>
     return coarse;
 }
 
-/// The graph of a stream, in memory: nodes weigh what `balance` says, repeated edges are one of their number's weight,
-/// loops are left out.
+/// Builds the graph of a stream in memory. `balance` sets node weights; repeated edges become one, weighted by their number;
+/// loops are dropped.
 ///
-/// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes a node and 4 an arc, at most 8 where edges
-/// repeat; as `std::vector` grows when the stream does not know its arcs.
+/// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes per node and 4 per arc, at most 8 if edges repeat;
+/// grows like `std::vector` if the stream does not know its arcs.
 template <adjacency_stream Stream>
 [[nodiscard]] weighted_graph make_weighted_graph(Stream& stream, balance_by balance = balance_by::nodes) {
     weighted_graph graph;

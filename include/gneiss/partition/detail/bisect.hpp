@@ -19,7 +19,7 @@
 
 namespace gneiss::detail {
 
-/// A graph in two sides.
+/// Graph with each node on one of two sides.
 class bisection {
 public:
     using weights = std::array<std::uint64_t, 2>;
@@ -38,7 +38,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t cut() const noexcept { return cut_; }
-    /// By how much the sides are too heavy.
+    /// Total weight above the caps of both sides.
     [[nodiscard]] std::uint64_t excess() const noexcept { return over(0) + over(1); }
     [[nodiscard]] bool better_than(const bisection& other) const noexcept {
         return std::pair(excess(), cut_) < std::pair(other.excess(), other.cut_);
@@ -46,14 +46,14 @@ public:
     [[nodiscard]] std::vector<std::uint8_t>& sides() noexcept { return side_; }
     [[nodiscard]] const weights& weight() const noexcept { return weight_; }
 
-    /// All in side 0 at first: moves nodes to side 1 from `seed` on, until that side is full, and takes back what was
-    /// moved after the best moment. Always the node that adds least to the cut; or, `dense`, that has the heaviest
-    /// edges to side 1: so the core of a graph of hubs is gathered, and what hangs loosely on it stays behind.
+    /// Grows side 1 from `seed` until it is full, starting with all nodes in side 0, then undoes the moves after the best
+    /// state. Always moves the node that adds least to the cut or, if `dense`, the node with the heaviest edges to side 1: that
+    /// collects the core of a graph with hubs and leaves loosely attached nodes behind.
     void grow(node_id seed, bool dense, random_key key) {
         const std::size_t n = graph_->nodes();
         gain_queue queue(n);
         std::vector<std::int64_t> inside(n),
-            gain(n); // weight of the edges to side 1; what the cut gains by a move there
+            gain(n); // weight of the edges to side 1; change of the cut by a move to it
         std::vector<node_id> moved;
         for (node_id v = 0; v < n; ++v) graph_->for_each(v, [&](node_id, std::uint32_t w) { gain[v] -= w; });
         const auto rank = [&](node_id v) { return dense ? inside[v] : gain[v]; };
@@ -90,7 +90,7 @@ public:
         }
     }
 
-    /// Passes of moves that each take the node of most gain that may move, worse ones too, and keep the best moment.
+    /// Makes passes of moves, each the movable node of highest gain, even if negative; keeps the best state of each pass.
     /// Source: Fiduccia and Mattheyses, DAC 1982.
     void refine(std::uint32_t passes, std::size_t patience) {
         const std::size_t n = graph_->nodes();
@@ -119,7 +119,7 @@ public:
                 const std::uint8_t to = from ^ 1;
                 if (weight_[to] + graph_->weight(v) > caps_[to] &&
                     over(from) <= weight_[to] + graph_->weight(v) - caps_[to])
-                    continue; // it would not fit
+                    continue; // does not fit
                 flip(v, gain[v]);
                 moved.push_back(v);
                 if (const std::pair now{excess(), cut_}; now < least) least = now, best = moved.size();
@@ -153,7 +153,7 @@ private:
         weight_[from ^ 1] += graph_->weight(v);
         cut_ -= static_cast<std::uint64_t>(gain);
     }
-    /// Which side gives the next node: one that is too heavy, else that of more gain; 2: none.
+    /// Side of the next node: one that is too heavy, else that of higher gain; 2: none.
     [[nodiscard]] std::uint8_t next_side(const std::array<gain_queue, 2>& queue) const noexcept {
         if (over(0) != 0 && !queue[0].empty()) return 0;
         if (over(1) != 0 && !queue[1].empty()) return 1;

@@ -15,23 +15,23 @@
 
 namespace gneiss::detail {
 
-/// The neighbors of each node by the edges of one chunk: 4 bytes a node of the graph, 16 an edge of the largest chunk.
+/// Neighbors of each node by the edges of one chunk: 4 bytes per node of the graph, 16 per edge of the largest chunk.
 class chunk_lists {
 public:
-    /// \param edges  of a chunk, at most
+    /// \param edges  maximum edges of a chunk
     chunk_lists(std::uint64_t nodes, std::size_t edges) : offsets_(static_cast<std::size_t>(nodes) + 2) {
         ends_.reserve(edges);
         neighbors_.reserve(2 * edges);
     }
 
-    /// Adds an edge to the chunk to come. Self loops are nobody's neighbors.
+    /// Adds an edge to the next chunk. Ignores self loops.
     void add(node_id u, node_id v) {
         if (u >= nodes() || v >= nodes())
             throw error(errc::out_of_range, "edge " + std::to_string(u) + " - " + std::to_string(v) + " of a graph of " +
                                                 std::to_string(nodes()) + " nodes");
         if (u != v) ends_.emplace_back(u, v);
     }
-    /// Makes lists of the edges added since the last call. O(nodes + edges).
+    /// Builds the lists of the edges added since the last call. O(nodes + edges).
     void make() {
         offsets_.assign(offsets_.size(), 0); // list v begins at v + 1 until all are filled
         for (const auto& [u, v] : ends_) {
@@ -51,14 +51,14 @@ public:
     [[nodiscard]] std::span<const node_id> list(node_id v) const noexcept {
         return std::span(neighbors_).subspan(offsets_[v], offsets_[v + std::size_t{1}] - offsets_[v]);
     }
-    /// Nodes that have a neighbor, ascending.
+    /// Nodes with a neighbor, ascending.
     [[nodiscard]] std::vector<node_id> seen() const {
         std::vector<node_id> nodes_seen;
         for (std::size_t v = 0; v < nodes(); ++v)
             if (offsets_[v] != offsets_[v + 1]) nodes_seen.push_back(static_cast<node_id>(v));
         return nodes_seen;
     }
-    /// The graph of the chunk: node i is members[i], those of `seen`. Memory: 8 bytes a member and an edge.
+    /// Returns the graph of the chunk: node i is members[i] of `seen`. Memory: 8 bytes per member and per edge.
     [[nodiscard]] symmetric_csr graph(std::span<const node_id> members) const {
         const ranked_bitmap place(nodes(), members);
         symmetric_csr result;

@@ -19,8 +19,8 @@
 
 namespace gneiss::detail {
 
-/// Sums of weights, not 0, by key, which saturate: a dense array of which only what was touched is reset. O(1) an
-/// addition, O(touched) a reset.
+/// Saturating sums of nonzero weights by key: a dense array that resets only touched entries. O(1) per addition, O(touched) per
+/// reset.
 template <std::unsigned_integral T>
 class sparse_sums {
 public:
@@ -44,7 +44,7 @@ private:
     std::vector<std::uint32_t> touched_;
 };
 
-/// Nodes of few neighbors before those of many (by powers of two), at random among their like.
+/// Orders nodes by ascending degree (by powers of two), at random within a class.
 [[nodiscard]] inline std::vector<node_id> by_degree(const weighted_graph& graph, random_key key) {
     std::vector<node_id> order(graph.nodes());
     std::vector<std::size_t> first(34);
@@ -62,11 +62,11 @@ private:
     return order;
 }
 
-/// What a level of coarsening is made by.
+/// Options of one level of coarsening.
 struct cluster_options {
-    std::uint64_t max_weight = 1; ///< of a cluster of more than one node
+    std::uint64_t max_weight = 1; ///< for a cluster of more than one node
     std::uint32_t passes = 5;
-    std::span<const partition_id16> parts{}; ///< [nodes] or empty; clusters keep to one part
+    std::span<const partition_id16> parts{}; ///< [nodes] or empty; clusters do not span parts
 };
 
 /// Clusters of a graph.
@@ -75,10 +75,10 @@ struct clustering {
     std::size_t clusters = 0;
 };
 
-/// Size-constrained label propagation: each node joins the cluster that it has the heaviest edges to and that has room,
-/// again and again. Nodes left alone then join others that long for the same full cluster (leaves of a hub), and those
-/// without neighbors each other. O(passes · arcs); 25 bytes a node. Pure function of its arguments. Source:
-/// Meyerhenke, Sanders and Schulz, ESA 2014; two-hop: LaSalle et al., IA3 2015.
+/// Size-constrained label propagation: each node repeatedly joins the cluster with room to which it has the heaviest edges.
+/// Nodes left alone then join others that prefer the same full cluster (leaves of a hub); isolated nodes join each other.
+/// O(passes · arcs); 25 bytes per node. Pure function of its arguments. Source: Meyerhenke, Sanders and Schulz, ESA 2014;
+/// two-hop: LaSalle et al., IA3 2015.
 class cluster_maker {
 public:
     cluster_maker(const weighted_graph& graph, const cluster_options& options, random_key key)
@@ -113,7 +113,7 @@ public:
         }
         merge_isolated(order, clusters);
         merge_two_hop(order, clusters);
-        // numbered by the first of their nodes
+        // number clusters by their first nodes
         std::vector<node_id> number(of_.size(), ~node_id{0});
         clustering result{std::move(of_), 0};
         for (node_id& c : result.of) {
@@ -127,7 +127,7 @@ private:
     [[nodiscard]] bool may_join(node_id v, node_id cluster_of) const {
         return options_.parts.empty() || options_.parts[v] == options_.parts[cluster_of];
     }
-    /// The cluster among its neighbors', or its own, that `v` has the heaviest edges to and that has room.
+    /// Cluster with room, among those of its neighbors and its own, to which `v` has the heaviest edges.
     [[nodiscard]] node_id best(node_id v, std::uint64_t max_weight, std::uint64_t tie) {
         graph_.for_each(v, [&](node_id u, std::uint32_t w) {
             if (may_join(v, u)) sums_.add(of_[u], w);
@@ -137,7 +137,7 @@ private:
         std::uint32_t equal = 1;
         for (const std::uint32_t c : sums_.touched()) {
             if (c == of_[v] || sums_[c] < most || std::uint64_t{weight_[c]} + graph_.weight(v) > max_weight) continue;
-            if (sums_[c] == most) { // one of those that are as good, each as likely
+            if (sums_[c] == most) { // choose uniformly among equal ones
                 tie = mix64(tie);
                 if (below(tie, ++equal) != 0) continue;
             } else {
@@ -163,7 +163,7 @@ private:
             merge(v, options_.parts.empty() ? 0 : options_.parts[v], open, clusters);
         }
     }
-    /// Nodes alone whose favorite, room or not, is one cluster: joined until half of the nodes' number is reached.
+    /// Joins lone nodes with the same favorite cluster, full or not, until half the number of nodes is reached.
     void merge_two_hop(std::span<const node_id> order, std::size_t& clusters) {
         if (clusters * 2 <= of_.size()) return;
         std::vector<node_id> open(of_.size(), ~node_id{0});
@@ -174,7 +174,7 @@ private:
             if (favorite != v) merge(v, favorite, open, clusters);
         }
     }
-    /// Joins `v` to the cluster begun for `group`, or begins one.
+    /// Joins `v` to the cluster started for `group`, or starts one.
     void merge(node_id v, std::size_t group, std::vector<node_id>& open, std::size_t& clusters) {
         if (group >= open.size()) open.resize(group + 1, ~node_id{0});
         node_id& to = open[group];

@@ -13,15 +13,15 @@
 
 namespace gneiss::detail {
 
-/// How many neighbors of one node lie in each cluster: as `neighbor_counts`, but a hash table, since there are as
-/// many clusters as nodes. Cost: O(neighbors). Memory: 16 to 32 bytes a neighbor of the longest list met.
+/// Counts the neighbors of one node per cluster. Like `neighbor_counts`, but a hash table, because clusters may number up to
+/// the nodes. Cost: O(neighbors). Memory: 16 to 32 bytes per neighbor of the longest list seen.
 class cluster_counts {
 public:
     cluster_counts() { grow(64); }
 
-    /// The lists that follow are this chunk's.
+    /// Starts a chunk; the lists that follow are its lists.
     void begin(const adjacency_chunk& chunk) noexcept { lists_.begin(chunk); }
-    /// Counts list `i` of the chunk, of node v, itself left out. Precondition: what was counted before was taken.
+    /// Counts list `i` of the chunk, of node v, without v itself. Precondition: previous counts were taken.
     void count(std::size_t i, node_id v, std::span<const node_id> cluster) {
         const std::span<const node_id> neighbors = lists_.take(i, cluster);
         if (2 * neighbors.size() > slots_.size()) grow(std::bit_ceil(2 * neighbors.size()));
@@ -36,8 +36,7 @@ public:
             }
         }
     }
-    /// Calls visit(cluster, neighbors in it) for each cluster that has one, in the order of first neighbors, and
-    /// forgets them.
+    /// Calls visit(cluster, count) for each cluster with a neighbor, in the order of first neighbors, and resets the counts.
     template <class Visit>
     void take(Visit&& visit) {
         for (const std::uint32_t at : touched_) {
@@ -59,7 +58,7 @@ private:
     }
 
     std::vector<slot> slots_; // a power of two
-    std::uint32_t shift_ = 0; // of a 32-bit hash to a slot
+    std::uint32_t shift_ = 0; // shift from a 32-bit hash to a slot
     std::vector<std::uint32_t> touched_;
     prefetched_adjacency lists_;
 };

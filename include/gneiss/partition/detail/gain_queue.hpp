@@ -9,8 +9,8 @@
 
 namespace gneiss::detail {
 
-/// Nodes by gain, the greatest first; equal ones in an order that their history fixes. A heap of which each node knows
-/// its place. O(log) a change; 4 bytes a node and 16 an entry.
+/// Priority queue of nodes by gain, highest first; the order of equal gains is fixed by history. An indexed heap. O(log) per
+/// change; 4 bytes per node and 16 per entry.
 class gain_queue {
 public:
     explicit gain_queue(std::size_t nodes) : place_(nodes) {}
@@ -22,7 +22,7 @@ public:
     [[nodiscard]] std::int64_t top_gain() const noexcept { return heap_.front().gain; }
     [[nodiscard]] std::int64_t gain(node_id v) const noexcept { return heap_[place_[v] - 1].gain; }
 
-    /// Enters `v`, or changes its gain.
+    /// Inserts `v`, or changes its gain.
     void push(node_id v, std::int64_t gain) {
         if (place_[v] == 0) {
             heap_.push_back({gain, v});

@@ -23,44 +23,43 @@
 
 namespace gneiss::detail {
 
-/// How a streamed partitioner weighs neighbors against balance.
+/// Trade-off between neighbors and balance in a streaming partitioner.
 ///
-/// Meaning: `r.load_penalty(group, load)` tells how little a part of that load wants another node, rising with the load;
-/// `r.score(n, load_penalty)` is what a part with n of the node's neighbors is worth to it: it rises with n and falls, or stays,
-/// with the burden; −∞ for an infinite burden and n > 0.
+/// Meaning: `r.load_penalty(group, load)` is the penalty of a part with that load and rises with the load. `r.score(n,
+/// load_penalty)` is the score of a part with n of the node's neighbors: it rises with n, falls or stays with the penalty, and
+/// is −∞ for an infinite penalty and n > 0.
 template <class R>
 concept greedy_rule = requires(const R& r, std::size_t group, std::uint64_t load, std::uint32_t n, double load_penalty) {
     { r.load_penalty(group, load) } -> std::same_as<double>;
     { r.score(n, load_penalty) } -> std::same_as<double>;
 };
 
-/// Which nodes a greedy partitioner balances apart from each other, and the caps of parts.
+/// Groups of nodes that are balanced separately, and the caps of parts.
 struct greedy_limits {
-    std::uint64_t cap = 0;                   ///< weight of a part
+    std::uint64_t cap = 0;                   ///< maximum weight of a part
     std::span<const class_id> labels{};      ///< [nodes], or empty: all nodes are one group, whose load is its weight
-    std::vector<std::uint64_t> counts{};     ///< [groups] nodes of each label, the unlabeled last
-    std::vector<std::uint64_t> label_caps{}; ///< [groups] nodes of a label in a part, or empty: any
+    std::vector<std::uint64_t> counts{};     ///< [groups] nodes of each label, unlabeled nodes last
+    std::vector<std::uint64_t> label_caps{}; ///< [groups] maximum nodes of a label in a part, or empty: unlimited
 
     [[nodiscard]] std::size_t groups() const noexcept { return labels.empty() ? 1 : counts.size(); }
 };
 
-/// The engine of the streamed partitioners: node after node goes where its score is highest.
+/// Engine of the streaming partitioners: places each node where its score is highest.
 ///
-/// Of the parts that the node fits into, the one with the highest score; of equal ones the least burdened; of those the
-/// first. That is what a scan of all parts finds, but it is looked for only among the parts of the neighbors and the
-/// least burdened part: no other can be better than the latter. In later passes a node first leaves its part.
+/// Among the parts that the node fits into, it chooses the highest score, then the lowest penalty, then the lowest number. The
+/// result is that of a scan of all parts, but only the parts of the neighbors and the part of lowest penalty are examined; no
+/// other part can be better than the latter. In later passes a node first leaves its part.
 ///
-/// Caps are kept exactly. Where every node weighs 1 and labels are capped too, each part keeps places for each label,
-/// ⌊n/k⌋ or ⌈n/k⌉ dealt round so that they sum to no more than ⌈N/k⌉; what is left of the cap is anybody's. So a node
-/// always finds a part that is closed neither to its label nor altogether. Where nodes weigh their lists, one may fit
-/// nowhere (never one that weighs at most imbalance · W/k): it goes to the part that is then the lightest, of those open to
-/// its label.
+/// Caps are exact. If every node weighs 1 and labels are also capped, each part reserves ⌊n/k⌋ or ⌈n/k⌉ places per label, dealt
+/// round-robin so that they sum to at most ⌈N/k⌉; the rest of the cap is shared. So a node always finds a part that is open to
+/// its label and has room. If nodes weigh their lists, a node may fit nowhere (never one that weighs at most imbalance · W/k).
+/// It then goes to the lightest part open to its label.
 ///
-/// A part that is full is taken out of the set of a group when it is found at its head, and put back into the sets it was
-/// taken out of when a node leaves it for good.
+/// A full part is removed from the set of a group when it is found at its head, and restored to those sets when a node leaves
+/// it for good.
 ///
-/// Cost of a pass: O(arcs + nodes log parts); with caps and many labels, a node that leaves a full part pays O(log parts)
-/// for each label that met it. With weights, O(parts) where the least burdened part has too little room.
+/// Cost of a pass: O(arcs + nodes log parts). With caps and many labels, a node that leaves a full part pays O(log parts) for
+/// each label that met it. With weights, O(parts) if the part of lowest penalty has too little room.
 /// Memory: `greedy_bytes`. One thread.
 template <greedy_rule Rule>
 class greedy_engine {
@@ -85,8 +84,8 @@ public:
         }
     }
 
-    /// Begins with these parts instead of none. They may break caps; one pass mends that.
-    /// One pass of the stream where nodes weigh their lists. Precondition: [nodes], below the number of parts.
+    /// Starts from these parts instead of none. They may exceed caps; one pass repairs that. One pass of the stream if nodes
+    /// weigh their lists. Precondition: [nodes], below the number of parts.
     template <adjacency_stream Stream>
     void start_from(Stream& stream, std::span<const partition_id16> parts) {
         std::ranges::copy(parts, part_.begin());
@@ -103,12 +102,12 @@ public:
         }
     }
 
-    /// Places every node of the stream once, in its order. `on_chunk(nodes done)` may throw.
+    /// Places every node of the stream once, in stream order. `on_chunk(nodes done)` may throw.
     template <adjacency_stream Stream, class OnChunk>
     void pass(Stream& stream, OnChunk&& on_chunk) {
         pass(stream, [](std::size_t) { return true; }, on_chunk);
     }
-    /// Places the nodes for which `chosen(degree)` holds, in the order of the stream.
+    /// Places the nodes for which `chosen(degree)` holds, in stream order.
     template <adjacency_stream Stream, class Chosen, class OnChunk>
     void pass(Stream& stream, Chosen&& chosen, OnChunk&& on_chunk) {
         stream.rewind();
@@ -138,12 +137,12 @@ private:
 
     [[nodiscard]] std::size_t group_of(std::size_t v) const noexcept {
         if (limits_.labels.empty()) return 0;
-        return std::min<std::size_t>(limits_.labels[v], limits_.counts.size() - 1); // unlabeled is above all labels
+        return std::min<std::size_t>(limits_.labels[v], limits_.counts.size() - 1); // `unlabeled` is greater than all labels
     }
     [[nodiscard]] std::uint64_t& load(std::size_t group, partition_id16 p) noexcept { return loads_[group * parts_ + p]; }
     [[nodiscard]] std::uint64_t load(std::size_t group, partition_id16 p) const noexcept { return loads_[group * parts_ + p]; }
 
-    /// Places that part p keeps for a group: its nodes are dealt round, from where the group before ended.
+    /// Places that part p reserves for a group, whose nodes are dealt round-robin from where the previous group ended.
     [[nodiscard]] std::uint64_t reserved(std::size_t group, partition_id16 p) const noexcept {
         if (!reserving_) return 0;
         const std::uint64_t n = limits_.counts[group];
@@ -161,7 +160,7 @@ private:
     void place(node_id v, std::size_t list, std::size_t degree) {
         const std::size_t group = group_of(v);
         const std::uint64_t weight = node_weight(balance_, degree), share = limits_.labels.empty() ? weight : 1;
-        const partition_id16 from = std::exchange(part_[v], no_partition); // so that a self loop is not counted
+        const partition_id16 from = std::exchange(part_[v], no_partition); // excludes self loops from the count
         bool was_parked = false;
         if (from != no_partition) {
             std::uint64_t& n = load(group, from);
@@ -189,8 +188,8 @@ private:
         if (from != no_partition && from != to) reopen(from);
     }
 
-    /// The least burdened part that the node fits into; if there is none, the one that has the most room.
-    /// \param listed  a part that has the group among its parked ones already
+    /// Part of lowest penalty that the node fits into; if none, the one with the most room.
+    /// \param listed  a part that already lists the group in `parked_`
     [[nodiscard]] candidate least_loaded(std::size_t group, std::uint64_t weight, partition_id16 listed) {
         partition_id16 p = load_table_.first(group);
         while (!fits(group, p, 1) && load_table_(group, p) != load_table::infinite) {
@@ -212,11 +211,12 @@ private:
         return least != no_partition ? least : lightest;
     }
 
-    /// Puts a part that a node left back into the sets it was taken out of, where it has room again.
+    /// Restores a part that a node left to the sets it was removed from, where it has room again.
     void reopen(partition_id16 p) {
         std::erase_if(parked_[p], [&](std::uint32_t group) {
             if (!fits(group, p, 1)) {
-                load_table_.set(group, p, load_table::infinite); // the node's own group has a burden while it is placed
+                // placing the node may have set a finite penalty for its own group
+                load_table_.set(group, p, load_table::infinite);
                 return false;
             }
             load_table_.set(group, p, rule_.load_penalty(group, load(group, p)));
@@ -230,15 +230,15 @@ private:
     greedy_limits limits_;
     bool reserving_ = false;
     std::vector<partition_id16> part_;              // [nodes]
-    std::vector<std::uint64_t> loads_;       // [groups, parts] nodes; weight where there is one group
-    std::vector<std::uint64_t> occupied_;    // [parts] weight, and what is reserved and not yet taken
-    std::vector<std::uint32_t> dealt_from_;  // [groups] the first part that gets a place; where places are reserved
-    std::vector<std::vector<std::uint32_t>> parked_; // [parts] groups whose set does not hold the part
+    std::vector<std::uint64_t> loads_;       // [groups, parts] nodes; weight if there is one group
+    std::vector<std::uint64_t> occupied_;    // [parts] weight, plus places reserved and not yet taken
+    std::vector<std::uint32_t> dealt_from_;  // [groups] first part that receives a place; if places are reserved
+    std::vector<std::vector<std::uint32_t>> parked_; // [parts] groups whose set lacks the part
     load_table load_table_;                   // infinite: not in the set
     neighbor_counts counts_;
 };
 
-/// What the engine takes, with a state that is resumed [bytes].
+/// Memory of the engine, with a resumed state [bytes].
 [[nodiscard]] inline std::uint64_t greedy_bytes(
     std::uint64_t nodes, std::uint64_t groups, const partition_request& request) noexcept {
     const std::uint32_t parts = request.parts;
@@ -246,8 +246,8 @@ private:
            40 * std::uint64_t{parts} + neighbor_counts::bytes(parts) + 32 * groups;
 }
 
-/// Runs `passes` of the engine, from the journal's state, `initial` or nothing; saves after each.
-/// Throws errc::config_mismatch where the journal holds the state of something else.
+/// Runs `passes` of the engine, from the journal's state, `initial` or nothing; saves after each pass. Throws
+/// errc::config_mismatch if the journal holds a different state.
 template <adjacency_stream Stream, greedy_rule Rule>
 [[nodiscard]] std::vector<partition_id16> run_greedy(Stream& stream, const partition_request& request, const Rule& rule,
     greedy_limits limits, std::span<const partition_id16> initial, std::uint32_t passes) {

@@ -16,29 +16,29 @@
 
 namespace gneiss::detail {
 
-/// Algorithm 1 of Armada, one chunk at a time: two sides, and for each node a running estimate of its neighbors in both.
+/// Algorithm 1 of Armada, one chunk at a time: two sides, and for each node a running estimate of its neighbors on both.
 class grem_bisection {
 public:
     static constexpr std::uint8_t no_side = 2;
 
-    /// \param sides   [nodes], the caller's: read and written in place, and so is
-    /// \param counts  [2 · nodes] neighbors of node v by side at 2v and 2v + 1, where v has a side
-    /// \param most    nodes of each side, at most; together at least all nodes
-    /// \param older   share that the chunks before have in an estimate; 1: a node keeps its first side
+    /// \param sides   [nodes], owned by the caller; read and written in place
+    /// \param counts  [2 · nodes] neighbors of node v by side at 2v and 2v + 1, if v has a side; in place as well
+    /// \param most    maximum nodes per side; together at least all nodes
+    /// \param older   weight of earlier chunks in an estimate; 1: a node keeps its first side
     grem_bisection(std::span<std::uint8_t> sides, std::span<float> counts, std::array<std::uint64_t, 2> most, float older)
         : sides_(sides), counts_(counts), most_(most), older_(older) {}
 
-    /// Either nobody has a side yet, or sides and counts are those of a bisection that was interrupted at these sizes.
+    /// Starts without sides. `resume` instead continues an interrupted bisection with these sizes, sides and counts.
     void begin() { std::ranges::fill(sides_, no_side); }
     void resume(std::array<std::uint64_t, 2> sizes) noexcept { sizes_ = sizes; }
 
     [[nodiscard]] std::array<std::uint64_t, 2> sizes() const noexcept { return sizes_; }
 
-    /// Takes the sides that a seed partitioner gave to the nodes of the first chunk. What is beyond a cap changes sides, those
+    /// Takes the sides that a seed partitioner assigned to the nodes of the first chunk. Nodes beyond a cap change sides, those
     /// that lose the fewest neighbors first.
     void take_seed(const chunk_lists& chunk, std::span<const node_id> members, std::span<const partition_id16> given) {
         if (given.size() != members.size() || std::ranges::any_of(given, [](partition_id16 p) { return p > 1; }))
-            throw error(errc::invalid_argument, "the seed partitioner gave no two sides");
+            throw error(errc::invalid_argument, "the seed partitioner did not return two sides");
         for (std::size_t i = 0; i < members.size(); ++i) {
             sides_[members[i]] = static_cast<std::uint8_t>(given[i]);
             ++sizes_[given[i]];
@@ -52,8 +52,8 @@ public:
         }
     }
 
-    /// Gives each node of the chunk, ascending, the side where most of its neighbors are, by this chunk and the ones before.
-    /// A node leaves its side before it chooses, or a full side would lose all its nodes one by one.
+    /// Assigns each node of the chunk, ascending, to the side with most of its neighbors, by this chunk and earlier ones. A
+    /// node leaves its side before it chooses; otherwise a full side would lose all its nodes one by one.
     void take(const chunk_lists& chunk) {
         for (std::size_t v = 0; v < sides_.size(); ++v) {
             const std::span<const node_id> list = chunk.list(static_cast<node_id>(v));
@@ -73,7 +73,7 @@ public:
         }
     }
 
-    /// Nodes without an edge go where there is most room.
+    /// Assigns nodes without an edge to the side with the most room.
     void finish() {
         for (std::uint8_t& side : sides_)
             if (side == no_side) ++sizes_[side = emptier()];
@@ -93,13 +93,13 @@ private:
         }
         return {static_cast<float>(list.size() - ones - none), static_cast<float>(ones)};
     }
-    /// Of a node that has left its side, so that it has room there.
+    /// Side for a node that has left its side, so that there is room for it.
     [[nodiscard]] std::uint8_t choose(float zero, float one, std::uint8_t old) const noexcept {
         if (zero == one) return old != no_side ? old : emptier();
         const std::uint8_t wanted = one > zero ? 1 : 0;
         return sizes_[wanted] < most_[wanted] ? wanted : other(wanted);
     }
-    /// The side that is filled less, of its own size.
+    /// Side that is filled less, relative to its own size.
     [[nodiscard]] std::uint8_t emptier() const noexcept {
         const auto filled = [&](std::size_t i) { return static_cast<double>(sizes_[i]) / static_cast<double>(most_[i]); };
         return sizes_[0] >= most_[0] || (sizes_[1] < most_[1] && filled(1) < filled(0)) ? 1 : 0;

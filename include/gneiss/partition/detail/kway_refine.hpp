@@ -18,10 +18,10 @@
 
 namespace gneiss::detail {
 
-/// Betters a partition into k parts by moving nodes between them, under caps.
+/// Improves a k-way partition by moving nodes between parts, under caps.
 ///
-/// What is moved never makes a part heavier than its cap. Serial; a pure function of its arguments. Memory: 4 to 9
-/// bytes a node, 24 a part and what the queue of a search holds.
+/// A move never makes a part heavier than its cap. Serial; a pure function of its arguments. Memory: 4 to 9 bytes per node, 24
+/// per part, and the queue of a search.
 class kway_refiner {
 public:
     kway_refiner(const weighted_graph& graph, std::span<partition_id16> parts, std::span<const std::uint64_t> caps)
@@ -39,7 +39,7 @@ public:
         return sum;
     }
 
-    /// Each node goes where it has the heaviest edges to; passes over those whose neighbors moved. Returns the gain.
+    /// Moves each node to the part with its heaviest edges, in passes over nodes whose neighbors moved. Returns the gain.
     std::uint64_t propagate(std::uint32_t passes, random_key key) {
         std::uint64_t gained = 0;
         std::vector<std::uint8_t> active(graph_.nodes(), 1);
@@ -65,17 +65,17 @@ public:
         return gained;
     }
 
-    /// Searches from one node of the border each: it and then what lies around moves, the best first and worse ones
-    /// too, until that leads nowhere, and what came after the best moment is undone. A node moves once a round.
-    /// Returns the gain. Source: Sanders and Schulz, ESA 2011 (multi-try FM).
-    /// \param patience  moves without a new best that end a search
+    /// Runs local searches, each from one border node. It and nodes around it move in order of gain, even negative, until the
+    /// search stalls; moves after the best state are undone. A node moves once per round. Returns the gain. Source: Sanders and
+    /// Schulz, ESA 2011 (multi-try FM).
+    /// \param patience  moves without a new best state that end a search
     std::uint64_t search(std::uint32_t rounds, std::size_t patience, random_key key) {
         const std::size_t n = graph_.nodes();
         gain_queue queue(n);
         std::vector<partition_id16> target(n, no_partition);
         std::vector<std::uint8_t> locked(n);
         std::vector<node_id> border;
-        std::vector<std::pair<node_id, partition_id16>> moved; // and whence
+        std::vector<std::pair<node_id, partition_id16>> moved; // and its origin
         std::uint64_t total = 0;
         for (std::uint32_t round = 0; round < rounds; ++round) {
             border.clear();
@@ -104,7 +104,7 @@ public:
                     const node_id v = queue.pop();
                     const move m = best_move(v);
                     if (m.to == no_partition) continue;
-                    if (!queue.empty() && m.gain < queue.top_gain()) { // it was believed to gain more
+                    if (!queue.empty() && m.gain < queue.top_gain()) { // its gain has dropped
                         target[v] = m.to;
                         queue.push(v, m.gain);
                         continue;
@@ -145,8 +145,8 @@ public:
         return total;
     }
 
-    /// Moves nodes out of parts that are too heavy, those that cost least for their weight first, into parts with room.
-    /// False: some part is still too heavy, which with nodes of weight 1 and caps that can hold them does not happen.
+    /// Moves nodes out of overweight parts, lowest loss per weight first, into parts with room. Returns false if a part is
+    /// still too heavy; with nodes of weight 1 and sufficient caps that does not happen.
     bool balance() {
         if (excess() == 0) return true;
         gain_queue queue(graph_.nodes());
@@ -170,8 +170,7 @@ public:
     }
 
 private:
-    /// Arcs that a round may read: what it gains pays for more, so that graphs that are all border do not take for
-    /// ever.
+    /// Maximum number of arcs that a round may read. Gains allow more, which bounds the work on graphs that are all border.
     [[nodiscard]] double allowed_work(std::uint64_t gained, std::uint64_t twice_cut) const noexcept {
         const double share =
             2 * static_cast<double>(gained) / static_cast<double>(std::max<std::uint64_t>(twice_cut, 1));
@@ -188,7 +187,8 @@ private:
         weight_[to] += graph_.weight(v);
         part_[v] = to;
     }
-    /// To the other part among its neighbors' that has room and the heaviest edges to `v`; the lighter one of equals.
+    /// Best move to another part: among its neighbors' parts with room, the one with the heaviest edges to `v`, then the
+    /// lighter one.
     [[nodiscard]] move best_move(node_id v) {
         const partition_id16 own = part_[v];
         read_ += graph_.degree(v);
@@ -205,7 +205,7 @@ private:
         to_.reset();
         return result;
     }
-    /// As `best_move`, or to the part of most room where no neighbor's has any.
+    /// Returns `best_move`, or a move to the part with the most room if no neighbor's part has any.
     [[nodiscard]] move relief(node_id v) {
         move m = best_move(v);
         if (m.to != no_partition) return m;
@@ -221,7 +221,7 @@ private:
                 v, [&](node_id u, std::uint32_t w) { m.gain -= part_[u] == part_[v] ? std::int64_t{w} : 0; });
         return m;
     }
-    /// Gain for a unit of weight, losses so; gains times it.
+    /// Gain relative to weight: losses are divided by it, gains multiplied.
     [[nodiscard]] static std::int64_t relative(std::int64_t gain, std::uint32_t weight) noexcept {
         return gain > 0 ? gain * weight : gain * 64 / static_cast<std::int64_t>(std::max(weight, 1U));
     }

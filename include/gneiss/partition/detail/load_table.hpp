@@ -10,15 +10,15 @@
 
 namespace gneiss::detail {
 
-/// A burden for each (group, part), and the least burdened part of each group: an ordered set of the parts per group, by
-/// (burden, part), of which only the first is asked for. So it is a tournament: each match is won by the lesser of two.
+/// Load penalty per (group, part), and the part of lowest penalty per group. An ordered set by (penalty, part) of which only
+/// the first is needed: a tournament tree.
 ///
-/// Cost: `first` O(1), `set` O(log parts), less where the winner of a match stays. Memory: 12 bytes a (group, part).
+/// Cost: `first` O(1); `set` O(log parts), less if a winner stays. Memory: 12 bytes per (group, part).
 class load_table {
 public:
     static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-    /// All burdens are 0. Precondition: parts > 0.
+    /// Starts with all penalties 0. Precondition: parts > 0.
     load_table(std::size_t groups, std::uint32_t parts)
         : parts_(parts), loads_(groups * parts), winners_(2 * groups * parts) {
         for (std::size_t g = 0; g < groups; ++g) {
@@ -30,7 +30,7 @@ public:
 
     [[nodiscard]] double operator()(std::size_t group, partition_id16 p) const noexcept { return loads_[group * parts_ + p]; }
 
-    /// The part of the least burden, of those the one of the least number.
+    /// Part of lowest penalty, then of lowest number.
     [[nodiscard]] partition_id16 first(std::size_t group) const noexcept { return winners_[2 * group * parts_ + 1]; }
 
     void set(std::size_t group, partition_id16 p, double load_penalty) noexcept {
@@ -38,7 +38,7 @@ public:
         partition_id16* const winner = winners_.data() + 2 * group * parts_;
         for (std::uint32_t match = (parts_ + p) / 2; match > 0; match /= 2) {
             const partition_id16 now = better(group, match);
-            if (now == winner[match] && now != p) return; // who contends above is who was, with the burden it had
+            if (now == winner[match] && now != p) return; // contenders above are unchanged
             winner[match] = now;
         }
     }
@@ -57,7 +57,7 @@ private:
 
     std::uint32_t parts_;
     std::vector<double> loads_;  // [groups, parts]
-    std::vector<partition_id16> winners_; // [groups, 2 parts] of match i from 1 on; the parts themselves from `parts` on
+    std::vector<partition_id16> winners_; // [groups, 2 parts] winner of match i from 1 on; the parts themselves from `parts` on
 };
 
 } // namespace gneiss::detail

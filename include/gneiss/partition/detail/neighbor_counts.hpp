@@ -13,23 +13,23 @@
 
 namespace gneiss::detail {
 
-/// How many neighbors of one node lie in each part: counters, and a list of those that are not 0.
+/// Counts the neighbors of one node per part: counters, and a list of the nonzero ones.
 ///
 ///     counts.begin(chunk);
 ///     for (each list i, in order) { counts.count(i, part); counts.take([&](partition_id16 p, std::uint32_t n) { … }); }
 ///
-/// Cost: O(neighbors); nothing in the number of parts. Memory: 256 KiB, of which `parts` counters are touched.
+/// Cost: O(neighbors), independent of the number of parts. Memory: 256 KiB, of which `parts` counters are touched.
 class neighbor_counts {
 public:
     explicit neighbor_counts(std::uint32_t parts) : counts_(no_partition + std::size_t{1}), touched_(parts + std::size_t{1}) {
         counts_[no_partition] = 1; // never 0, so never listed
     }
 
-    /// The lists that follow are this chunk's.
+    /// Starts a chunk; the lists that follow are its lists.
     void begin(const adjacency_chunk& chunk) noexcept { lists_.begin(chunk); }
 
-    /// Counts list `i` of the chunk. `part`: [nodes], below the number of parts, or `no_partition`: not counted.
-    /// Precondition: what was counted before was taken.
+    /// Counts list `i` of the chunk. `part`: [nodes], below the number of parts, or `no_partition`: not counted. Precondition:
+    /// previous counts were taken.
     void count(std::size_t i, std::span<const partition_id16> part) noexcept {
         for (const node_id u : lists_.take(i, part)) {
             const partition_id16 p = part[u];
@@ -38,7 +38,7 @@ public:
         }
     }
 
-    /// Calls visit(part, neighbors in it) for each part that has one, in the order of first neighbors, and forgets them.
+    /// Calls visit(part, count) for each part with a neighbor, in the order of first neighbors, and resets the counts.
     template <class Visit>
     void take(Visit&& visit) {
         for (std::size_t t = 0; t < size_; ++t) {
@@ -57,7 +57,7 @@ public:
 
 private:
     std::vector<std::uint32_t> counts_; // [every partition_id16]
-    std::vector<partition_id16> touched_;      // parts whose counter is not 0, and room to write one more
+    std::vector<partition_id16> touched_;      // parts with a nonzero counter, and room for one more
     std::size_t size_ = 0;
     prefetched_adjacency lists_;
 };

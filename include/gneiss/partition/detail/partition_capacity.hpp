@@ -13,11 +13,11 @@
 
 namespace gneiss::detail {
 
-/// What each part holds and may still take: weight, and nodes of each label where labels have caps.
-/// Memory: 8 bytes a part, and 8 for each label of each part. Reading is thread-safe.
+/// Contents and free room of each part: weight, and nodes of each label if labels have caps. Memory: 8 bytes per part, and 8
+/// per part and label. Reading is thread-safe.
 class partition_capacity {
 public:
-    /// Parts that hold nothing yet. `arcs` of the graph that `request` is about.
+    /// Starts with empty parts. `arcs`: of the graph to be partitioned.
     partition_capacity(const partition_request& request, std::uint64_t nodes, edge_index arcs)
         : cap_(max_weight(total_weight(request.balance, nodes, arcs), request.parts, request.imbalance)),
           weights_(request.parts) {
@@ -27,7 +27,7 @@ public:
         counts_.resize(caps_.size() * request.parts);
     }
 
-    /// Takes the nodes of parts that were given, of these weights. Precondition: holds nothing yet.
+    /// Adds the nodes of given parts, with these weights. Precondition: empty.
     void fill(std::vector<std::uint64_t> weights, std::span<const partition_id16> parts) {
         weights_ = std::move(weights);
         if (caps_.empty()) return;
@@ -39,7 +39,7 @@ public:
     [[nodiscard]] std::uint64_t cap() const noexcept { return cap_; }
     [[nodiscard]] std::uint64_t weight(partition_id16 p) const noexcept { return weights_[p]; }
     [[nodiscard]] std::span<const std::uint64_t> weights() const noexcept { return weights_; }
-    /// Labels that have caps, the unlabeled nodes' last; 0: labels do not matter.
+    /// Number of labels with caps, unlabeled nodes last; 0: labels are ignored.
     [[nodiscard]] std::size_t labels() const noexcept { return caps_.size(); }
     [[nodiscard]] std::size_t label_of(node_id v) const noexcept {
         return labels_[v] == unlabeled ? caps_.size() - 1 : labels_[v];
@@ -49,18 +49,18 @@ public:
         return counts_[p * caps_.size() + label];
     }
 
-    /// Whether node v may enter a part that it is not in.
+    /// True if node v may enter a part that it is not in.
     [[nodiscard]] bool fits(partition_id16 p, node_id v, std::uint64_t weight) const noexcept {
         return weights_[p] + weight <= cap_ && open(p, v);
     }
     [[nodiscard]] bool open(partition_id16 p, node_id v) const noexcept {
         return caps_.empty() || label_count(p, label_of(v)) < caps_[label_of(v)];
     }
-    /// Whether a part holds more than it may, of all nodes or of those of v's label.
+    /// True if a part exceeds its cap, of all nodes or of those of v's label.
     [[nodiscard]] bool over(partition_id16 p, node_id v) const noexcept {
         return weights_[p] > cap_ || (!caps_.empty() && label_count(p, label_of(v)) > caps_[label_of(v)]);
     }
-    /// Whether any part holds more than it may. O(parts · labels).
+    /// True if any part exceeds a cap. O(parts · labels).
     [[nodiscard]] bool over() const noexcept {
         for (const std::uint64_t weight : weights_)
             if (weight > cap_) return true;

@@ -14,11 +14,11 @@
 
 namespace gneiss::detail {
 
-/// The steps of a partitioner in the request's journal, of each of which the parts of all nodes are what remains.
+/// Steps of a partitioner in the request's journal. The state after each step is the parts of all nodes.
 class pass_checkpoint {
 public:
-    /// Throws errc::config_mismatch for a journal that cannot be that of `steps` such steps on `nodes` nodes.
-    /// \param sets  of parts that a step leaves
+    /// Throws errc::config_mismatch for a journal that does not match `steps` such steps on `nodes` nodes.
+    /// \param sets  number of assignments that a step leaves
     pass_checkpoint(const partition_request& request, std::uint64_t nodes, std::uint32_t steps, std::uint64_t sets = 1)
         : journal_(request.journal),
           nodes_(sets * nodes),
@@ -28,9 +28,9 @@ public:
                 "the journal is not that of this partitioner on " + std::to_string(nodes) + " nodes");
     }
 
-    /// The last step that ended; 0: none.
+    /// Last step that ended; 0: none.
     [[nodiscard]] std::uint32_t done() const { return journal_ == nullptr ? 0 : journal_->step(); }
-    /// What it ended with, [sets, nodes]. Precondition: done() > 0.
+    /// State after it, [sets, nodes]. Precondition: done() > 0.
     [[nodiscard]] std::vector<partition_id16> load() const {
         std::vector<partition_id16> parts(static_cast<std::size_t>(nodes_));
         const auto state = journal_->state();
@@ -44,7 +44,7 @@ public:
 
 private:
     partition_journal* journal_;
-    std::uint64_t nodes_; // of all sets
+    std::uint64_t nodes_; // over all sets
     std::uint32_t parts_;
 };
 

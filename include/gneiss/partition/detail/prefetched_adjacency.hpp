@@ -11,17 +11,17 @@
 
 namespace gneiss::detail {
 
-/// The lists of a chunk for who looks up each neighbor in an array. Its entries are read at random, which is what bounds
-/// such loops, so those of the coming neighbors are asked for ahead, across lists.
+/// Lists of a chunk for loops that look up each neighbor in an array. The random reads of its entries bound such loops, so
+/// entries of upcoming neighbors are prefetched, across lists.
 class prefetched_adjacency {
 public:
-    /// The lists that follow are this chunk's.
+    /// Starts a chunk; the lists that follow are its lists.
     void begin(const adjacency_chunk& chunk) noexcept {
         chunk_ = chunk;
         fetched_ = chunk.empty() ? 0 : chunk.offsets.front();
     }
 
-    /// List `i` of the chunk, whose entries of `array` were asked for; lists are taken in order. O(its neighbors).
+    /// Returns list `i` of the chunk, whose entries of `array` were prefetched. Lists are taken in order. O(neighbors).
     template <class T>
     [[nodiscard]] std::span<const node_id> take(std::size_t i, std::span<const T> array) noexcept {
         const node_id* const neighbors = chunk_.neighbors.data();
@@ -32,10 +32,10 @@ public:
     }
 
 private:
-    static constexpr std::size_t ahead = 64; // neighbors; a reading from memory takes as long as some tens of them
+    static constexpr std::size_t ahead = 64; // neighbors; one memory access takes about as long as some tens of them
 
     adjacency_chunk chunk_;
-    std::size_t fetched_ = 0; // neighbors of the chunk that were asked for
+    std::size_t fetched_ = 0; // neighbors of the chunk already prefetched
 };
 
 } // namespace gneiss::detail

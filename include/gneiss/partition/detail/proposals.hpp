@@ -19,7 +19,7 @@
 
 namespace gneiss::detail {
 
-/// Lists that were copied out of a stream, one after the other.
+/// Lists copied out of a stream, concatenated.
 struct kept_lists {
     std::vector<node_id> nodes{};
     std::vector<std::uint32_t> offsets{0}; ///< [nodes + 1]
@@ -36,21 +36,20 @@ struct kept_lists {
         offsets.resize(1);
         neighbors.clear();
     }
-    /// For `offsets` and `neighbors` alone: the nodes are not consecutive.
+    /// View for `offsets` and `neighbors` only: the nodes are not consecutive.
     [[nodiscard]] adjacency_chunk lists() const noexcept { return {0, offsets, neighbors}; }
 };
 
 inline constexpr std::size_t proposal_block = 8192; ///< nodes
 
-/// One pass in which few nodes change anything. Nodes are looked at in blocks of consecutive ones, by several threads
-/// and with the state as it is when the block begins; those that want a change are then asked again, one by one in
-/// their order, when all changes before theirs were made. So the result depends neither on threads nor on where chunks
-/// end.
+/// Runs one pass in which few nodes change. Several threads examine blocks of consecutive nodes against the state at the start
+/// of the block. Nodes that want a change are then examined again, one by one in order, after all changes before theirs. So the
+/// result depends neither on threads nor on chunk borders.
 ///
-///     wants(counts, chunk, i) -> bool      reads; at once on several threads, of the lists i of a chunk in order
-///     change(counts, lists, i, v)          the list of node v again, by one thread
+///     wants(counts, chunk, i) -> bool      read-only; concurrent, for the lists i of a chunk in order
+///     change(counts, lists, i, v)          second look at the list of node v, on one thread
 ///
-/// `counts`, with counts.begin(chunk), is what `make_counts` gives, one for each thread.
+/// `make_counts` creates `counts`, one per thread, with a member counts.begin(chunk).
 /// Memory: lists of the nodes of one block that want a change.
 template <class Counts, adjacency_stream Stream, executor E, class MakeCounts, class Wants, class Change>
 void proposal_pass(Stream& stream, const partition_request& request, std::string_view phase, const E& executor,

@@ -17,7 +17,7 @@
 
 namespace gneiss::detail {
 
-/// A node is best where most of its neighbors are; of equal parts in the lightest.
+/// Rule that prefers the part with most neighbors, then the lightest.
 struct majority_rule {
     [[nodiscard]] double load_penalty(std::size_t, std::uint64_t load) const noexcept { return static_cast<double>(load); }
     [[nodiscard]] static double score(std::uint32_t neighbors, double load_penalty) noexcept {
@@ -25,7 +25,7 @@ struct majority_rule {
     }
 };
 
-/// What a part, and a label in it, may hold at most.
+/// Maximum weight of a part, and of each label in it.
 [[nodiscard]] inline greedy_limits limits_of(std::uint64_t nodes, edge_index arcs, const partition_request& request) {
     greedy_limits limits{
         .cap = max_weight(total_weight(request.balance, nodes, arcs), request.parts, request.imbalance)};
@@ -36,7 +36,7 @@ struct majority_rule {
     return limits;
 }
 
-/// Makes parts keep their caps, by a pass that moves every node to its best part that has room; see `greedy_engine`.
+/// Enforces caps in one pass that moves every node to its best part with room; see `greedy_engine`.
 template <adjacency_stream Stream>
 [[nodiscard]] std::vector<partition_id16> repair_balance(
     Stream& stream, std::vector<partition_id16> parts, const partition_request& request) {

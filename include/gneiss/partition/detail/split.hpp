@@ -23,21 +23,21 @@
 
 namespace gneiss::detail {
 
-/// The final parts [first, first + count) that a block of an unfinished partition will be split into.
+/// Final parts [first, first + count) into which a block of an unfinished partition will be split.
 struct block {
     std::uint32_t first, count;
 };
 
-/// How a bisection is sought.
+/// Effort of a bisection.
 struct bisection_effort {
-    std::uint32_t repeats = 1;  ///< coarsenings, of which the best counts; 1 on graphs of 2¹⁹ arcs or more
-    std::uint32_t attempts = 1; ///< growths from different nodes, on the coarsest graph
-    std::size_t coarsest = 120; ///< nodes; beyond the graph's: nothing is coarsened
-    std::size_t patience = 60;  ///< moves without a new best that end a pass of refinement there
+    std::uint32_t repeats = 1;  ///< coarsenings, of which the best is taken; 1 on graphs of 2¹⁹ arcs or more
+    std::uint32_t attempts = 1; ///< growths from different nodes on the coarsest graph
+    std::size_t coarsest = 120; ///< nodes; above the size of the graph: no coarsening
+    std::size_t patience = 60;  ///< moves without a new best state that end a pass of refinement there
 };
 
-/// Bisects a graph: coarsened, grown from several nodes, refined as it becomes fine again.
-/// Nodes without neighbors are left out and fill what room is left.
+/// Bisects a graph: coarsens it, grows a side from several nodes, and refines on every level back to the finest. Isolated nodes
+/// are left out and fill the remaining room.
 class bisector {
 public:
     bisector(bisection::weights caps, const bisection_effort& effort, random_key key)
@@ -65,7 +65,7 @@ public:
         for (std::size_t v = 0; v < side.size(); ++v)
             if (kept[v] != none) side[v] = best.sides()[kept[v]];
 
-        // The heavy ones first, each to the side of more room.
+        // Heavy nodes first, each to the side with more room.
         bisection::weights weight = best.weight();
         std::vector<std::size_t> order(lonely.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
@@ -96,7 +96,7 @@ private:
     }
 
     [[nodiscard]] bisection once(const weighted_graph& graph, random_key key) const {
-        std::vector<std::pair<std::vector<node_id>, weighted_graph>> levels; // clusters of the finer graph, and theirs
+        std::vector<std::pair<std::vector<node_id>, weighted_graph>> levels; // clusters of the finer graph, and their graph
         const auto coarsest = [&]() -> const weighted_graph& { return levels.empty() ? graph : levels.back().second; };
         const std::uint64_t heaviest = std::max<std::uint64_t>(graph.total_node_weight() / 50, 1);
         while (coarsest().nodes() > effort_.coarsest) {
@@ -117,7 +117,7 @@ private:
         }
         return bisection(graph, caps_, std::move(sides));
     }
-    /// The best of some growths, the first from the node of the heaviest edges.
+    /// Best of several growths, the first from the node with the heaviest edges.
     [[nodiscard]] std::vector<std::uint8_t> grown(const weighted_graph& graph, random_key key) const {
         bisection best(graph, caps_);
         if (graph.nodes() == 0) return std::move(best.sides());
@@ -145,7 +145,7 @@ private:
     random_key key_;
 };
 
-/// Caps of blocks: those of their parts together, less the share of the slack that the bisections to come will need.
+/// Caps of blocks: the sum over their parts, minus the share of the slack that later bisections need.
 [[nodiscard]] inline std::vector<std::uint64_t> block_caps(
     std::span<const block> blocks, std::span<const std::uint64_t> part_caps, std::uint64_t total) {
     const auto depth = [](std::size_t parts) {
@@ -165,8 +165,7 @@ private:
     return caps;
 }
 
-/// Splits every block of more than one part in two, ⌈count/2⌉ : ⌊count/2⌋. `parts` are numbers of blocks, before and
-/// after.
+/// Splits every block of more than one part in two, ⌈count/2⌉ : ⌊count/2⌋. `parts` are block numbers, before and after.
 template <executor E>
 void split_blocks(const weighted_graph& graph, std::span<partition_id16> parts, std::vector<block>& blocks,
     std::span<const std::uint64_t> part_caps, const bisection_effort& effort, random_key key, const E& executor) {
