@@ -24,15 +24,14 @@ namespace gneiss {
 
 /// DENSE, the delta encoding of neighborhood samples: spans into a mini-batch.
 ///
-/// With k hops there are k + 1 deltas. Δ_k are the seeds, Δ_{i−1} the nodes that first appear among the neighbors sampled
-/// for Δ_i. They lie newest first, Δ₀ in front and the seeds at the end; Δ₀ has no neighbors. The rows of H⁰ lie in
-/// the order of node_ids. The neighbors of node_ids[v], v ≥ node_id_offsets[1], are
-/// nbrs[nbr_offsets[v − node_id_offsets[1]] …]. Both lists of offsets have their end as one more element than the
-/// paper's. Source: MariusGNN, section 4.
+/// With k hops there are k + 1 deltas. Δ_k are the seeds; Δ_{i−1} are the nodes that first appear among the neighbors sampled
+/// for Δ_i. They are stored newest first, from Δ₀ to the seeds; Δ₀ has no neighbors. The rows of H⁰ follow the order of
+/// node_ids. The neighbors of node_ids[v], v ≥ node_id_offsets[1], are nbrs[nbr_offsets[v − node_id_offsets[1]] …]. Both offset
+/// lists have one more element than in the paper, their end. Source: MariusGNN, section 4.
 template <node_id_type NodeId = node_id>
 struct dense_sample {
     batch_key key{};
-    std::span<const std::uint32_t> node_id_offsets; ///< [k + 2] where each delta begins, and the number of nodes
+    std::span<const std::uint32_t> node_id_offsets; ///< [k + 2] start of each delta, then the number of nodes
     std::span<const NodeId> node_ids;               ///< [U] distinct ids
     std::span<const std::uint32_t> nbr_offsets;     ///< [U − |Δ₀| + 1]
     std::span<const NodeId> nbrs;                   ///< [edges] ids
@@ -45,8 +44,8 @@ struct dense_sample {
     [[nodiscard]] std::size_t edges() const noexcept { return nbrs.size(); }
 
     [[nodiscard]] std::size_t layers() const noexcept { return hops(); }
-    /// What layer `i`, from 0, reads: the arrays as they are after i advances (Algorithm 2), which for i > 0 are
-    /// written to the two buffers. Layer i takes the rows of Δ_i, Δ_{i+1}, … to those of Δ_{i+1}, …. O(layer).
+    /// Input of layer `i`, from 0: the arrays after i advances (Algorithm 2), written to the two buffers if i > 0. Layer i maps
+    /// the rows of Δ_i, Δ_{i+1}, … to those of Δ_{i+1}, …. O(layer).
     [[nodiscard]] layer_view layer(
         std::size_t i, std::vector<std::uint32_t>& offsets_buffer, std::vector<std::uint32_t>& neighbors_buffer) const {
         const std::uint32_t gone = node_id_offsets[i];
@@ -71,7 +70,8 @@ struct dense_sample {
         return result;
     }
 
-    /// Throws errc::invalid_argument unless the arrays have the sizes of a sample. O(hops): `layer_stack::assign` looks at the rest.
+    /// Throws errc::invalid_argument unless the array sizes are those of a sample. O(hops); `layer_stack::assign` checks the
+    /// contents.
     void check() const {
         bool holds = node_id_offsets.size() >= 2 && node_id_offsets.front() == 0 && std::ranges::is_sorted(node_id_offsets) &&
                      node_id_offsets.back() == node_ids.size() &&
@@ -79,11 +79,11 @@ struct dense_sample {
                      (relations.empty() || relations.size() == nbrs.size()) && (edge_ids.empty() || edge_ids.size() == nbrs.size());
         for (std::size_t i = 0; holds && i < layers(); ++i)
             holds = nbr_offsets[node_id_offsets[i + 1] - node_id_offsets[1]] <= nbrs.size();
-        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are no sample of a DENSE sampler: their sizes differ");
+        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are not a sample of a DENSE sampler: their sizes differ");
     }
 
-    /// The sample that `dense_sampler`, or who writes such arrays, wrote into a mini-batch. Valid while its bytes are. Throws as
-    /// `check`, and what `mini_batch::get` throws.
+    /// Returns the sample that `dense_sampler`, or another writer of these arrays, wrote into a mini-batch. Valid while its
+    /// bytes are. Throws as `check` and `mini_batch::get`.
     [[nodiscard]] static dense_sample of(const mini_batch& batch) {
         const dense_sample result{batch.key(), batch.get<std::uint32_t>("node_id_offsets"), batch.get<NodeId>("node_ids"),
             batch.get<std::uint32_t>("nbr_offsets"), batch.get<NodeId>("nbrs"), batch.get<std::uint32_t>("repr_map"),
@@ -93,20 +93,21 @@ struct dense_sample {
     }
 };
 
-/// Samples the neighbors of each node once per batch and lets all layers use them (Algorithm 1).
+/// DENSE sampler: samples the neighbors of each node once per batch and reuses them in all layers (Algorithm 1).
 ///
-/// A sample is a pure function of (seed, batch key, seeds, graph, options): executors do not change a bit of it. The
-/// neighbors of a node are drawn with the fan-out of the first hop that needs them, every set of them equally likely,
-/// independently of other nodes.
-/// The bias: within a batch the neighborhood is sampled with less randomness than the layered sampler has. A node that
-/// is reached at several hops shows the same neighbors at each, so that what its layers compute is correlated, and fewer
-/// distinct nodes are seen. Batches are independent of each other.
-/// Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the nodes on the way). Scratch is kept: one
-/// sampler per thread; the executor works inside a batch.
+///     dense_sampler<> sampler({.fanout = parse_fanout("10,10")}, seed);
+///     const dense_sample<> sample = sampler.sample(key, graph, seeds, executor, arena);
+///
+/// A sample is a pure function of (seed, batch key, seeds, graph, options), bit for bit on any executor. A node's neighbors are
+/// drawn with the fan-out of the first hop that needs them, each set equally likely, independently of other nodes. Bias: within
+/// a batch the neighborhood is less random than in the layered sampler. A node reached at several hops shows the same neighbors
+/// at each, so the outputs of its layers are correlated, and fewer distinct nodes are seen. Batches are independent. Cost:
+/// O(sampled edges) time, scratch and arena; weighted O(degrees of the visited nodes). Scratch is kept: use one sampler per
+/// thread; the executor works inside a batch.
 template <node_id_type NodeId = node_id>
 class dense_sampler {
 public:
-    /// Throws `invalid_argument` for a fan-out without hops or that cannot be used.
+    /// Throws `invalid_argument` for a fan-out without hops or an invalid one.
     dense_sampler(neighbor_options options, std::uint64_t seed) : options_(std::move(options)), seed_(seed) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         hops_.resize(options_.fanout.size());
@@ -115,7 +116,7 @@ public:
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
 
-    /// Makes the sample in `arena`, alone. Valid until the arena is used again.
+    /// Draws and writes a sample into `arena`, alone. Valid until the arena is used again.
     template <neighbor_source G, executor E, class Weight = equal_weights>
     dense_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
         mini_batch_arena& arena, std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
@@ -124,7 +125,7 @@ public:
         return write(result, executor);
     }
 
-    /// Draws a sample and keeps it for `write`. Parameters and errors as of `neighbor_sampler::draw`.
+    /// Draws a sample and keeps it for `write`. Parameters and errors as in `neighbor_sampler::draw`.
     template <neighbor_source G, executor E, class Weight = equal_weights>
     void draw(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
         std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
@@ -144,7 +145,7 @@ public:
         starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
 
-    /// What `write` adds to a mini-batch [bytes].
+    /// Number of bytes that `write` adds to a mini-batch.
     [[nodiscard]] std::size_t bytes_needed() const noexcept {
         const std::size_t nodes = starts_.back(), edges = edge_count();
         const auto bytes = [](std::size_t count, std::size_t width) { return mini_batch::array_bytes(count, width); };
@@ -154,8 +155,8 @@ public:
                bytes(options_.edge_ids ? edges : 0, sizeof(edge_index));
     }
 
-    /// Adds the drawn sample's arrays to a mini-batch, by the names of `dense_sample`'s members; relations are
-    /// edge_relations. Throws `out_of_range` where they do not fit.
+    /// Adds the drawn sample's arrays to a mini-batch, named like the members of `dense_sample`, with relations as
+    /// edge_relations. Throws `out_of_range` if they do not fit.
     template <executor E>
     dense_sample<NodeId> write(mini_batch& to, const E& executor) const {
         const std::size_t hops = hops_.size(), edges = edge_count();
@@ -168,7 +169,7 @@ public:
         const auto repr_map = to.add<std::uint32_t>("repr_map", edges);
         const auto relations = to.add<relation_id>("edge_relations", options_.relations ? edges : 0);
         const auto edge_ids = to.add<edge_index>("edge_ids", options_.edge_ids ? edges : 0);
-        // Deltas were numbered from the seeds on; stacked they lie in the opposite order, each as it is.
+        // Deltas are numbered from the seeds on and stored in the opposite order, each unchanged.
         for (std::size_t d = 0; d <= hops; ++d) { // the d-th from the seeds is Δ_{hops − d}
             const std::uint32_t begin = nodes - starts_[d + 1];
             node_id_offsets[hops - d] = begin;
@@ -207,7 +208,7 @@ private:
         return edges;
     }
 
-    /// Where numbered nodes lie once the deltas are stacked: delta d, numbered from starts[d] on, begins at U − starts[d + 1].
+    /// Maps numbers to rows of the stored deltas: delta d, numbered from starts[d] on, begins at U − starts[d + 1].
     void stack(std::span<const std::uint32_t> numbers, std::span<std::uint32_t> rows) const noexcept {
         for (std::size_t e = 0; e < numbers.size(); ++e) rows[e] = numbers[e] + (starts_.back() - starts_[1]);
         for (std::size_t d = 1; d + 1 < starts_.size(); ++d) {
@@ -222,8 +223,8 @@ private:
     detail::hop_sampler<NodeId> sampler_;
     detail::excluded_positions<NodeId> excluded_;
     std::vector<detail::hop_edges<NodeId>> hops_;
-    std::vector<std::vector<std::uint32_t>> numbers_; // of each hop's neighbors, in the order of appearance
-    std::vector<std::uint32_t> starts_;               // first number of each delta from the seeds on, and the count
+    std::vector<std::vector<std::uint32_t>> numbers_; // per hop: numbers of its neighbors, in order of appearance
+    std::vector<std::uint32_t> starts_;               // first number of each delta from the seeds on, then the count
 };
 
 } // namespace gneiss

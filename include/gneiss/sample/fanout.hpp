@@ -15,17 +15,17 @@
 
 namespace gneiss {
 
-/// A fan-out that takes every neighbor.
+/// Fan-out that takes every neighbor.
 inline constexpr std::uint32_t all_neighbors = std::numeric_limits<std::uint32_t>::max();
 
-/// How many neighbors of a node are sampled at one hop: `in` of the incoming and `out` of the outgoing ones, each drawn
-/// alone; or `both` out of the one list of all, and then nothing else.
+/// Number of neighbors sampled per node at one hop: `in` incoming and `out` outgoing ones, drawn separately; or `both` from the
+/// combined list, and nothing else.
 struct hop_fanout {
     std::uint32_t in = 0;
     std::uint32_t out = 0;
     std::uint32_t both = 0;
 
-    /// Which lists are looked at.
+    /// Lists to sample from.
     [[nodiscard]] constexpr neighbor_direction direction() const noexcept {
         if (both != 0 || (in != 0 && out != 0)) return neighbor_direction::both;
         return in != 0 ? neighbor_direction::in : neighbor_direction::out;
@@ -34,8 +34,8 @@ struct hop_fanout {
     friend bool operator==(const hop_fanout&, const hop_fanout&) = default;
 };
 
-/// Reads `10,10`, the hop of the seeds first. A hop is a number or `all`, taken in direction `d`; or `A+B`: A of the
-/// incoming and B of the outgoing neighbors. Throws `invalid_argument` that says what is wrong.
+/// Parses `10,10`, the hop of the seeds first. A hop is a number or `all`, in direction `d`; or `A+B`: A incoming and B
+/// outgoing neighbors. Throws `invalid_argument` describing the defect.
 [[nodiscard]] inline std::vector<hop_fanout> parse_fanout(
     std::string_view text, neighbor_direction d = neighbor_direction::in) {
     const auto refuse = [&](const std::string& why) {
@@ -47,7 +47,7 @@ struct hop_fanout {
         std::uint32_t value = 0;
         const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
         if (word.empty() || code != std::errc{} || end != word.data() + word.size() || value == all_neighbors)
-            throw refuse("'" + std::string(word) + "' is no number");
+            throw refuse("'" + std::string(word) + "' is not a number");
         return value;
     };
     std::vector<hop_fanout> hops;
@@ -68,7 +68,7 @@ struct hop_fanout {
     return hops;
 }
 
-/// The same as text, for people: what `parse_fanout` reads back, where all hops of one number have the direction it is given.
+/// Formats a fan-out for display. `parse_fanout` reads it back if all hops of one number have the direction passed to it.
 [[nodiscard]] inline std::string to_string(const std::vector<hop_fanout>& hops) {
     const auto word = [](std::uint32_t count) { return count == all_neighbors ? "all" : std::to_string(count); };
     std::string text;
@@ -82,7 +82,7 @@ struct hop_fanout {
     return text;
 }
 
-/// Throws `invalid_argument` unless there is one usable hop for each of `layers` layers.
+/// Throws `invalid_argument` unless there is exactly one usable hop for each of `layers` layers.
 inline void validate(const std::vector<hop_fanout>& hops, std::size_t layers) {
     if (hops.size() != layers)
         throw error(errc::invalid_argument, "fan-out " + to_string(hops) + " has " + std::to_string(hops.size()) +

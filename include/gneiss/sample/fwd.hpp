@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module sample, without the default arguments of templates, which stand in their headers.
+// Module sample: mini-batches and what is drawn into them: neighbor samples (layered and DENSE), link batches and negatives.
+// Forward declarations, without default template arguments.
 #pragma once
 
 #include <cstdint>

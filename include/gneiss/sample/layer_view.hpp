@@ -15,11 +15,11 @@
 
 namespace gneiss {
 
-/// What one GNN layer reads of a sample: a bipartite graph from source rows to target rows, in CSR form by target.
+/// Input of one GNN layer from a sample: a bipartite graph from source rows to target rows, in CSR form by target.
 ///
-/// Row t of the output belongs to target t, whose own row is source `first_target + t`. Its neighbors are source rows
-/// neighbors[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a
-/// backward pass sum what each source receives in a fixed order, without atomics; they are empty where none is needed.
+/// Output row t belongs to target t, whose own row is source `first_target + t`. Its neighbors are source rows
+/// neighbors[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a backward
+/// pass sum the contributions to each source in a fixed order, without atomics; they are empty if not needed.
 struct layer_view {
     std::size_t targets = 0;
     std::size_t sources = 0;
@@ -28,14 +28,14 @@ struct layer_view {
     std::size_t first_target = 0;
     std::span<const std::uint32_t> relations{};         ///< [edges], or empty
     std::span<const std::uint32_t> by_source_offsets{}; ///< [sources + 1] into by_source_edges
-    std::span<const std::uint32_t> by_source_edges{};   ///< [edges] edge positions, of each source ascending
+    std::span<const std::uint32_t> by_source_edges{};   ///< [edges] edge positions, ascending per source
     std::span<const std::uint32_t> edge_target{};       ///< [edges] target of each edge
 
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
 };
 
-/// Throws errc::invalid_argument unless the lists are those of a layer: nothing that reads it looks again. O(targets + edges):
-/// a few percent of what makes the lists of a backward pass. \param layer  its number, for the message
+/// Throws errc::invalid_argument unless the lists form a valid layer, which its readers rely on. O(targets + edges): a few
+/// percent of building the lists of a backward pass. \param layer  its number, for the message
 inline void check_layer(const layer_view& view, std::size_t layer) {
     const auto refuse = [layer](const std::string& what) {
         throw error(errc::invalid_argument, "layer " + std::to_string(layer) + " of a sample " + what);
@@ -44,7 +44,7 @@ inline void check_layer(const layer_view& view, std::size_t layer) {
         refuse("has " + std::to_string(view.offsets.size()) + " offsets for " + std::to_string(view.targets) + " targets");
     if (!view.relations.empty() && view.relations.size() != view.edges())
         refuse("has " + std::to_string(view.relations.size()) + " relations for " + std::to_string(view.edges()) + " edges");
-    // Differences of what is below 2³¹ have the highest bit only where they are negative: no comparison, any vector unit.
+    // Differences of values below 2³¹ set the highest bit only if negative: no comparison, works in any vector unit.
     constexpr std::uint32_t highest = std::uint32_t{1} << 31;
     std::uint32_t bits = 0;
     for (std::size_t t = 0; t < view.targets; ++t) bits |= (view.offsets[t + 1] - view.offsets[t]) | view.offsets[t + 1];
@@ -59,20 +59,20 @@ inline void check_layer(const layer_view& view, std::size_t layer) {
         refuse("has neighbor " + std::to_string(largest) + " of " + std::to_string(view.sources) + " source rows");
 }
 
-/// The layers of a sample, the first to be computed in front, with the memory that their views need beyond the sample.
+/// Layers of a sample, in the order of computation, with the memory that their views need beyond the sample.
 ///
 ///     layer_stack layers;
-///     layers.assign(sample, executor);         // any sample that has layers() and layer(i)
-///     for (const layer_view& layer : layers) … // rows of layer i + 1 come out of layer i
+/// any sample with layers() and layer(i)
+/// rows of layer i + 1 are the output of layer i
 ///
 /// Memory is kept between batches. Views are valid until the next `assign` and while the sample is.
 class layer_stack {
 public:
-    /// Whether the lists of a backward pass are made too.
+    /// Lists to build: forward only, or those of a backward pass too.
     enum class lists { forward, both };
 
-    /// O(sample). The layers are made side by side on the executor. Throws errc::invalid_argument for lists that are not those
-    /// of a sample, naming the layer; the views are unspecified then.
+    /// Builds the layers of a sample. O(sample), layers in parallel on the executor. Throws errc::invalid_argument, naming the
+    /// layer, for lists that do not form a sample; the views are then unspecified.
     template <class Sample, executor E>
     void assign(const Sample& sample, const E& executor, lists wanted = lists::both) {
         if constexpr (requires { sample.check(); }) sample.check();
@@ -88,7 +88,7 @@ public:
 
     [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
     [[nodiscard]] const layer_view& operator[](std::size_t i) const noexcept { return views_[i]; }
-    /// Memory of the lists that are not the sample's own [bytes].
+    /// Memory of the lists that the sample does not own [bytes].
     [[nodiscard]] std::size_t memory_bytes() const noexcept {
         std::size_t sum = 0;
         for (const buffers& b : memory_)
@@ -104,7 +104,7 @@ private:
         std::vector<std::uint32_t> offsets, neighbors, by_source_offsets, by_source_edges, edge_target;
     };
 
-    /// A counting sort of the edges by source.
+    /// Builds the transposed lists by a counting sort of the edges by source.
     static void transpose(layer_view& view, buffers& in) {
         resize_discard(in.edge_target, view.edges());
         resize_discard(in.by_source_edges, view.edges());
@@ -117,7 +117,7 @@ private:
                 in.edge_target[e] = static_cast<std::uint32_t>(t);
                 in.by_source_edges[in.by_source_offsets[view.neighbors[e]]++] = e;
             }
-        // Each offset now stands where the next list begins.
+        // Each offset is now the start of the next list.
         for (std::size_t s = view.sources; s > 0; --s) in.by_source_offsets[s] = in.by_source_offsets[s - 1];
         in.by_source_offsets[0] = 0;
         view.by_source_offsets = in.by_source_offsets;

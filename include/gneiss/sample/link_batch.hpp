@@ -10,30 +10,29 @@
 
 namespace gneiss {
 
-/// What makes up for negatives that come from resident partitions only, for one question: `own` is added to the scores
-/// of the listed columns, those in the partitions of the question's two ends, and `positive` to the score of the true
-/// answer. See `log_q_correction_of`.
+/// Per-query logit correction for negatives drawn from resident partitions: `own` is added to the scores of the listed columns,
+/// those in the partitions of the query's two ends, and `positive` to the score of the true answer. See `log_q_correction_of`.
 struct negative_correction {
     std::uint32_t head_begin = 0, head_end = 0; ///< columns in the head's partition
-    std::uint32_t tail_begin = 0, tail_end = 0; ///< in the tail's; empty if it is the same one
+    std::uint32_t tail_begin = 0, tail_end = 0; ///< in the tail's; empty if it is the same partition
     float own = 0;
     float positive = 0;
 
     friend bool operator==(const negative_correction&, const negative_correction&) = default;
 };
 
-/// A batch of edges with their negatives, as compute reads it: spans into a mini-batch.
+/// Batch of edges with their negatives, as spans into a mini-batch.
 ///
-/// The positives are cut into `chunks` consecutive runs; each chunk and each of the `sides` that are asked about has
-/// one list of `negatives_per_list` nodes that its positives share. An *occurrence* is a place where a node stands:
+/// The positives are split into `chunks` consecutive runs. Each chunk has, per queried side in `sides`, one list of
+/// `negatives_per_list` nodes that its positives share. An *occurrence* is a place of a node in the batch:
 ///
 ///     [0, B)         head of positive i
 ///     [B, 2B)        tail of positive i
 ///     [2B, …)        2B + (chunk · |sides| + side position) · negatives_per_list + column
 ///
-/// `nodes` are the distinct ids, ascending; the rows of a batch lie in that order and everything else holds
-/// positions in it. The transposed lists give the occurrences of each node, and of each relation among the positives,
-/// ascending: summing in that order is deterministic and needs no atomics.
+/// `nodes` are the distinct ids, ascending; the rows of a batch follow that order and all other arrays hold positions in it.
+/// The transposed lists give the occurrences of each node, and of each relation among the positives, ascending: summing in that
+/// order is deterministic and needs no atomics.
 struct link_batch {
     batch_key key{};
     std::span<const node_id> nodes;                    ///< [U] distinct ids, ascending
@@ -46,10 +45,10 @@ struct link_batch {
     std::span<const std::uint32_t> relation_offsets;   ///< [R + 1] into relation_occurrences
     std::span<const std::uint32_t> relation_occurrences; ///< [B] positives
     std::span<const std::uint32_t> negatives;          ///< [chunks, |sides|, negatives_per_list] positions in nodes
-    std::span<const std::uint64_t> mask_offsets;       ///< [|sides| · B + 1] into mask_columns, or empty: nothing masked
-    std::span<const std::uint32_t> mask_columns;       ///< columns of the list that are true answers
-    std::span<const negative_correction> corrections;  ///< [|sides| · B], or empty: scores are taken as they are
-    std::span<const std::uint32_t> sides;              ///< [1 or 2] values of `side`: the end that is asked for
+    std::span<const std::uint64_t> mask_offsets;       ///< [|sides| · B + 1] into mask_columns; empty: nothing masked
+    std::span<const std::uint32_t> mask_columns;       ///< columns that are known true answers
+    std::span<const negative_correction> corrections;  ///< [|sides| · B]; empty: no correction
+    std::span<const std::uint32_t> sides;              ///< [1 or 2] values of `side`: the end that is queried
     std::uint32_t chunks = 1;
     std::uint32_t negatives_per_list = 0;
 
@@ -67,7 +66,7 @@ struct link_batch {
             static_cast<std::size_t>(mask_offsets[at + 1] - mask_offsets[at]));
     }
 
-    /// The link batch that lies in a mini-batch made by `link_batch_builder`. Valid while its bytes are.
+    /// Returns the link batch in a mini-batch made by `link_batch_builder`. Valid while its bytes are.
     [[nodiscard]] static link_batch of(const mini_batch& batch) {
         const auto shape = batch.get<std::uint32_t>("shape");
         return {batch.key(), batch.get<node_id>("nodes"), batch.get<std::uint32_t>("node_offsets"),

@@ -22,19 +22,19 @@
 
 namespace gneiss {
 
-/// Knows no true edges but the positives themselves: what `filtered` negatives fall back to.
+/// Empty source of known edges: `filtered` negatives then exclude only the positives themselves.
 ///
-/// A source of known edges calls `visit(node)` for every true answer to (known end, relation) that is resident, in any
-/// order, when called as `source(missing, known, relation, visit)`.
+/// A source of known edges is called as `source(missing, known, relation, visit)` and calls `visit(node)` for every resident
+/// true answer to (known end, relation), in any order.
 struct no_known_edges {
     template <class Visit>
     void operator()(side, node_id, relation_id, Visit&&) const noexcept {}
 };
 
-/// Groups equal 32-bit keys: their distinct values ascending, and for each the positions where it stands, ascending.
+/// Groups equal 32-bit keys: distinct values ascending, and for each its positions, ascending.
 ///
-/// Least significant digit radix sort of (key, position) words over the digits that occur. O(n) time and scratch,
-/// which is kept between calls.
+/// Least significant digit radix sort of (key, position) words over the digits that occur. O(n) time and scratch, which is kept
+/// between calls.
 class key_grouping {
 public:
     /// Precondition: fewer than 2³² keys.
@@ -61,7 +61,7 @@ public:
     [[nodiscard]] std::size_t size() const noexcept { return words_.size(); }
     [[nodiscard]] std::size_t distinct() const noexcept { return distinct_; }
 
-    /// Writes values [distinct], offsets [distinct + 1], positions [size], and for each position the rank of its key.
+    /// Writes values [distinct], offsets [distinct + 1], positions [size], and the rank of the key at each position.
     void write(std::span<std::uint32_t> values, std::span<std::uint32_t> offsets, std::span<std::uint32_t> positions,
         std::span<std::uint32_t> rank_of) const noexcept {
         std::size_t rank = 0;
@@ -88,20 +88,20 @@ private:
     std::size_t distinct_ = 0;
 };
 
-/// Turns edges into a `link_batch`: draws negatives, numbers the distinct nodes and transposes.
+/// Builds a `link_batch` from edges: draws negatives, numbers the distinct nodes and transposes.
 ///
 ///     link_batch_builder builder({.per_chunk = 100}, seed);          // the library's negatives
 ///     link_batch_builder own({.per_chunk = 100}, my_negatives{});    // any `negative_source`
 ///
-/// A batch is a pure function of (seed, key, positives, what is resident). O(positives + negatives) time and scratch,
-/// and for filtered negatives a binary search per known true answer. Scratch is kept, so that steady state allocates
-/// nothing: one builder per thread.
+/// A batch is a pure function of (seed, key, positives, resident nodes). O(positives + negatives) time and scratch, and a
+/// binary search per known true answer for filtered negatives. Scratch is kept, so the steady state does not allocate: use one
+/// builder per thread.
 template <class Negatives = negative_sampler>
 class link_batch_builder {
     static_assert(negative_source<Negatives>, "link_batch_builder: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
 
 public:
-    /// Throws `invalid_argument` for options that cannot be used.
+    /// Throws `invalid_argument` for invalid options.
     link_batch_builder(const negative_options& options, std::uint64_t seed)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : options_(options), source_(options, seed) {}
@@ -111,10 +111,9 @@ public:
 
     [[nodiscard]] const negative_options& options() const noexcept { return options_; }
 
-    /// Makes the batch in `arena`; the result is valid until the arena is used again, and lies whole in
-    /// `bytes()` of the mini-batch there. `known` as `no_known_edges` explains.
-    /// Throws `out_of_range` for 2³² occurrences or more and for a negative that is not resident, `invalid_argument` if there is no
-    /// positive or no node, or for lists that are longer than the options allow.
+    /// Builds the batch in `arena`. The result is valid until the arena is used again, and is contained in `bytes()` of the
+    /// mini-batch there. `known`: see `no_known_edges`. Throws `out_of_range` for 2³² occurrences or more and for a negative
+    /// that is not resident, `invalid_argument` for zero positives or nodes, or for lists longer than the options allow.
     template <class KnownEdges = no_known_edges>
     link_batch build(const batch_key& batch, std::span<const edge> positives, const negative_pool& resident, mini_batch_arena& arena,
         const KnownEdges& known = {}) {
@@ -167,7 +166,7 @@ private:
         for (std::size_t c = 0; c < of.chunks; ++c)
             for (std::size_t s = 0; s < sides_.size(); ++s)
                 detail::draw_resident(source_, batch, c, static_cast<side>(sides_[s]), resident, list(of, c, s));
-        if (corrects(resident)) // by partition
+        if (corrects(resident)) // sort by partition
             for (std::size_t c = 0; c < of.chunks; ++c)
                 for (std::size_t s = 0; s < sides_.size(); ++s) std::ranges::sort(list(of, c, s));
     }
@@ -179,7 +178,7 @@ private:
         return std::span(ids_).subspan(of.list_begin(chunk, s), of.list);
     }
 
-    /// Fills corrections_ [|sides| · B]. O(log negatives) a question.
+    /// Fills corrections_ [|sides| · B]. O(log negatives) per query.
     void correct(std::span<const edge> positives, const shape& of, const resident_nodes& resident) {
         const std::size_t present = resident.ranges().size();
         const log_q_terms one = log_q_correction_of(present, resident.partitions(), 1);

@@ -18,7 +18,7 @@
 
 namespace gneiss {
 
-/// Names a batch within a run.
+/// Identifies a batch within a run.
 struct batch_key {
     std::uint64_t epoch = 0;
     batch_number number{};
@@ -26,35 +26,35 @@ struct batch_key {
     friend auto operator<=>(const batch_key&, const batch_key&) = default;
 };
 
-/// "epoch 3, state 1, pass 0, batch 17", for messages.
+/// Formats a key for messages: "epoch 3, state 1, pass 0, batch 17".
 [[nodiscard]] inline std::string to_string(const batch_key& key) {
     return "epoch " + std::to_string(key.epoch) + ", state " + std::to_string(key.number.state) + ", pass " +
            std::to_string(key.number.pass) + ", batch " + std::to_string(key.number.index);
 }
 
-/// A header and named arrays in one block of memory that the caller supplies.
+/// Header and named arrays in one block of memory supplied by the caller.
 ///
-/// Positions are offsets from the start of the block and nothing in it is a pointer, so a batch may be copied as bytes,
-/// into pinned memory, a frame on a wire or a file, and attached there. The view is one pointer; copies are shallow.
+/// Positions are offsets from the start of the block and it contains no pointers. A batch may be copied as bytes, to pinned
+/// memory, a network frame or a file, and attached there. The view is one pointer; copies are shallow.
 ///
-/// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written by many.
+/// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written concurrently.
 class mini_batch {
 public:
     static constexpr std::size_t alignment = 64;
     static constexpr std::size_t max_arrays = 24;
     static constexpr std::size_t max_name = 23;
 
-    /// What `add` needs for one array [bytes].
+    /// Bytes that `add` needs for one array.
     [[nodiscard]] static constexpr std::size_t array_bytes(std::size_t capacity, std::size_t element_bytes) noexcept {
         return round_up(capacity * element_bytes, alignment);
     }
-    /// What the header needs [bytes].
+    /// Bytes of the header.
     [[nodiscard]] static constexpr std::size_t header_bytes() noexcept { return round_up(sizeof(header), alignment); }
 
     mini_batch() = default;
 
-    /// Starts an empty batch in `arena`, whatever lay there. Throws `invalid_argument` if the arena is misaligned or
-    /// smaller than the header.
+    /// Starts an empty batch in `arena`, overwriting it. Throws `invalid_argument` if the arena is misaligned or smaller than
+    /// the header.
     [[nodiscard]] static mini_batch format(std::span<std::byte> arena, const batch_key& key) {
         check(arena);
         mini_batch batch(arena.data());
@@ -67,7 +67,7 @@ public:
         return batch;
     }
 
-    /// The batch that lies in `block`, wherever it was made. Throws `invalid_format` if there is none or it is cut off.
+    /// Attaches to the batch in `block`, wherever it was made. Throws `invalid_format` if there is none or it is truncated.
     [[nodiscard]] static mini_batch attach(std::span<std::byte> block) {
         check(block);
         mini_batch batch(block.data());
@@ -78,13 +78,13 @@ public:
             sound = a.name[max_name] == '\0' && a.element_bytes != 0 && a.count <= a.capacity && a.offset <= h.used &&
                     a.offset % alignment == 0 && a.capacity <= (h.used - a.offset) / a.element_bytes;
         }
-        if (!sound) throw error(errc::invalid_format, "these bytes are no mini-batch");
-        if (h.capacity != block.size()) batch.head().capacity = block.size(); // of this block, not of the one it was made in
+        if (!sound) throw error(errc::invalid_format, "these bytes are not a mini-batch");
+        if (h.capacity != block.size()) batch.head().capacity = block.size(); // capacity of this block, not of the original one
         return batch;
     }
 
-    /// Adds an array of `count` uninitialized elements. Throws `out_of_range` when the arena
-    /// is full, `already_exists` for a name in use.
+    /// Adds an array of `count` uninitialized elements. Throws `out_of_range` if the arena is full, `already_exists` for a name
+    /// in use.
     template <class T>
         requires std::is_trivially_copyable_v<T>
     std::span<T> add(std::string_view name, std::size_t count) {
@@ -104,7 +104,7 @@ public:
         return {reinterpret_cast<T*>(base_ + a.offset), count};
     }
 
-    /// The elements of an array. Throws `not_found`, or `invalid_format` for another element size.
+    /// Elements of an array. Throws `not_found`, or `invalid_format` for a different element size.
     template <class T>
     [[nodiscard]] std::span<T> get(std::string_view name) const {
         const array_record& a = record(name);
@@ -112,7 +112,7 @@ public:
         return {reinterpret_cast<T*>(base_ + a.offset), static_cast<std::size_t>(a.count)};
     }
 
-    /// Calls `visit(name, element_bytes, bytes)` for every array in the order of adding.
+    /// Calls `visit(name, element_bytes, bytes)` for every array in insertion order.
     template <class Visit>
     void for_each_array(Visit&& visit) const {
         for (std::size_t i = 0; i < head().arrays; ++i) {
@@ -123,7 +123,7 @@ public:
     }
 
     [[nodiscard]] const batch_key& key() const noexcept { return head().key; }
-    /// Header and arrays: what has to be copied to move the batch.
+    /// Header and arrays: the bytes to copy when moving the batch.
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
         return {base_, static_cast<std::size_t>(head().used)};
     }
@@ -133,7 +133,7 @@ private:
     struct array_record {
         char name[max_name + 1] = {};
         std::uint64_t offset = 0; ///< bytes from the start of the header
-        std::uint64_t capacity = 0; ///< elements there is room for
+        std::uint64_t capacity = 0; ///< elements that fit
         std::uint64_t count = 0;    ///< elements
         std::uint32_t element_bytes = 0;
         std::uint32_t reserved = 0;
@@ -141,7 +141,7 @@ private:
     struct header {
         std::uint64_t magic = 0;
         std::uint64_t capacity = 0; ///< bytes of the arena
-        std::uint64_t used = 0;     ///< bytes taken by header and arrays
+        std::uint64_t used = 0;     ///< bytes used by header and arrays
         batch_key key{};
         std::uint64_t arrays = 0;
         std::array<array_record, max_arrays> records{};
@@ -170,13 +170,13 @@ private:
     std::byte* base_ = nullptr;
 };
 
-/// Owner of a block for mini-batches that only ever grows: after the first few batches nothing is allocated.
+/// Owning, growing block for mini-batches: after the first few batches it does not allocate.
 class mini_batch_arena {
 public:
-    /// At least `bytes` of aligned memory; what it held is lost if it has to grow.
+    /// Returns at least `bytes` of aligned memory. Growing discards the contents.
     [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
         if (buffer_.size() < bytes) {
-            buffer_ = {}; // never both at once
+            buffer_ = {}; // free first: never both at once
             buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + bytes / 8);
         }
         return buffer_.span();

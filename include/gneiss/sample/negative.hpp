@@ -21,41 +21,41 @@
 
 namespace gneiss {
 
-/// Which ends of the positives are replaced.
+/// Ends of the positives that negatives replace.
 enum class corrupted_sides : std::uint8_t { both, tail, head };
 
-/// What the negatives of a batch are. An own `negative_source` replaces `degree_fraction` and what `per_chunk` and `all` draw; they
-/// still bound its lists, so that memory is planned by them.
+/// Options of a batch's negatives. A user-defined `negative_source` replaces `degree_fraction` and the draws of `per_chunk` and
+/// `all`; these still bound its lists for memory planning.
 struct negative_options {
-    std::uint32_t per_chunk = 1000; ///< nodes in the list that the positives of a chunk share, per side
-    std::uint32_t chunks = 0;       ///< of a batch, at most one per positive; 0: as many as `default_chunks` says
+    std::uint32_t per_chunk = 1000; ///< nodes in the list shared by the positives of a chunk, per side
+    std::uint32_t chunks = 0;       ///< chunks per batch, at most one per positive; 0: `default_chunks`
     double degree_fraction = 0;     ///< share of a list drawn in proportion to degree; the rest is uniform
-    bool filtered = false;          ///< masks negatives that are known true answers
-    bool log_q_correction = false;         ///< makes up for partitions that are not resident, by `log_q_correction_of`
-    bool all = false;               ///< every resident node instead of a draw; one chunk. For small graphs
+    bool filtered = false;          ///< mask negatives that are known true answers
+    bool log_q_correction = false;         ///< correct for non-resident partitions, by `log_q_correction_of`
+    bool all = false;               ///< use every resident node instead of a draw; one chunk. For small graphs
     corrupted_sides sides = corrupted_sides::both;
 
     friend bool operator==(const negative_options&, const negative_options&) = default;
 };
 
-/// Chunks of a batch of `batch` positives: one for each 1000, 2 to 64.
+/// Default number of chunks for a batch of `batch` positives: one per 1000, from 2 to 64.
 [[nodiscard]] constexpr std::uint32_t default_chunks(std::uint64_t batch) noexcept {
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(batch / 1000, 2, 64));
 }
-/// The options of batches of `batch` positives, with their number of chunks.
+/// Returns the options for batches of `batch` positives, with the number of chunks set.
 [[nodiscard]] constexpr negative_options with_chunks(negative_options options, std::uint64_t batch) noexcept {
     if (options.chunks == 0) options.chunks = default_chunks(batch);
     return options;
 }
 
-/// Throws `invalid_argument` for options that cannot be used.
+/// Throws `invalid_argument` for invalid options.
 inline void validate(const negative_options& options) {
     if (!options.all && options.per_chunk == 0) throw error(errc::invalid_argument, "negatives per chunk must be positive");
     if (!(options.degree_fraction >= 0 && options.degree_fraction <= 1))
-        throw error(errc::invalid_argument, "the fraction of negatives by degree must lie in [0, 1]");
+        throw error(errc::invalid_argument, "the fraction of negatives by degree must be in [0, 1]");
 }
 
-/// Internal ids [begin, end): one resident partition.
+/// Internal ids [begin, end) of one resident partition.
 struct id_range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -63,11 +63,11 @@ struct id_range {
     friend bool operator==(const id_range&, const id_range&) = default;
 };
 
-/// The nodes that may be drawn: the union of disjoint id ranges, counted from 0 in the order given.
+/// Nodes that may be drawn: the union of disjoint id ranges, counted from 0 in the given order.
 class resident_nodes {
 public:
     resident_nodes() = default;
-    /// \param partitions  how many ranges that are not empty all nodes make up; 0: these are all
+    /// \param partitions  number of non-empty ranges of all nodes; 0: these ranges are all
     explicit resident_nodes(std::span<const id_range> ranges, std::size_t partitions = 0) {
         for (const id_range& range : ranges) {
             if (range.begin >= range.end) continue;
@@ -80,18 +80,18 @@ public:
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     [[nodiscard]] std::span<const id_range> ranges() const noexcept { return ranges_; }
-    /// Partitions of the graph that have nodes, resident or not.
+    /// Number of partitions of the graph that have nodes, resident or not.
     [[nodiscard]] std::size_t partitions() const noexcept { return partitions_; }
-    /// The range that holds `node`. O(log ranges). Preconditions: ranges ascend, one holds it.
+    /// Range that contains `node`. O(log ranges). Preconditions: ranges ascend, one contains it.
     [[nodiscard]] const id_range& range_of(node_id node) const noexcept {
         return *std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
     }
-    /// Whether `node` is among them. O(log ranges). Precondition: ranges ascend.
+    /// True if `node` is resident. O(log ranges). Precondition: ranges ascend.
     [[nodiscard]] bool contains(node_id node) const noexcept {
         const auto range = std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
         return range != ranges_.end() && range->begin <= node;
     }
-    /// The k-th node. O(log ranges). Precondition: k < size().
+    /// Returns the k-th node. O(log ranges). Precondition: k < size().
     [[nodiscard]] node_id operator[](std::uint64_t k) const noexcept {
         const auto after = std::upper_bound(first_.begin(), first_.end(), k);
         const auto range = static_cast<std::size_t>(after - first_.begin()) - 1;
@@ -105,17 +105,17 @@ private:
     std::size_t partitions_ = 0;
 };
 
-/// What a batch may draw negatives from: the resident nodes, and the training edges among them.
+/// Candidates for a batch's negatives: the resident nodes, and the training edges among them.
 ///
-/// Edges are numbered through the runs in which they lie, in the order of adding. A view: the edges outlive it.
+/// Edges are numbered through their runs in the order of adding. A view: the edges must outlive it.
 class negative_pool : public resident_nodes {
 public:
     negative_pool() = default;
-    /// Nodes without an edge: draws by degree are uniform then.
+    /// Constructs a pool without edges; draws by degree are then uniform.
     explicit negative_pool(resident_nodes nodes) : resident_nodes(std::move(nodes)) {}
     negative_pool(resident_nodes nodes, std::span<const edge> run) : resident_nodes(std::move(nodes)) { add(run); }
 
-    /// Adds a run of edges behind those that are there.
+    /// Appends a run of edges.
     void add(std::span<const edge> run) {
         if (run.empty()) return;
         run_begins_.push_back(edges_);
@@ -124,7 +124,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
-    /// Edge `i`, with internal ids. O(log runs). Precondition: i < edges().
+    /// Returns edge `i`, with internal ids. O(log runs). Precondition: i < edges().
     [[nodiscard]] const edge& edge_at(std::uint64_t i) const noexcept {
         const auto after = std::upper_bound(run_begins_.begin() + 1, run_begins_.end(), i);
         const auto run = static_cast<std::size_t>(after - run_begins_.begin()) - 1;
@@ -139,12 +139,12 @@ private:
 
 /// Draws the lists of negatives that the positives of a chunk share.
 ///
-/// Meaning: `list_size(resident)` is the length of each list of a state; `draw(key, chunk, corrupt_side, resident, list)` fills one
-/// with resident nodes, which then stand at `corrupt_side` of the chunk's positives. A node may come several times. A pure function of
-/// its arguments: any thread may draw any list, and a resumed run draws the same ones; randomness comes from a `random_key` of the
-/// source's seed, `random_domain::user` and what the list depends on.
-/// Cost: one call a list, that is `chunks` · sides a batch. Thread-safe: many threads draw from one source.
-/// Errors: what it throws ends the epoch. `link_batch_builder` refuses lists that are longer than `negative_options` allow
+/// Meaning: `list_size(resident)` is the length of each list of a state. `draw(key, chunk, corrupt_side, resident, list)` fills
+/// one with resident nodes, which replace `corrupt_side` of the chunk's positives. A node may repeat. A pure function of its
+/// arguments: any thread may draw any list, and a resumed run draws the same ones. Take randomness from a `random_key` of the
+/// source's seed, `random_domain::user` and all values that the list depends on.
+/// Cost: one call per list, i.e. `chunks` · sides per batch. Thread-safe: many threads draw from one source.
+/// Errors: an exception ends the epoch. `link_batch_builder` rejects lists longer than `negative_options` allow
 /// (errc::invalid_argument) and nodes that are not resident (errc::out_of_range).
 template <class N>
 concept negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
@@ -153,14 +153,14 @@ concept negative_source = requires(const N& n, const batch_key& key, std::uint64
     n.draw(key, chunk, corrupt_side, resident, list);
 };
 
-/// How much a score changes because its question's negatives come from `resident` of `partitions` partitions, among them
-/// the `own` (1 or 2) of its head and tail: {own, positive} of `negative_correction`.
+/// Computes the logQ correction of a query whose negatives come from `resident` of `partitions` partitions, including the `own`
+/// (1 or 2) partitions of its head and tail: {own, positive} of `negative_correction`.
 ///
-/// The partitions of the edge itself are there whenever it trains, any other in (resident − own)/(partitions − own) of
-/// the epochs. So a partition's nodes would be its negatives too often or too seldom, and softmax would learn that as a
-/// lower or higher score. Weighing e^score by the inverse makes every partition count alike on average over epochs; the
-/// common factor of all others is taken from the positive instead, which is the same softmax. Zero where nothing or
-/// everything else is resident.
+/// The partitions of the edge itself are resident whenever it trains, any other one in (resident − own)/(partitions − own) of
+/// the epochs. A partition's nodes would therefore be its negatives too often or too rarely, and softmax would learn that as a
+/// lower or higher score. Weighting e^score by the inverse gives every partition equal weight on average over epochs. The
+/// common factor of all others is subtracted from the positive instead, which is the same softmax. Zero if no other partition
+/// or every partition is resident.
 struct log_q_terms {
     float own = 0;
     float positive = 0;
@@ -173,12 +173,12 @@ struct log_q_terms {
     return {static_cast<float>(std::log(share)), static_cast<float>(std::log(share / all))};
 }
 
-/// Draws the shared lists of negatives.
+/// Library sampler of shared negative lists.
 ///
-/// A list is a pure function of (seed, epoch, state, pass, batch, chunk, side) and of what is resident: the key is
-/// absorbed in that order, word 2j gives draw j and word 2j + 1 chooses an end. The first ⌊fraction · n + ½⌋ entries
-/// are ends of uniformly drawn resident training edges, hence proportional to total degree, with no table of nodes;
-/// the rest are uniform over the resident nodes. Draws are with replacement. Thread-safe.
+/// A list is a pure function of (seed, epoch, state, pass, batch, chunk, side) and the resident nodes: the key absorbs these in
+/// that order, word 2j gives draw j and word 2j + 1 chooses an end. The first ⌊fraction · n + ½⌋ entries are ends of uniformly
+/// drawn resident training edges, hence proportional to total degree without a node table; the rest are uniform over the
+/// resident nodes. Draws are with replacement. Thread-safe.
 /// Source: Marius, section 5.1 and Table 1 (α).
 class negative_sampler {
 public:
@@ -189,12 +189,12 @@ public:
 
     [[nodiscard]] const negative_options& options() const noexcept { return options_; }
 
-    /// Nodes in a list.
+    /// Number of nodes in a list.
     [[nodiscard]] std::uint64_t list_size(const resident_nodes& resident) const noexcept {
         return options_.all ? resident.size() : options_.per_chunk;
     }
 
-    /// Fills one list. O(list), at most one `edge_at` per entry. Throws `invalid_argument` if nothing is resident.
+    /// Fills one list. O(list), at most one `edge_at` per entry. Throws `invalid_argument` if no node is resident.
     void draw(const batch_key& batch, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const {
         if (resident.size() == 0) throw error(errc::invalid_argument, "negatives need a resident node");
         if (options_.all) {
@@ -225,7 +225,8 @@ class any_negatives;
 
 namespace detail {
 
-/// Draws a list. Throws errc::out_of_range, with its place, for a node that is not resident, unless the library's sampler drew it.
+/// Draws a list. Throws errc::out_of_range, with its place, for a node that is not resident, unless the library's sampler drew
+/// it.
 template <class Source>
 void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
     std::span<node_id> list) {
@@ -239,7 +240,7 @@ void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk
 
 } // namespace detail
 
-/// A `negative_source` of any type: one indirect call a list. Copies share the object.
+/// Type-erased `negative_source`: one indirect call per list. Copies share the object.
 class any_negatives {
 public:
     template <class Source>
@@ -273,7 +274,7 @@ private:
 };
 static_assert(negative_source<any_negatives>);
 
-/// `own`, or where there is none the library's sampler. Throws `invalid_argument` for options that cannot be used.
+/// Returns `own`, or the library's sampler if absent. Throws `invalid_argument` for invalid options.
 [[nodiscard]] inline any_negatives make_negatives(
     const negative_options& options, std::uint64_t seed, const std::optional<any_negatives>& own = std::nullopt) {
     return own ? *own : any_negatives(negative_sampler(options, seed));

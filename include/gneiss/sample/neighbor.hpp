@@ -21,19 +21,19 @@
 
 namespace gneiss {
 
-/// A layered neighbor sample: spans into a mini-batch.
+/// Layered neighbor sample: spans into a mini-batch.
 ///
-/// Nodes are numbered once for all hops, the seeds first and then as they appear. Hop h leads from the first
-/// node_counts[h] nodes, its targets, to nodes among the first node_counts[h + 1]. Its offsets begin at
-/// Σ_{g<h} (node_counts[g] + 1), from 0; its edges at edge_counts[h].
+/// Nodes are numbered once for all hops, the seeds first, then in order of appearance. Hop h leads from the first
+/// node_counts[h] nodes, its targets, to nodes among the first node_counts[h + 1]. Its offsets begin at Σ_{g<h} (node_counts[g]
+/// + 1), from 0; its edges at edge_counts[h].
 template <node_id_type NodeId = node_id>
 struct neighbor_sample {
     batch_key key{};
     std::span<const NodeId> nodes;              ///< [U] distinct ids
     std::span<const std::uint32_t> node_counts; ///< [hops + 1], from the number of seeds to U
-    std::span<const std::uint32_t> edge_counts; ///< [hops + 1] sums, from 0
+    std::span<const std::uint32_t> edge_counts; ///< [hops + 1] prefix sums, from 0
     std::span<const std::uint32_t> offsets;     ///< [Σ (targets + 1)]
-    std::span<const std::uint32_t> neighbors;  ///< [edges] numbers of nodes
+    std::span<const std::uint32_t> neighbors;  ///< [edges] node numbers
     std::span<const relation_id> relations;     ///< [edges], or empty
     std::span<const edge_index> edge_ids;       ///< [edges], or empty
 
@@ -42,7 +42,7 @@ struct neighbor_sample {
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
 
     [[nodiscard]] std::size_t layers() const noexcept { return hops(); }
-    /// What layer `i`, from 0, reads: the hop furthest from the seeds comes first. Views of the sample, O(hops).
+    /// Input of layer `i`, from 0: the hop furthest from the seeds comes first. Views of the sample, O(hops).
     [[nodiscard]] layer_view layer(
         std::size_t i, std::vector<std::uint32_t>& /*offsets*/, std::vector<std::uint32_t>& /*neighbors*/) const noexcept {
         const std::size_t hop = hops() - 1 - i, first = edge_counts[hop], count = edge_counts[hop + 1] - first;
@@ -55,7 +55,8 @@ struct neighbor_sample {
             .relations = relations.empty() ? relations : relations.subspan(first, count)};
     }
 
-    /// Throws errc::invalid_argument unless the arrays have the sizes of a sample. O(hops): `layer_stack::assign` looks at the rest.
+    /// Throws errc::invalid_argument unless the array sizes are those of a sample. O(hops); `layer_stack::assign` checks the
+    /// contents.
     void check() const {
         bool holds = !node_counts.empty() && edge_counts.size() == node_counts.size() && std::ranges::is_sorted(node_counts) &&
                      node_counts.back() == nodes.size() && std::ranges::is_sorted(edge_counts) && edge_counts.front() == 0 &&
@@ -64,11 +65,11 @@ struct neighbor_sample {
         std::size_t sum = 0;
         for (std::size_t h = 0; holds && h < hops(); ++h) sum += node_counts[h] + std::size_t{1};
         holds = holds && offsets.size() == sum;
-        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are no sample of a neighbor sampler: their sizes differ");
+        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are not a sample of a neighbor sampler: their sizes differ");
     }
 
-    /// The sample that `neighbor_sampler` or a `neighbor_sample_writer` wrote into a mini-batch. Valid while its bytes are. Throws
-    /// as `check`, and what `mini_batch::get` throws.
+    /// Returns the sample that `neighbor_sampler` or a `neighbor_sample_writer` wrote into a mini-batch. Valid while its bytes
+    /// are. Throws as `check` and `mini_batch::get`.
     [[nodiscard]] static neighbor_sample of(const mini_batch& batch) {
         const neighbor_sample result{batch.key(), batch.get<NodeId>("sample_nodes"), batch.get<std::uint32_t>("node_counts"),
             batch.get<std::uint32_t>("edge_counts"), batch.get<std::uint32_t>("offsets"),
@@ -79,35 +80,36 @@ struct neighbor_sample {
     }
 };
 
-/// Makes a `neighbor_sample` of what an own sampler chose: numbers nodes, lays out the arrays, checks shapes.
+/// Builds a `neighbor_sample` from the choices of a user-defined sampler: numbers nodes, lays out the arrays, checks shapes.
 ///
 ///     writer.begin(graph.nodes(), seeds);
 ///     for (std::size_t hop = 0; hop < 2; ++hop) {
-///         …                                  // for every one of writer.nodes(), the seeds and all neighbors so far, some neighbors:
+///         …                                  // choose neighbors for each of writer.nodes(): seeds and all neighbors so far
 ///         writer.add_hop(offsets, neighbors); // those of node i are neighbors[offsets[i] …)
 ///     }
 ///     return writer.write(key, arena);
 ///
-/// Cost: O(edges) time; memory is kept: one per thread.
+/// Cost: O(edges) time. Memory is kept: use one writer per thread.
 template <node_id_type NodeId = node_id>
 class neighbor_sample_writer {
 public:
-    /// \param nodes  of the graph
-    /// Throws `invalid_argument` for a seed that is given twice, `out_of_range` for one beyond the graph.
+    /// \param nodes  number of nodes of the graph
+    /// Throws `invalid_argument` for a repeated seed, `out_of_range` for one beyond the graph.
     void begin(std::uint64_t nodes, std::span<const NodeId> seeds) {
         graph_.count = nodes;
         edges_ = 0;
         relations_ = edge_ids_ = false;
         sample_.begin(graph_, seeds);
     }
-    /// The nodes whose neighbors the next hop lists, in this order: seeds first, then as they appeared. Until `add_hop`.
+    /// Nodes whose neighbors the next hop lists, in this order: seeds first, then in order of appearance. Valid until
+    /// `add_hop`.
     [[nodiscard]] std::span<const NodeId> nodes() const noexcept { return sample_.nodes(); }
 
     /// Adds the next hop.
     /// \param offsets    [nodes() + 1] into neighbors, ascending from 0 to their number
     /// \param neighbors  [edges] ids of nodes; may repeat
-    /// \param relations  [edges], or empty in every hop; so for edge_ids
-    /// Throws `invalid_argument` for lists that are none of a hop, naming the hop and the position.
+    /// \param relations  [edges], or empty in every hop; likewise edge_ids
+    /// Throws `invalid_argument` for invalid lists, naming the hop and the position.
     template <executor E = serial_executor>
     void add_hop(std::span<const std::uint32_t> offsets, std::span<const NodeId> neighbors, std::span<const relation_id> relations = {},
         std::span<const edge_index> edge_ids = {}, const E& executor = {}) {
@@ -123,14 +125,14 @@ public:
         sample_.end_hop(executor);
     }
 
-    /// Makes the sample in `arena`, alone. Valid until the arena is used again.
+    /// Writes the sample into `arena`, alone. Valid until the arena is used again.
     neighbor_sample<NodeId> write(const batch_key& batch, mini_batch_arena& arena) const {
         mini_batch result = mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes_needed()), batch);
         return write(result);
     }
-    /// What `write` adds to a mini-batch [bytes].
+    /// Number of bytes that `write` adds to a mini-batch.
     [[nodiscard]] std::size_t bytes_needed() const noexcept { return sample_.bytes_needed(relations_, edge_ids_); }
-    /// Adds the arrays to a mini-batch. Throws `out_of_range` where they do not fit.
+    /// Adds the arrays to a mini-batch. Throws `out_of_range` if they do not fit.
     neighbor_sample<NodeId> write(mini_batch& to) const {
         sample_.write(to, relations_, edge_ids_);
         return neighbor_sample<NodeId>::of(to);
@@ -171,26 +173,28 @@ private:
     bool relations_ = false, edge_ids_ = false;
 };
 
-/// Samples neighbors hop by hop; at each hop every node known so far draws again (the semantics of DGL and GraphBolt,
-/// as GraphSAGE describes it).
+/// Samples neighbors hop by hop; at each hop every node known so far draws again (the semantics of DGL and GraphBolt, following
+/// GraphSAGE).
 ///
-/// A sample is a pure function of (seed, batch key, seeds, graph, options): executors do not change a bit of it. Every
-/// set of `fanout` of a node's edges is equally likely, independently of all other nodes and hops; nodes with no more
-/// edges than the fan-out give all. Repeated edges count separately.
-/// Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the nodes on the way). Scratch is kept: one
-/// sampler per thread; the executor works inside a batch.
+///     neighbor_sampler<> sampler({.fanout = parse_fanout("10,10")}, seed);
+///     const neighbor_sample<> sample = sampler.sample(key, graph, seeds, executor, arena);
+///
+/// A sample is a pure function of (seed, batch key, seeds, graph, options), bit for bit on any executor. Every set of `fanout`
+/// of a node's edges is equally likely, independently of all other nodes and hops; nodes with at most that many edges
+/// contribute all of them. Repeated edges count separately. Cost: O(sampled edges) time, scratch and arena; weighted O(degrees
+/// of the visited nodes). Scratch is kept: use one sampler per thread; the executor works inside a batch.
 /// Source: Hamilton, Ying, Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017, Algorithm 2.
 template <node_id_type NodeId = node_id>
 class neighbor_sampler {
 public:
-    /// Throws `invalid_argument` for a fan-out without hops or that cannot be used.
+    /// Throws `invalid_argument` for a fan-out without hops or an invalid one.
     neighbor_sampler(neighbor_options options, std::uint64_t seed) : options_(std::move(options)), seed_(seed) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
     }
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
 
-    /// Makes the sample in `arena`, alone. Valid until the arena is used again.
+    /// Draws and writes a sample into `arena`, alone. Valid until the arena is used again.
     template <neighbor_source G, executor E, class Weight = equal_weights>
     neighbor_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
         mini_batch_arena& arena, std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
@@ -200,12 +204,11 @@ public:
     }
 
     /// Draws a sample and keeps it for `write`.
-    /// \param seeds   distinct nodes, in any order; may be empty
-    /// \param hidden  edges that are not walked; the graph must tell edge ids
-    /// \param weight  weight(edge id), at least 0 and finite, draws in proportion to it; needs edge ids
+    /// \param seeds     distinct nodes, in any order; may be empty
+    /// \param excluded  edges that are not sampled; the graph must store edge ids
+    /// \param weight    weight(edge id), at least 0 and finite; draws are proportional to it; needs edge ids
     ///
-    /// Throws `invalid_argument` for a seed that is given twice, `out_of_range` for one beyond the graph, or for a hop of 2³¹
-    /// edges.
+    /// Throws `invalid_argument` for a repeated seed, `out_of_range` for one beyond the graph or for a hop of 2³¹ edges.
     template <neighbor_source G, executor E, class Weight = equal_weights>
     void draw(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
         std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
@@ -219,10 +222,10 @@ public:
         }
     }
 
-    /// What `write` adds to a mini-batch [bytes].
+    /// Number of bytes that `write` adds to a mini-batch.
     [[nodiscard]] std::size_t bytes_needed() const noexcept { return sample_.bytes_needed(options_.relations, options_.edge_ids); }
 
-    /// Adds the drawn sample's arrays to a mini-batch. Throws `out_of_range` where they do not fit.
+    /// Adds the drawn sample's arrays to a mini-batch. Throws `out_of_range` if they do not fit.
     neighbor_sample<NodeId> write(mini_batch& to) const {
         sample_.write(to, options_.relations, options_.edge_ids);
         return neighbor_sample<NodeId>::of(to);

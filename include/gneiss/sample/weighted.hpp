@@ -14,16 +14,16 @@
 
 namespace gneiss {
 
-/// A sampler that draws neighbors in proportion to the weights of their edges: fits wherever its `Sampler` does.
+/// Sampler adaptor that draws neighbors in proportion to edge weights; replaces `Sampler` anywhere.
 ///
 ///     sampled_batches batches(task, topology, [&] { return weighted(neighbor_sampler<>(options, seed), weight); }, executor);
 ///     any_sampler sampler(graph, [=] { return weighted(dense_sampler<>(options, seed), weight); });
 ///
-/// `weight(edge id)` is at least 0 and finite; an edge of weight 0 is never walked. Edge ids are those of the graph: of a
-/// `graph_buffer` the positions in the order in which `bucket_store::for_each_edge` shows edges. Copied into each thread's sampler, and
-/// called by several threads of the executor.
-/// Cost: O(degrees of the nodes on the way), as `Sampler` says of weights. Errors: as of `Sampler`; errc::not_finite for a weight that
-/// is negative, infinite or not a number; errc::invalid_argument for a graph without edge ids.
+/// `weight(edge id)` is at least 0 and finite; edges of weight 0 are never sampled. Edge ids are those of the graph; for a
+/// `graph_buffer`, the positions in the order of `bucket_store::for_each_edge`. The weight is copied into each thread's sampler
+/// and called by several threads of the executor. Cost: O(degrees of the visited nodes), as for weights in `Sampler`. Errors:
+/// those of `Sampler`; errc::not_finite for a weight that is negative, infinite or NaN; errc::invalid_argument for a graph
+/// without edge ids.
 template <class Sampler, class Weight>
 class weighted {
     static_assert(std::is_invocable_r_v<float, const Weight&, edge_index>, "weighted: Weight must give the weight of an edge id");
@@ -31,7 +31,7 @@ class weighted {
 public:
     weighted(Sampler sampler, Weight weight) : sampler_(std::move(sampler)), weight_(std::move(weight)) {}
 
-    /// As `Sampler::sample`.
+    /// Samples as `Sampler::sample`.
     template <neighbor_source G, executor E>
     auto sample(const batch_key& batch, const G& graph, std::span<const typename G::id_type> seeds, const E& executor, mini_batch_arena& arena,
         std::span<const excluded_edge<typename G::id_type>> excluded = {}) {

@@ -17,41 +17,41 @@
 
 namespace gneiss::detail {
 
-/// `below` for bounds of 32 bits: the same values by two 32-bit products, which vector units have.
+/// Returns `below` for 32-bit bounds: the same values from two 32-bit products, which vector units support.
 [[nodiscard]] GNEISS_HD constexpr std::uint32_t below_32(std::uint64_t word, std::uint32_t bound) noexcept {
     const std::uint64_t high = (word >> 32) * bound, low = (word & 0xffffffffU) * bound;
     return static_cast<std::uint32_t>((high + (low >> 32)) >> 32);
 }
 
-/// How many edges of a list of `size` are drawn.
+/// Number of edges drawn from a list of `size`.
 [[nodiscard]] GNEISS_HD constexpr std::uint32_t drawn_edges(std::uint32_t size, std::uint32_t fanout, bool replace) noexcept {
     if (size == 0 || fanout == all_neighbors) return size;
     return replace || fanout < size ? fanout : size;
 }
 
-/// What a draw of Floyd's sampling tries first: a position at most `last`, by the draw's word of the key. If a draw before it has
-/// taken that one, it takes `last` itself, which is one more for each draw: the last of all is the list's last position.
+/// First try of a draw in Floyd's sampling: a position at most `last`, from the draw's word of the key. If an earlier draw has
+/// taken it, the draw takes `last` itself, which grows by one per draw and ends at the list's last position.
 [[nodiscard]] GNEISS_HD constexpr std::uint32_t tried_position(random_key key, std::uint64_t word, std::uint32_t last) noexcept {
     return below_32(key[word], last + 1);
 }
 
-/// Draws `out.size()` positions below `degree`, each alike and alone. Word first + j of the key gives draw j.
+/// Draws `out.size()` independent uniform positions below `degree`. Word first + j of the key gives draw j.
 inline void draw_repeating(
     random_key key, std::uint64_t first, std::uint32_t degree, std::span<std::uint32_t> out) noexcept {
     for (std::size_t j = 0; j < out.size(); ++j) out[j] = below_32(key[first + j], degree);
 }
 
-/// Draws a set of out.size() positions below `degree`, all sets alike. Word first + j of the key gives draw j.
-/// Precondition: out.size() < degree. O(out²) up to 32 draws, O(out) beyond; `scratch` is grown when needed.
-/// Source: Floyd's sampling, in Bentley, "A sample of brilliance", CACM 1987: draw j takes a position at most
-/// degree − out.size() + j, and that last one itself where the drawn one is taken already. No draw is rejected.
+/// Draws a uniform set of out.size() positions below `degree`. Word first + j of the key gives draw j. Precondition: out.size()
+/// < degree. O(out²) up to 32 draws, O(out) beyond; grows `scratch` when needed. Source: Floyd's sampling, in Bentley, "A
+/// sample of brilliance", CACM 1987: draw j takes a position at most degree − out.size() + j, or that last one itself if the
+/// drawn position is taken. No draw is rejected.
 inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t degree, std::span<std::uint32_t> out,
     std::vector<std::uint32_t>& scratch) {
     constexpr std::size_t few = 32, lane = 8;
     const auto least = degree - static_cast<std::uint32_t>(out.size());
     if (out.size() <= few) {
         std::uint32_t drawn[few];
-        for (std::size_t j = 0; j < out.size(); j += lane) // whole vectors; what is drawn beyond the last is not used
+        for (std::size_t j = 0; j < out.size(); j += lane) // whole vectors; values beyond the last are unused
             for (std::size_t l = 0; l < lane; ++l)
                 drawn[j + l] = tried_position(key, first + j + l, least + static_cast<std::uint32_t>(j + l));
         for (std::size_t j = 0; j < out.size(); ++j) {
@@ -61,7 +61,7 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
         }
         return;
     }
-    constexpr std::uint32_t nothing = ~std::uint32_t{0}; // no position: degrees are below 2³²
+    constexpr std::uint32_t nothing = ~std::uint32_t{0}; // not a position: degrees are below 2³²
     const std::size_t slots = std::bit_ceil(2 * out.size());
     scratch.assign(slots, nothing);
     const auto insert = [&](std::uint32_t position) {
@@ -78,12 +78,12 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
     }
 }
 
-/// Draws positions in proportion to their weights; those of weight 0 never. Returns how many of `out` it wrote: with
-/// replacement all of them or none, else at most as many as there are positive weights.
-/// Throws errc::not_finite for a weight that is negative, infinite or not a number. O(weights).
+/// Draws positions in proportion to their weights, never those of weight 0. Returns the number of elements of `out` written:
+/// with replacement all or none, else at most the number of positive weights. Throws errc::not_finite for a weight that is
+/// negative, infinite or NaN. O(weights).
 ///
-/// Without replacement each position waits for an exponential time of its weight as rate, word first + position its
-/// randomness, and the earliest win: drawing one after the other in proportion to the weights that are left.
+/// Without replacement each position waits for an exponential time with its weight as rate, from word first + position, and the
+/// earliest win: equivalent to successive draws in proportion to the remaining weights.
 /// Source: Efraimidis and Spirakis, "Weighted random sampling with a reservoir", IPL 2006.
 inline std::size_t draw_weighted(random_key key, std::uint64_t first, std::span<const float> weights, bool replace,
     std::span<std::uint32_t> out) {

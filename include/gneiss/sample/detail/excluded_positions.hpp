@@ -14,7 +14,7 @@
 
 namespace gneiss {
 
-/// An edge that samplers shall not walk, as a batch of link prediction hides its positives from message passing.
+/// Edge excluded from sampling, as link prediction excludes a batch's target edges from message passing.
 template <node_id_type NodeId = node_id>
 struct excluded_edge {
     NodeId source{};
@@ -26,13 +26,13 @@ struct excluded_edge {
 
 namespace gneiss::detail {
 
-/// Where hidden edges stand in the lists of their ends.
+/// Positions of excluded edges in the lists of their ends.
 template <node_id_type NodeId>
 class excluded_positions {
 public:
-    /// Finds the edges in the lists of `direction`; an edge that the graph does not have is nowhere. The graph must tell
-    /// edge ids. O(edges · (log edges + log degree + m)) where two nodes have at most m edges, in as many requests as the longest
-    /// list has bits and m more, for all edges at once.
+    /// Finds the edges in the lists of `direction`; edges that the graph lacks are ignored. The graph must store edge ids.
+    /// O(edges · (log edges + log degree + m)) if two nodes have at most m edges; makes one request for all edges per bit of
+    /// the longest list's length, and m more.
     template <neighbor_source G>
     void find(const G& graph, std::span<const excluded_edge<NodeId>> edges, neighbor_direction direction) {
         at_.clear();
@@ -46,7 +46,7 @@ public:
 
     [[nodiscard]] bool empty() const noexcept { return at_.empty(); }
 
-    /// The hidden positions of a node, ascending: a range of (node, position). O(log edges).
+    /// Excluded positions of a node, ascending: a range of (node, position). O(log edges).
     [[nodiscard]] std::span<const std::pair<NodeId, std::uint32_t>> of(NodeId node) const noexcept {
         const auto [first, last] =
             std::equal_range(at_.begin(), at_.end(), std::pair(node, std::uint32_t{0}),
@@ -58,12 +58,12 @@ private:
     struct wanted {
         NodeId owner, other;
         edge_index id;
-        std::uint32_t low = 0, high = 0, degree = 0; // the first place of the neighbor lies in [low, high]
+        std::uint32_t low = 0, high = 0, degree = 0; // the neighbor's first position is in [low, high]
     };
 
-    /// A binary search of all edges together for the first position of the neighbor, then steps through the repeated
-    /// edges from there. Edges of one list are asked for together, in its order: in a batch, the lists of a few hubs are
-    /// searched thousands of times, and a graph in blocks finds the parts of a list anew for each node that it is asked about.
+    /// Binary search of all edges at once for the first position of the neighbor, then a scan through repeated edges. Edges of
+    /// one list are requested together, in list order: a batch searches the lists of a few hubs thousands of times, and a graph
+    /// in blocks locates the pieces of a list again for each requested node.
     ///
     /// \param after_outgoing  positions follow those of the owner's outgoing edges
     template <neighbor_source G>
@@ -114,7 +114,7 @@ private:
             }
         }
 
-        open_.swap(searched_); // each list's edges side by side again
+        open_.swap(searched_); // group each list's edges again
         std::sort(open_.begin(), open_.end(),
             [](const wanted& a, const wanted& b) { return a.owner != b.owner ? a.owner < b.owner : a.low < b.low; });
         const std::size_t before = at_.size();
@@ -140,7 +140,7 @@ private:
             at_[i].second += std::ranges::lower_bound(shifts_, at_[i].first, {}, &std::pair<NodeId, std::uint32_t>::first)->second;
     }
 
-    /// The owners of what is open, each once, and where its edges begin and end.
+    /// Lists the owners of open edges, each once, with offsets of their edges.
     void name_owners() {
         ids_.clear();
         offsets_.assign(1, 0);

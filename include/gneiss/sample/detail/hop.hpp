@@ -22,36 +22,36 @@
 
 namespace gneiss {
 
-/// What neighbor samplers of either kind are told.
+/// Options of neighbor samplers.
 struct neighbor_options {
     std::vector<hop_fanout> fanout{{.in = 10}, {.in = 10}}; ///< the hop of the seeds first
-    bool replace = false;   ///< draw each neighbor anew: the fan-out may exceed the degree
+    bool replace = false;   ///< draw with replacement: the fan-out may exceed the degree
     bool relations = false; ///< write the relation of each sampled edge
     bool edge_ids = false;  ///< write the id of each sampled edge
 
     friend bool operator==(const neighbor_options&, const neighbor_options&) = default;
 };
 
-/// Draws all neighbors alike. A weighted sampler has a function of the edge id in its place.
+/// Uniform draws. A weighted sampler passes a function of the edge id instead.
 struct equal_weights {};
 
 namespace detail {
 
-/// Key of a batch's draws: random_key{seed, neighbor}, then epoch, state, pass and batch; a hop adds its number, from 0 at
-/// the seeds, and each node its dataset id. Words 0, 1, … draw from the one list, or of two from the outgoing one;
-/// words 2³², 2³² + 1, … from the incoming one.
+/// Key of a batch's draws: random_key{seed, neighbor}, then epoch, state, pass and batch; a hop adds its number, from 0 at the
+/// seeds, and each node its dataset id. Words 0, 1, … draw from the only list, or the outgoing one of two; words 2³², 2³² + 1,
+/// … from the incoming one.
 [[nodiscard]] GNEISS_HD constexpr random_key neighbor_key(std::uint64_t seed, const batch_key& batch) noexcept {
     return random_key{seed, random_domain::neighbor}.with(batch.epoch).with(batch.number.state)
         .with(batch.number.pass).with(batch.number.index);
 }
 
-/// A hop has fewer edges than this.
+/// Exclusive upper bound on the edges of a hop.
 inline constexpr std::uint32_t too_many_edges = std::uint32_t{1} << 31;
 
-/// The word of a node's key that its incoming list draws from on, where each list is drawn from alone.
+/// First word of a node's key for its incoming list, if both lists are drawn from separately.
 inline constexpr std::uint64_t words_of_a_list = std::uint64_t{1} << 32;
 
-/// The sampled edges of one hop, grouped by the node they were drawn for.
+/// Sampled edges of one hop, grouped by target node.
 template <node_id_type NodeId>
 struct hop_edges {
     std::vector<std::uint32_t> offsets; ///< [nodes + 1]
@@ -62,8 +62,8 @@ struct hop_edges {
 
 /// Draws one hop for many nodes: degrees, positions, neighbors. Keeps its scratch.
 ///
-/// Work is cut by nodes, as many as the graph likes to be asked about at once; O(edges) in all, for weighted draws
-/// O(degrees). The result does not depend on the executor.
+/// Work is split by nodes into the graph's preferred request size; O(edges) in total, O(degrees) for weighted draws. The result
+/// does not depend on the executor.
 template <node_id_type NodeId>
 class hop_sampler {
 public:
@@ -109,7 +109,7 @@ public:
             draw_by_weight(graph, ids, fanout, key, options, excluded, weight, executor, to);
             size();
             parallel_for(executor, ids.size(), G::neighbor_batch, ask);
-        } else if (G::neighbor_batch >= ids.size()) { // one request for all, drawn by many
+        } else if (G::neighbor_batch >= ids.size()) { // a single request; parallel draws
             size();
             parallel_for(executor, ids.size(), draw_grain, draw);
             if (!ids.empty()) ask(0, ids.size());
@@ -125,9 +125,9 @@ public:
 private:
     static constexpr std::size_t draw_grain = 256;
 
-    /// One or two lists of a node that are drawn from, what is hidden of them left out of their sizes.
+    /// One or two lists of a node to draw from; sizes exclude excluded edges.
     struct list {
-        std::uint32_t first = 0, size = 0, fanout = 0; // positions [first, first + size + hidden)
+        std::uint32_t first = 0, size = 0, fanout = 0; // positions [first, first + size + excluded)
         std::span<const std::pair<NodeId, std::uint32_t>> excluded{};
     };
     struct lists {
@@ -186,14 +186,14 @@ private:
         }
     }
 
-    /// Position `k` among those of a list that are not hidden.
+    /// Position of the k-th edge of a list that is not excluded.
     [[nodiscard]] static std::uint32_t place(const list& l, std::uint32_t k) noexcept {
         k += l.first;
         for (const auto& [node, position] : l.excluded) k += position <= k;
         return k;
     }
 
-    /// Draws in the bounds that uniform draws have, and closes the gaps that edges of weight 0 leave.
+    /// Draws within the bounds of uniform draws, then closes the gaps left by edges of weight 0.
     template <neighbor_source G, executor E, class Weight>
     void draw_by_weight(const G& graph, std::span<const NodeId> ids, const hop_fanout& fanout, random_key key,
         const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight, const E& executor,

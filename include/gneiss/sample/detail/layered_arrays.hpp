@@ -16,20 +16,20 @@
 
 namespace gneiss::detail {
 
-/// The hops of a layered sample, and the arrays in which `neighbor_sample` finds them. Memory is kept from sample to sample.
+/// Hops of a layered sample, and the arrays from which `neighbor_sample` reads them. Memory is kept between samples.
 template <node_id_type NodeId>
 class layered_arrays {
 public:
-    /// Forgets the hops; the seeds are numbered 0, 1, …. Errors as of `number_seeds`. `graph` has nodes().
+    /// Resets the hops and numbers the seeds 0, 1, …. Errors as in `number_seeds`. `graph` has nodes().
     template <class G>
     void begin(const G& graph, std::span<const NodeId> seeds) {
         number_seeds(numbering_, graph, seeds);
         node_counts_.assign(1, static_cast<std::uint32_t>(seeds.size()));
     }
     [[nodiscard]] std::size_t hops() const noexcept { return node_counts_.size() - 1; }
-    /// Nodes that are known, by number: the targets of the next hop.
+    /// Known nodes, by number: the targets of the next hop.
     [[nodiscard]] std::span<const NodeId> nodes() const noexcept { return numbering_.nodes(); }
-    /// Where the edges of the next hop go, before `end_hop`.
+    /// Storage for the edges of the next hop, before `end_hop`.
     [[nodiscard]] hop_edges<NodeId>& next_hop() {
         if (hops_.size() == hops()) hops_.emplace_back(), numbers_.emplace_back();
         return hops_[hops()];
@@ -43,7 +43,7 @@ public:
         node_counts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
 
-    /// What `write` adds to a mini-batch [bytes].
+    /// Number of bytes that `write` adds to a mini-batch.
     [[nodiscard]] std::size_t bytes_needed(bool relations, bool edge_ids) const noexcept {
         std::size_t offsets = 0, edges = 0;
         for (const auto& hop : drawn()) {
@@ -55,7 +55,7 @@ public:
                bytes(relations ? edges : 0, sizeof(relation_id)) + bytes(edge_ids ? edges : 0, sizeof(edge_index));
     }
 
-    /// Adds the arrays of `neighbor_sample`. Throws `out_of_range` where they do not fit.
+    /// Adds the arrays of `neighbor_sample`. Throws `out_of_range` if they do not fit.
     void write(mini_batch& to, bool relations, bool edge_ids) const {
         std::vector<std::uint32_t> edge_counts{0};
         std::size_t offsets = 0, edges = 0;
@@ -84,8 +84,8 @@ private:
     [[nodiscard]] std::span<const hop_edges<NodeId>> drawn() const noexcept { return std::span(hops_).first(hops()); }
 
     node_numbering<NodeId> numbering_;
-    std::vector<hop_edges<NodeId>> hops_;             // the first hops() are the sample's
-    std::vector<std::vector<std::uint32_t>> numbers_; // of each hop's neighbors
+    std::vector<hop_edges<NodeId>> hops_;             // the first hops() belong to the sample
+    std::vector<std::vector<std::uint32_t>> numbers_; // numbers of each hop's neighbors
     std::vector<std::uint32_t> node_counts_{0};
 };
 

@@ -22,27 +22,27 @@
 
 namespace gneiss::detail {
 
-/// Numbers distinct ids 0, 1, … in the order in which they first appear, whatever the executor.
+/// Numbers distinct ids 0, 1, … in the order of first appearance, independent of the executor.
 ///
-/// An open-addressing table with linear probing, about a quarter full and at most half: most ids are found where they are
-/// looked for first. One thread inserts in order. Several share the table out by hashes and note the first place of each new id; the
-/// ids are then numbered in the order of those places.
-/// Memory and time, clearing included: O(ids numbered since `begin`), whatever was numbered before that.
+/// An open-addressing table with linear probing, about a quarter and at most half full, so most lookups end at the first slot.
+/// One thread inserts in order. Several threads share the table by hash and record the first position of each new id; ids are
+/// then numbered in the order of those positions.
+/// Memory and time, including clearing: O(ids numbered since `begin`), independent of earlier batches.
 template <node_id_type NodeId>
 class node_numbering {
 public:
-    /// Forgets everything. `expected`: a guess at how many ids will come, not binding. `most`: how many there are; the table
-    /// has no room for more.
+    /// Resets the numbering. `expected`: estimated number of ids, not binding. `most`: maximum number of distinct ids; bounds
+    /// the table.
     void begin(std::size_t expected, std::size_t most) {
         nodes_.clear();
         most_ = most;
         clear(std::bit_ceil(std::max<std::size_t>(4 * expected, 1024)), serial_executor{});
     }
 
-    /// The ids by number.
+    /// Ids by number.
     [[nodiscard]] std::span<const NodeId> nodes() const noexcept { return nodes_; }
 
-    /// Writes the number of each of `ids`, numbering those that are new. Throws errc::out_of_range at 2³¹ ids.
+    /// Writes the number of each of `ids`, numbering new ones. Throws errc::out_of_range at 2³¹ ids.
     template <executor E>
     void number(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& executor) {
         if (nodes_.size() + ids.size() >= std::size_t{1} << 31)
@@ -55,8 +55,8 @@ public:
     }
 
 private:
-    static constexpr NodeId nobody = std::numeric_limits<NodeId>::max(); // no node: counts of nodes fit the type
-    static constexpr std::uint32_t pending = std::uint32_t{1} << 31;        // no number: there are fewer
+    static constexpr NodeId nobody = std::numeric_limits<NodeId>::max(); // not a node: node counts fit the type
+    static constexpr std::uint32_t pending = std::uint32_t{1} << 31;        // not a number: there are fewer
     struct slot {
         NodeId key;
         std::uint32_t number;
@@ -66,7 +66,7 @@ private:
         return static_cast<std::size_t>((static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15ULL) >> shift_);
     }
 
-    /// Where `id` is, or would be.
+    /// Slot of `id`, or the slot where it would be inserted.
     [[nodiscard]] std::size_t place_of(NodeId id) const noexcept {
         std::size_t at = home(id);
         while (table_[at].key != id && table_[at].key != nobody) at = (at + 1) & mask_;
@@ -76,17 +76,18 @@ private:
     template <executor E>
     void clear(std::size_t slots, const E& executor) {
         if (table_.size() < slots) {
-            table_ = {}; // first, so that never both are there
+            table_ = {}; // free first, so that both never coexist
             table_ = aligned_buffer<slot, 64>(slots);
         }
         parallel_for(executor, slots, 65536, [&](std::size_t begin, std::size_t end) {
-            std::memset(static_cast<void*>(table_.data() + begin), 0xff, (end - begin) * sizeof(slot)); // nobody
+            // every key becomes `nobody`
+            std::memset(static_cast<void*>(table_.data() + begin), 0xff, (end - begin) * sizeof(slot));
         });
         mask_ = slots - 1;
         shift_ = 64U - static_cast<unsigned>(std::countr_zero(slots));
     }
 
-    /// Makes room for `ids` ids in all, repetitions included, so many slots for each.
+    /// Makes room for `ids` ids in total, including repetitions, with `slots_each` slots per id.
     template <executor E>
     void reserve(std::size_t ids, std::size_t slots_each, const E& executor) {
         const std::size_t slots = slots_each * std::min(ids, most_);
@@ -116,7 +117,7 @@ private:
                 const bool fresh = table[at].key == nobody;
                 const std::uint32_t number = fresh ? static_cast<std::uint32_t>(count) : table[at].number;
                 table[at] = {id, number};
-                nodes[count] = id; // overwritten by the next unless it counts
+                nodes[count] = id; // overwritten by the next one unless counted
                 count += fresh;
                 numbers[e] = number;
             }
@@ -124,12 +125,12 @@ private:
         }
     }
 
-    /// Each of some shards takes the ids whose homes lie in its part of the table, in their order, so that it sees the
-    /// first place of each; what would probe beyond its part waits for the end. Until its number is known, a new id has
-    /// `pending` and that place.
+    /// Each shard takes the ids whose home is in its part of the table, in order, so it sees the first position of each; ids
+    /// that would probe beyond its part wait until the end. A new id holds `pending` and that position until its number is
+    /// known.
     template <executor E>
     void number_together(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& executor) {
-        constexpr std::size_t grain = 4096, ahead = 16, most_shards = 8; // each shard looks at all ids
+        constexpr std::size_t grain = 4096, ahead = 16, most_shards = 8; // each shard scans all ids
         reserve(nodes_.size() + ids.size(), 2, executor); // most ids repeat: a larger table would miss the cache
         const std::size_t shards = std::bit_floor(std::min(executor.concurrency(), most_shards));
         beyond_.resize(std::max(beyond_.size(), shards));
@@ -167,7 +168,8 @@ private:
         });
         parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
             for (std::size_t e = begin; e < end; ++e)
-                if (numbers[e] >= pending) numbers[e] = numbers[numbers[e] - pending]; // a first place's, known by now
+                // number of its first position, known by now
+                if (numbers[e] >= pending) numbers[e] = numbers[numbers[e] - pending];
         });
     }
 
@@ -182,7 +184,7 @@ private:
         for (std::size_t begin = 0; begin < ids.size(); begin += block) {
             const std::size_t end = std::min(ids.size(), begin + block);
             std::size_t count = 0;
-            for (std::size_t e = begin; e < end; ++e) { // without a branch: half of the ids would be guessed wrong
+            for (std::size_t e = begin; e < end; ++e) { // branch-free: half of the branches would be mispredicted
                 mine[count] = static_cast<std::uint32_t>(e);
                 count += home(ids[e]) >> part_shift == shard;
             }
@@ -209,11 +211,11 @@ private:
     unsigned shift_ = 64;
     std::vector<NodeId> nodes_;
     std::vector<std::uint32_t> starts_;
-    std::vector<std::vector<std::uint32_t>> beyond_; // of each shard, places of ids whose slots may lie beyond its part
+    std::vector<std::vector<std::uint32_t>> beyond_; // per shard: positions of ids whose slots may be beyond its part
 };
 
-/// Begins a batch: the seeds are numbered 0, 1, …. Throws `invalid_argument` if one is given twice, `out_of_range` if one is
-/// no node.
+/// Starts a batch by numbering the seeds 0, 1, …. Throws `invalid_argument` for a repeated seed, `out_of_range` for one beyond
+/// the graph.
 template <node_id_type NodeId, class G>
 void number_seeds(node_numbering<NodeId>& numbering, const G& graph, std::span<const NodeId> seeds) {
     for (const NodeId seed : seeds)
