@@ -17,13 +17,13 @@
 
 namespace gneiss {
 
-/// A sampler of the graph of a state, of any type: what `make` returns, a `sampler_of<S, resident_graph>`.
+/// Type-erased sampler of the graph of a state: holds the result of `make`, a `sampler_of<S, resident_graph>`.
 ///
 ///     .own_sampler = [] { return my_sampler{.k = 5}; }
 ///     .own_sampler = [=] { return weighted(neighbor_sampler<>(options, seed), weight); }
 ///
-/// Copies are used side by side, one per thread, each with a sampler that `make` returned to it; threads call `make` at once.
-/// Cost: one indirect call a batch.
+/// Copies are used concurrently, one per thread, each with its own sampler from `make`; threads may call `make` concurrently.
+/// Cost: one indirect call per batch.
 class any_graph_sampler {
 public:
     template <class Make>
@@ -40,8 +40,8 @@ public:
     any_graph_sampler& operator=(any_graph_sampler&&) noexcept = default;
     ~any_graph_sampler() = default;
 
-    /// Makes the sample of a batch in `arena`, without the excluded edges, and lays out its layers. Errors as of the sampler and of
-    /// `layer_stack::assign`.
+    /// Draws the sample of a batch into `arena`, without the excluded edges, and lays out its layers. Errors of the sampler and
+    /// of `layer_stack::assign`.
     drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
         mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, layer_stack& layers) {
         return self_->draw(key, graph, seeds, executor, arena, excluded, layers);

@@ -19,20 +19,20 @@
 namespace gneiss {
 
 enum class sampler_kind : std::uint8_t {
-    dense,   ///< a node's neighbors once per batch (MariusGNN)
-    neighbor ///< again at every hop
+    dense,   ///< draws a node's neighbors once per batch (MariusGNN)
+    neighbor ///< draws again at every hop
 };
 
-/// The distinct nodes of a sample's first layer.
+/// Returns the distinct nodes of a sample's first layer.
 template <class Sample>
 [[nodiscard]] std::span<const node_id> input_nodes(const Sample& sample) noexcept {
     if constexpr (requires { sample.node_ids; }) return sample.node_ids;
     else return sample.nodes;
 }
 
-/// A sample, as training reads it.
+/// Sample as seen by training.
 struct drawn_sample {
-    std::span<const node_id> nodes; ///< of the first layer's input, distinct
+    std::span<const node_id> nodes; ///< distinct input nodes of the first layer
     std::uint64_t edges = 0;
 };
 
@@ -43,11 +43,11 @@ drawn_sample lay_out(const Sample& sample, layer_stack& layers, const executor_r
     return {input_nodes(sample), sample.edges()};
 }
 
-/// Draws neighborhoods: `sample` makes the sample of seeds in a graph, in the arena, without the excluded edges. Its result has
-/// the members of `dense_sample` or `neighbor_sample` that training reads: `layers()`, `layer(i, …)`, `edges()`, and the distinct
-/// nodes of the first layer's input, `nodes` or `node_ids`.
+/// Draws neighborhoods: `sample` draws the sample of seeds in a graph into the arena, without the excluded edges. Its result
+/// has the members of `dense_sample` or `neighbor_sample` that training reads: `layers()`, `layer(i, …)`, `edges()`, and the
+/// distinct input nodes of the first layer, `nodes` or `node_ids`.
 ///
-/// Meaning: a pure function of (key, graph, seeds, excluded). Several that are made alike are used side by side, one per thread.
+/// Meaning: a pure function of (key, graph, seeds, excluded). Several equal instances are used concurrently, one per thread.
 template <class S, class View>
 concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std::span<const node_id> seeds,
     const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
@@ -55,11 +55,16 @@ concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std
     { s.sample(key, graph, seeds, executor, arena, excluded).edges() } -> std::convertible_to<std::uint64_t>;
 };
 
-/// A sampler and its graph, of types chosen at run time. One indirect call a batch; copies are used side by side, one per thread.
+/// Type-erased sampler with its graph, chosen at run time. One indirect call per batch; copies are used concurrently, one per
+/// thread.
+///
+///     any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, {.fanout = parse_fanout("10,10")}, seed);
+///     const mini_batch batch = sampler.sample(key, seeds, executor, arena);
+///     const drawn_sample drawn = sampler.read(batch, layers, executor);
 class any_sampler {
 public:
-    /// Samples of `graph`, which outlives this, by what `make()` returns. Its `sample(key, graph, seeds, executor, arena)` makes a
-    /// sample in the arena, as `neighbor_sampler` does; `of(mini_batch)` of the sample's type finds it there.
+    /// Samples `graph`, which must outlive this, with the result of `make()`. Its `sample(key, graph, seeds, executor, arena)`
+    /// draws into the arena, as in `neighbor_sampler`; `of(mini_batch)` of the sample's type reads it back.
     template <class G, std::copy_constructible Make>
     any_sampler(const G& graph, Make make) : self_(std::make_unique<model<G, Make>>(graph, std::move(make))) {}
 
@@ -72,15 +77,16 @@ public:
     any_sampler& operator=(any_sampler&&) noexcept = default;
     ~any_sampler() = default;
 
-    /// Makes the sample of a batch in `arena`: a pure function of seed, key, seeds and graph. Errors as of the sampler.
+    /// Draws the sample of a batch into `arena`: a pure function of seed, key, seeds and graph. Errors of the sampler.
     mini_batch sample(const batch_key& key, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena) {
         return self_->sample(key, seeds, executor, arena);
     }
-    /// Lays out the layers of a sample that was made so, wherever. Throws errc::not_found or invalid_format for other bytes.
+    /// Lays out the layers of such a sample, possibly drawn elsewhere. Throws errc::not_found or invalid_format for other
+    /// bytes.
     [[nodiscard]] drawn_sample read(const mini_batch& from, layer_stack& layers, executor_ref executor) const {
         return self_->read(from, layers, executor);
     }
-    /// Its nodes alone.
+    /// Returns only its input nodes.
     [[nodiscard]] std::span<const node_id> nodes(const mini_batch& from) const { return self_->nodes(from); }
 
 private:
@@ -121,7 +127,7 @@ private:
     std::unique_ptr<interface> self_;
 };
 
-/// A library's sampler of `graph`, which outlives it. Throws errc::invalid_argument for a fan-out that cannot be used.
+/// Returns a library sampler of `graph`, which must outlive it. Throws errc::invalid_argument for an invalid fan-out.
 template <class G>
 [[nodiscard]] any_sampler make_sampler(const G& graph, sampler_kind kind, const neighbor_options& options, std::uint64_t seed) {
     static_assert(neighbor_source<G>, "make_sampler: the graph must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module sampling, without the default arguments of templates, which stand in their headers.
+// Module sampling: batches of link prediction and node classification, type-erased samplers, and superbatches sampled ahead of
+// training. Forward declarations, without default template arguments.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@
 
 namespace gneiss {
 
-/// What the link batches of one state share: its edges, how they are cut, and the nodes that may be negatives.
+/// Data shared by the link batches of one state: its edges, how they are cut, and the candidate negatives.
 struct link_state {
     /// \param index  position of the state in its plan
     link_state(const buffer_state& s, const row_partitioning& rows, std::shared_ptr<const state_edges> from,
@@ -39,7 +39,7 @@ struct link_state {
     negative_pool resident; ///< nodes and edges of the state
 };
 
-/// Upper bound of what a link batch of `batch_edges` edges takes, without rows [bytes]; and of its distinct nodes.
+/// Upper bounds on the bytes of a link batch of `batch_edges` edges, without rows, and on its distinct nodes.
 struct link_batch_bound {
     std::uint64_t bytes = 0, nodes = 0;
 };
@@ -51,8 +51,11 @@ struct link_batch_bound {
         std::min(occurrences, nodes)};
 }
 
-/// Cuts link batches out of a state: its edges, negatives, distinct nodes. A pure function of the batch's number.
-/// Scratch is kept: one per thread. `Negatives`: any `negative_source`.
+/// Draws link batches of a state: edges, negatives, distinct nodes. A pure function of the batch's number. Scratch is kept: use
+/// one per thread. `Negatives`: any `negative_source`.
+///
+///     link_sampler sampler(negatives, seed);
+///     const link_batch batch = sampler.sample(key, state, arena);
 template <class Negatives = negative_sampler>
 class link_sampler {
 public:
@@ -61,7 +64,7 @@ public:
         : builder_(negatives, seed) {}
     link_sampler(const negative_options& negatives, std::type_identity_t<Negatives> from) : builder_(negatives, std::move(from)) {}
 
-    /// Makes batch `key` in `arena`; valid until the arena is used again. Errors as of `link_batch_builder::build`.
+    /// Draws batch `key` into `arena`; valid until the arena is used again. Errors as in `link_batch_builder::build`.
     link_batch sample(const batch_key& key, const link_state& of, mini_batch_arena& arena) {
         const std::uint64_t index = key.number.index;
         positions_.resize(of.batches.batch_edges(index));
@@ -82,12 +85,12 @@ public:
         };
         return builder_.build(key, positives_, of.resident, arena, known);
     }
-    /// The positives of the batch made last, and where they stand among the state's buckets.
+    /// Positives of the latest batch, and their positions in the state's buckets.
     [[nodiscard]] std::span<const edge> positives() const noexcept { return positives_; }
     [[nodiscard]] std::span<const edge_position> positions() const noexcept { return positions_; }
 
 private:
-    /// An edge as the question that asks for its `Missing` end, then the answer.
+    /// Orders an edge as (known node, relation, answer) of the query for its `Missing` end.
     template <side Missing>
     static std::tuple<node_id, relation_id, node_id> ordered(const edge& e) noexcept {
         return Missing == side::tail ? std::tuple(e.source, e.relation, e.destination)
@@ -106,7 +109,7 @@ private:
     link_batch_builder<Negatives> builder_;
     std::vector<edge_position> positions_;
     std::vector<edge> positives_;
-    std::vector<edge> by_head_, by_tail_; // sorted by question, for filtered negatives
+    std::vector<edge> by_head_, by_tail_; // sorted by query, for filtered negatives
 };
 
 template <class Negatives>

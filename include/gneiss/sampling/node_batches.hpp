@@ -14,8 +14,11 @@
 
 namespace gneiss {
 
-/// The training nodes of a state, shuffled by (seed, epoch, state), anew in each further pass, and cut into batches. Batch k
-/// of a pass is a function of its number. Thread-safe.
+/// Training nodes of a state, shuffled by (seed, epoch, state), again in each further pass, and cut into batches. Batch k of a
+/// pass is a function of its number. Thread-safe.
+///
+///     const node_batches batches(nodes, 1000, seed, epoch, state);
+///     for (std::uint64_t k = 0; k < batches.size(); ++k) batches.choose(k, seeds);
 class node_batches {
 public:
     /// \param nodes  distinct
@@ -24,7 +27,7 @@ public:
 
     [[nodiscard]] std::uint64_t size() const noexcept { return first_pass_.size(); }
 
-    /// The nodes of batch `index` of a pass, the seeds of its sample. O(batch).
+    /// Writes the nodes of batch `index` of a pass, the seeds of its sample. O(batch).
     void choose(std::uint64_t index, std::vector<node_id>& seeds, std::uint32_t pass = 0) const {
         std::vector<edge_position> positions(static_cast<std::size_t>(first_pass_.batch_edges(index)));
         (pass == 0 ? first_pass_ : cut(pass)).fill(index, positions);
@@ -44,7 +47,7 @@ private:
     state_batches first_pass_;
 };
 
-/// Labels of a batch's seeds. Throws errc::out_of_range for a label that is no class, naming the node.
+/// Looks up the labels of a batch's seeds. Throws errc::out_of_range for an invalid label, naming the node.
 inline void labels_of(std::span<const node_id> seeds, std::span<const class_id> labels, std::size_t classes, std::vector<class_id>& to) {
     to.resize(seeds.size());
     for (std::size_t i = 0; i < seeds.size(); ++i) {

@@ -23,36 +23,37 @@
 
 namespace gneiss {
 
-/// When the batches of a superbatch are sampled, and when its rows are gathered.
+/// Schedule of sampling and gathering of superbatches.
 enum class superbatch_schedule : std::uint8_t {
-    conventional, ///< no superbatches: a batch is sampled just before it is gathered
-    alternate,    ///< in turns (Ginex): superbatch k + 1 is sampled beside the change sets of k, then k is trained
-    overlap       ///< superbatch k + 1 is sampled, and its change sets are worked out, while k is trained
+    conventional, ///< without superbatches: a batch is sampled just before it is gathered
+    alternate,    ///< in turns (Ginex): superbatch k + 1 is sampled while the change sets of k are computed, then k is trained
+    overlap       ///< superbatch k + 1 is sampled, and its change sets are computed, while k is trained
 };
 
-/// Makes the change sets of a superbatch elsewhere than on the CPU, exactly as `belady` does: visit(batch, change set) for each.
+/// Computes the change sets of a superbatch elsewhere than on the CPU, exactly like `belady`: visit(batch, change set) for each
+/// batch.
 using change_set_maker = std::function<belady_outcome(
     trace_file& trace, const belady_options& options, const std::function<void(std::size_t, const change_set&)>& visit)>;
 
 struct superbatch_options {
     superbatch_schedule schedule = superbatch_schedule::overlap;
-    std::uint64_t batches = 100;       ///< of a superbatch, at least 1; the last of an epoch may have fewer
-    std::filesystem::path directory{}; ///< of its files: made, emptied before, removed after
-    std::size_t cache_capacity = 0;             ///< of the cache that change sets are for; 0: there are none
-    bool direct_table = false;         ///< change sets are worked out with an array over all nodes, not a hash table
-    bool carry = true;                 ///< rows stay in the cache from one superbatch to the next; not with `alternate`
-    std::uint64_t accesses = 0;        ///< a superbatch ends early before its batches have more nodes; 0: never
+    std::uint64_t batches = 100;       ///< per superbatch, at least 1; the last of an epoch may have fewer
+    std::filesystem::path directory{}; ///< directory for its files: created, emptied before, removed after
+    std::size_t cache_capacity = 0;             ///< capacity of the cache for which change sets are computed; 0: none
+    bool direct_table = false;         ///< compute change sets with an array over all nodes instead of a hash table
+    bool carry = true;                 ///< keep rows in the cache from one superbatch to the next; not with `alternate`
+    std::uint64_t accesses = 0;        ///< end a superbatch early before its batches exceed this number of nodes; 0: never
     std::uint64_t epochs = 1;          ///< sampling ahead ends with epoch `epochs` − 1
-    change_set_maker change_sets{};    ///< empty: on the CPU
-    trace_recorder* trace = nullptr;   ///< gets tracks of the inspection; outlives it
+    change_set_maker change_sets{};    ///< empty: compute on the CPU
+    trace_recorder* trace = nullptr;   ///< receives tracks of the inspection; must outlive it
 };
 
-/// What an inspector made, and its seconds. Merges.
+/// Statistics of an inspector, with times in seconds. Additive.
 struct superbatch_statistics {
     double sample_seconds = 0, change_set_seconds = 0, switch_seconds = 0;
     std::uint64_t superbatches = 0, batches = 0, accesses = 0;
-    std::uint64_t file_bytes = 0;    ///< of all superbatches
-    std::uint64_t largest_bytes = 0; ///< of one
+    std::uint64_t file_bytes = 0;    ///< total over all superbatches
+    std::uint64_t largest_bytes = 0; ///< maximum over superbatches
 
     superbatch_statistics& operator+=(const superbatch_statistics& other) noexcept {
         sample_seconds += other.sample_seconds;
@@ -67,8 +68,8 @@ struct superbatch_statistics {
     }
 };
 
-/// Batches that were sampled together: their samples, the ids these ask for and the change sets of the cache, in files
-/// that go with it. Written by one thread; then samples are read by one and change sets by one.
+/// Batches sampled together: their samples, requested ids and cache change sets, in files that are removed with it. Written by
+/// one thread; then one thread reads samples and one reads change sets.
 class superbatch {
 public:
     /// \param number  names the files
@@ -88,9 +89,9 @@ public:
     [[nodiscard]] std::uint64_t accesses() const noexcept { return accesses_; }
     [[nodiscard]] std::uint64_t file_bytes() const noexcept { return bytes_; }
 
-    /// What the cache takes in, and gives away, before the first batch.
+    /// Rows that the cache admits and evicts before the first batch.
     [[nodiscard]] const change_set& fill() const noexcept { return fill_; }
-    /// Whether that counts on an empty cache.
+    /// True if `fill` assumes an empty cache.
     [[nodiscard]] bool begins_empty() const noexcept { return begins_empty_; }
 
     /// Reads the sample of the next batch into `arena`. Errors as `run_file_reader`.
@@ -103,7 +104,7 @@ public:
         return result;
     }
 
-    /// The change set that follows the next batch, whose ids are `ids`. Precondition: it was made with slots.
+    /// Reads the change set after the next batch, whose ids are `ids`. Precondition: the superbatch has a cache capacity.
     void changes(std::span<const node_id> ids, change_set& to) {
         if (!changes_) changes_.emplace(0, std::vector<node_id>{}, change_set_file(path("changes"), number_));
         changes_->next(ids, to);

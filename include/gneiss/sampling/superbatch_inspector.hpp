@@ -31,39 +31,45 @@
 
 namespace gneiss {
 
-/// Samples superbatches ahead of their training, and works out what the cache of rows holds at each of their batches: the
-/// inspector of Ginex (VLDB'22, section 3.1).
+/// Samples superbatches ahead of training, and computes the contents of the row cache at each of their batches: the inspector
+/// of Ginex (VLDB'22, section 3.1).
 ///
-/// A superbatch's samples, the ids they ask for and the change sets lie in files; at most two superbatches are on disk.
-/// Samples are those of its sampler, whatever the schedule. Where epochs are to come, the first superbatch of the next
-/// epoch is made while the last of this one is trained.
+/// The samples, requested ids and change sets of a superbatch are stored in files; at most two superbatches are on disk.
+/// Samples are those of its sampler under every schedule. If more epochs follow, the first superbatch of the next epoch is
+/// prepared while the last of this one trains.
 ///
-/// One thread loads batches, one gathers them, both in order. Errors of the inspecting thread are thrown by `next`.
-/// `halt` ends the inspection: it alone decides when batches may be drawn and gathered past the inspector.
-/// Memory: one sample; the change sets' state, as `belady_policy` says.
+///     while (const auto batches = inspector.next(stop)) {   // null once halted
+///         const mini_batch batch = inspector.load(*batches, arena);
+///         …                                                 // gather its rows and apply the change set
+///         inspector.gathered(*batches, index);
+///     }
+///
+/// One thread loads batches and one gathers them, both in order. `next` rethrows errors of the inspecting thread. `halt` ends
+/// the inspection; only it decides when batches may be drawn and gathered without the inspector.
+/// Memory: one sample, and the state of the change sets, as in `belady_policy`.
 class superbatch_inspector {
 public:
-    /// Number of an epoch, and of a batch in it.
+    /// Numbers of an epoch and of a batch in it.
     using place = std::pair<std::uint64_t, std::uint64_t>;
 
     struct surroundings {
         any_sampler sampler;
-        /// The batches of an epoch: a function of its number. Called on the inspecting thread.
+        /// Returns the batches of an epoch, a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
-        /// `alternate`: caches take turns in memory. Called while nothing is gathered or drawn, on the inspecting thread; the last
-        /// `before_gathering` on the thread that halts, perhaps where no `before_sampling` came before.
+        /// For `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered or drawn.
+        /// The last `before_gathering` runs on the thread that halts, possibly without a preceding `before_sampling`.
         std::function<void()> before_sampling{}, before_gathering{};
         std::uint64_t nodes = 0;
         executor_ref on;
     };
 
-    /// Begins with the batch at `from`. Throws errc::invalid_argument for superbatches of no batch; io_error.
+    /// Starts with the batch at `from`. Throws errc::invalid_argument for superbatches without batches; io_error.
     superbatch_inspector(superbatch_options options, surroundings around, place from)
         : options_(std::move(options)), around_(std::move(around)), track_(open_track(options_.trace, "inspector")),
           changes_track_(open_track(options_.trace, "change sets")), next_(from), position_(from) {
         if (options_.batches == 0) throw error(errc::invalid_argument, "a superbatch needs a batch");
         std::error_code failed;
-        std::filesystem::remove_all(options_.directory, failed); // what a killed run left
+        std::filesystem::remove_all(options_.directory, failed); // left over by a killed run
         if (!failed) std::filesystem::create_directories(options_.directory, failed);
         if (failed) throw io_error(failed.value(), "cannot make the directory", {.path = options_.directory});
         thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
@@ -78,11 +84,12 @@ public:
         std::filesystem::remove(options_.directory, ignored);
     }
 
-    /// Which batch comes next: whether a run from there can go on with this.
+    /// Position of the next batch: a run can resume from there with this inspector.
     [[nodiscard]] place position() const noexcept { return position_; }
 
-    /// The superbatch of the next batch to load; waits until it is made. Null when `stop` is requested first: the inspector is
-    /// halted, and this batch and all later ones are to be sampled by other means. Throws what the inspecting thread met.
+    /// Returns the superbatch of the next batch to load, waiting until it is ready. Null if `stop` is requested first: the
+    /// inspector is then halted, and the caller samples this and all later batches itself. Rethrows errors of the inspecting
+    /// thread.
     [[nodiscard]] std::shared_ptr<superbatch> next(const std::stop_token& stop) {
         if (loading_) return loading_;
         {
@@ -94,16 +101,16 @@ public:
                 ready_.pop_front();
                 return loading_;
             }
-            if (!halted_ && ended_) throw error(errc::closed, "there is no superbatch behind the last epoch");
+            if (!halted_ && ended_) throw error(errc::closed, "no superbatch follows the last epoch");
         }
         halt();
         return nullptr;
     }
 
-    /// Ends the inspection for good: when this returns, the inspecting thread neither samples nor changes the caches, and it
-    /// never will again. With `alternate` the caches are as `before_gathering` leaves them, so that batches may be drawn and
-    /// gathered. Waits for one sample, or one change of the caches; not for the rest of a superbatch, nor for its change sets.
-    /// Called by the loading thread. Throws what the inspecting thread, or `before_gathering`, met.
+    /// Ends the inspection permanently. After it returns, the inspecting thread neither samples nor changes the caches. With
+    /// `alternate` the caches are as `before_gathering` leaves them, so batches may be drawn and gathered. Waits for one sample
+    /// or one change of the caches, not for the rest of a superbatch or its change sets. Called by the loading thread. Rethrows
+    /// errors of the inspecting thread or of `before_gathering`.
     void halt() {
         thread_.request_stop();
         std::unique_lock lock(mutex_);
@@ -111,7 +118,7 @@ public:
         changed_.wait(lock, [&] { return !in_turn_; });
         if (failure_) std::rethrow_exception(failure_);
         if (options_.schedule != superbatch_schedule::alternate || caches_gather_) return;
-        lock.unlock(); // nothing is gathered: the caches were last those of sampling
+        lock.unlock(); // nothing is gathered: the caches were last set for sampling
         if (around_.before_gathering) timed(&superbatch_statistics::switch_seconds, around_.before_gathering);
         caches_gather_ = true;
     }
@@ -120,7 +127,7 @@ public:
         return halted_;
     }
 
-    /// The sample of the next batch, which is of `of`, read into `arena`. Errors as `run_file_reader`.
+    /// Reads the sample of the next batch, which belongs to `of`, into `arena`. Errors as `run_file_reader`.
     [[nodiscard]] mini_batch load(superbatch& of, mini_batch_arena& arena) {
         const mini_batch result = of.load(arena);
         if (++position_.second == of.last()) {
@@ -130,7 +137,7 @@ public:
         return result;
     }
 
-    /// Batch `index` of `of` is gathered, and its change set applied.
+    /// Reports that batch `index` of `of` is gathered and its change set applied.
     void gathered(superbatch& of, std::uint64_t index) {
         if (index + 1 != of.last()) return;
         const std::scoped_lock lock(mutex_);
@@ -169,8 +176,8 @@ private:
         changed_.notify_all();
     }
 
-    /// Runs what a halt waits for: sampling, or a change of the caches. False, and nothing is run, once halted.
-    /// A turn that throws ends with its thread, so that who halts sees why.
+    /// Runs a step that `halt` waits for: sampling, or a change of the caches. Returns false without running it once halted. If
+    /// the step throws, its thread ends and `halt` rethrows the error.
     template <class What>
     [[nodiscard]] bool turn(What&& what) {
         {
@@ -228,7 +235,7 @@ private:
         }
     }
 
-    /// The next superbatch, sampled; null behind the last, or when a stop is requested.
+    /// Samples the next superbatch; null after the last one, or if a stop is requested.
     [[nodiscard]] std::shared_ptr<superbatch> sample(const std::stop_token& stop) {
         std::shared_ptr<superbatch> result;
         trace_span span(track_.get(), "sample superbatch", {.epoch = next_.first, .batch = next_.second});
@@ -253,7 +260,7 @@ private:
             const mini_batch batch = around_.sampler.sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
             const std::span<const node_id> ids = around_.sampler.nodes(batch);
             const bool full = options_.accesses != 0 && result->accesses_ + ids.size() > options_.accesses;
-            if (full && result->last_ != result->first_) break; // it is drawn again for the next
+            if (full && result->last_ != result->first_) break; // drawn again for the next superbatch
             samples.append(batch.bytes());
             if (options_.cache_capacity != 0) trace.append(ids);
             result->accesses_ += ids.size();
@@ -297,7 +304,7 @@ private:
         ready_.push_back(std::move(result));
         changed_.notify_all();
     }
-    /// False when a stop is requested first.
+    /// Returns false if a stop is requested first.
     bool wait_gathered(const superbatch& of, const std::stop_token& stop) {
         const trace_span span(track_.get(), "wait for gather of a superbatch", {.epoch = of.epoch(), .batch = of.first()});
         std::unique_lock lock(mutex_);
@@ -308,19 +315,19 @@ private:
     surroundings around_;
     std::unique_ptr<trace_track> track_, changes_track_; // null without a trace
 
-    // the inspecting thread's
-    place next_; // the next batch to sample
+    // used by the inspecting thread
+    place next_; // next batch to sample
     std::uint64_t number_ = 0;
     std::shared_ptr<const node_batches> batches_;
     std::vector<node_id> seeds_;
     mini_batch_arena arena_;
-    std::vector<node_id> resident_; // in the cache behind the last superbatch
+    std::vector<node_id> resident_; // in the cache after the last superbatch
 
-    // the loading thread's
+    // used by the loading thread
     place position_;
     std::shared_ptr<superbatch> loading_;
 
-    bool caches_gather_ = false; // as `before_gathering` leaves them; written in turns, and by who halts
+    bool caches_gather_ = false; // as `before_gathering` leaves them; written in turns and by `halt`
 
     mutable std::mutex mutex_;
     std::condition_variable_any changed_;
@@ -328,10 +335,10 @@ private:
     superbatch_statistics statistics_;
     std::exception_ptr failure_;
     bool ended_ = false;
-    bool in_turn_ = false; // the inspecting thread samples, or changes the caches
-    bool halted_ = false;  // no turn begins any more
+    bool in_turn_ = false; // the inspecting thread samples or changes the caches
+    bool halted_ = false;  // no further turn begins
 
-    std::jthread thread_; // last: it uses the rest
+    std::jthread thread_; // last: uses the members above
 };
 
 } // namespace gneiss
