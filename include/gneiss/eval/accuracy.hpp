@@ -16,22 +16,22 @@
 
 namespace gneiss {
 
-/// How often each class was predicted rightly and wrongly. Counts are integers: any grouping and order of `add` and `+=`
-/// gives the same value. Memory O(classes).
+/// Accuracy and F1 from per-class counts of correct and wrong predictions. Counts are integers: the result is independent of
+/// the order and grouping of `add` and `+=`. Memory O(classes).
 class classification_metrics {
 public:
     explicit classification_metrics(std::size_t classes = 0) : of_(classes) {}
 
-    /// Throws `out_of_range` for a class that is none.
+    /// Throws `out_of_range` for an invalid class.
     void add(class_id label, class_id predicted) {
         if (label >= of_.size() || predicted >= of_.size())
-            throw error(errc::out_of_range, "a label or a prediction is no class");
+            throw error(errc::out_of_range, "a label or a prediction is not a class");
         ++count_;
         ++of_[label].labeled;
         ++of_[predicted].predicted;
         of_[label].right += label == predicted;
     }
-    /// Throws `invalid_argument` for metrics of another number of classes.
+    /// Throws `invalid_argument` for metrics with a different number of classes.
     classification_metrics& operator+=(const classification_metrics& other) {
         if (of_.size() != other.of_.size()) throw error(errc::invalid_argument, "metrics of different numbers of classes");
         count_ += other.count_;
@@ -45,13 +45,13 @@ public:
     friend bool operator==(const classification_metrics&, const classification_metrics&) = default;
 
     [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-    /// Fraction that was right; 0 of nothing. Equal to micro-F1.
+    /// Fraction of correct predictions; 0 if empty. Equals micro-F1.
     [[nodiscard]] double accuracy() const noexcept {
         std::uint64_t right = 0;
         for (const per_class& c : of_) right += c.right;
         return count_ == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count_);
     }
-    /// Mean of the classes' F1 = 2 · right / (labeled + predicted), over classes that occur as a label or a prediction.
+    /// Mean over classes of F1 = 2 · right / (labeled + predicted), over classes that occur as a label or a prediction.
     [[nodiscard]] double macro_f1() const noexcept {
         double sum = 0;
         std::size_t classes = 0;
@@ -81,7 +81,7 @@ template <class T, class Positive>
     std::sort(order.begin(), order.end());
     double wins = 0;
     std::uint64_t negatives = 0, positives = 0;
-    for (std::size_t i = 0; i < order.size();) { // one run of equal scores after the other
+    for (std::size_t i = 0; i < order.size();) { // one run of equal scores at a time
         std::uint64_t equal_negatives = 0, equal_positives = 0;
         std::size_t j = i;
         for (; j < order.size() && order[j].first == order[i].first; ++j) ++(order[j].second ? equal_positives : equal_negatives);
@@ -93,17 +93,17 @@ template <class T, class Positive>
     return positives == 0 || negatives == 0 ? 0.5 : wins / (static_cast<double>(positives) * static_cast<double>(negatives));
 }
 
-/// Log-odds of single classes by the softmax of rows of logits: log p / (1 − p). They ascend with the probability, and
-/// still differ where probabilities round to 0 or 1. Rows that give a class the same probability by the same differences
-/// of logits, in whatever columns, give it the same bits. Memory: 24 bytes a row.
+/// Log-odds of single classes under the softmax of logit rows: log p / (1 − p). They ascend with the probability and differ
+/// even if probabilities round to 0 or 1. Rows that give a class the same probability by the same differences of logits, in any
+/// columns, give it the same bits. Memory: 24 bytes per row.
 class softmax_log_odds {
 public:
-    /// logits [n, classes], classes ≥ 2, all finite; they outlive this. O(n · classes · log classes).
+    /// Logits [n, classes], classes ≥ 2, all finite; they must outlive this. O(n · classes · log classes).
     explicit softmax_log_odds(matrix_view<const float> logits) : logits_(logits), rows_(logits.rows()) {
         std::vector<float> x(logits.columns());
         for (std::size_t i = 0; i < rows_.size(); ++i) {
             std::ranges::copy(logits[i], x.begin());
-            std::ranges::sort(x, std::greater<>{}); // so that sums do not depend on the order of columns
+            std::ranges::sort(x, std::greater<>{}); // makes sums independent of the order of columns
             double all = 1, others = 0;
             for (std::size_t c = 1; c < x.size(); ++c) {
                 all += std::exp(difference(x[c], x[0]));
@@ -122,7 +122,7 @@ public:
 private:
     struct row {
         float top = 0;       ///< largest logit
-        double top_odds = 0; ///< of a class that has it
+        double top_odds = 0; ///< log-odds of a class with that logit
         double all = 0;      ///< Σ exp(logit − top)
     };
     static double difference(float a, float b) noexcept { return static_cast<double>(a) - static_cast<double>(b); }
@@ -134,19 +134,19 @@ private:
 } // namespace detail
 
 /// Area under the ROC curve: the probability that a random positive scores above a random negative, ties counting half.
-/// `positive(i)` says which of the scores belong to positives. 0.5 if either kind is absent. Precondition: no score is NaN.
-/// O(n log n) time, O(n) memory.
+/// `positive(i)` is true for the scores of positives. 0.5 if either kind is absent. Precondition: no score is NaN. O(n log n)
+/// time, O(n) memory.
 template <class Positive>
 [[nodiscard]] double roc_auc(std::span<const float> scores, Positive&& positive) {
     return detail::roc_auc_of(scores, positive);
 }
 
-/// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur;
-/// of two classes, that of class 1. 0.5 if there is none. Nodes are ranked by softmax probability, so a constant added to
-/// a row changes nothing; equal to scikit-learn's `roc_auc_score(labels, softmax(logits), multi_class="ovr")`, of two
-/// classes `roc_auc_score(labels, softmax(logits)[:, 1])`.
+/// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur; for two
+/// classes, that of class 1. 0.5 if there is none. Nodes are ranked by softmax probability, so adding a constant to a row has
+/// no effect. Equals scikit-learn's `roc_auc_score(labels, softmax(logits), multi_class="ovr")`, and for two classes
+/// `roc_auc_score(labels, softmax(logits)[:, 1])`.
 ///
-/// logits [n, classes], labels [n]. Precondition: logits are finite. O(classes · n · log(classes · n)) time, O(n) memory.
+/// Logits [n, classes], labels [n]. Precondition: logits are finite. O(classes · n · log(classes · n)) time, O(n) memory.
 [[nodiscard]] inline double macro_roc_auc(matrix_view<const float> logits, std::span<const class_id> labels) {
     if (labels.size() != logits.rows()) throw error(errc::invalid_argument, "every row of scores needs a label");
     if (logits.columns() < 2) return 0.5;

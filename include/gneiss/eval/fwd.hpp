@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module eval, without the default arguments of templates, which stand in their headers.
+// Module eval: metrics of link prediction (full, sampled and given ranking, top-k answers) and of node classification. Forward
+// declarations, without default template arguments.
 #pragma once
 
 namespace gneiss {

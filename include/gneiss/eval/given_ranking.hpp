@@ -15,8 +15,8 @@
 
 namespace gneiss {
 
-/// Candidates in memory: `heads` [edges, n] and `tails` [edges, m], row i for edge i. An empty matrix leaves its end
-/// unranked. Refers to the matrices. Models `candidate_source`.
+/// Candidates in memory: `heads` [edges, n] and `tails` [edges, m], row i for edge i. An empty matrix leaves its end unranked.
+/// Does not own the matrices. Models `candidate_source`.
 class given_candidates {
 public:
     given_candidates(matrix_view<const node_id> heads, matrix_view<const node_id> tails) : heads_(heads), tails_(tails) {}
@@ -38,28 +38,27 @@ private:
 
 static_assert(candidate_source<given_candidates>);
 
-/// Ranks the ends of every edge among given candidates: benchmarks that publish a list for each query, as the Open Graph
-/// Benchmark does for ogbl-wikikg2 and ogbl-citation2.
+/// Ranks the ends of every edge among given candidates, for benchmarks that publish a list per query, such as ogbl-wikikg2 and
+/// ogbl-citation2 of the Open Graph Benchmark.
 ///
-/// rank = 1 + candidates that score more + half of those that score the same. Unfiltered: every entry of a list counts,
-/// repeated ones too, but for the answer itself, which is no candidate of its own.
+/// rank = 1 + candidates with a higher score + half of those with an equal score. Unfiltered: every entry of a list counts,
+/// including repetitions, except the answer itself.
 ///
 /// \param candidates  a list for each end of each edge; an end without one is not ranked and adds to no metric
 /// \param memory      bytes that this may allocate; others as for `rank_edges`
-/// \param visit       called with the counts of each edge, in order; those of an end that is not ranked are 0
+/// \param visit       called with the counts of each edge, in order; those of an unranked end are 0
 ///
-/// Cost: a kernel tile for 12 candidates, as lists share few rows. Blocks of edges are as large as memory allows, 8 bytes a
-/// candidate and two rows an edge; each streams the table twice, and a row that many lists name is read once. The result
-/// is the same bit for bit for any memory, blocks of the table and number of threads.
-/// Errors: those of `rank_edges`; out_of_range for a candidate that names no row. Source: Hu et al., "Open Graph
-/// Benchmark", NeurIPS 2020, §4; ties as in OGB's evaluator.
+/// Cost: one kernel tile per 12 candidates, because lists share few rows. Blocks of edges are as large as memory allows, at 8
+/// bytes per candidate and two rows per edge. Each block streams the table twice; a row in many lists is read once. The result
+/// is the same, bit for bit, for any memory, table blocks and number of threads. Errors: those of `rank_edges`; out_of_range
+/// for a candidate beyond the rows. Source: Hu et al., "Open Graph Benchmark", NeurIPS 2020, §4; ties as in OGB's evaluator.
 template <class Rows, class Candidates, class E, class K = fixed_order_kernel>
 link_metrics rank_edges_given(const link_scorer& score, Rows& rows, std::span<const edge> edges, Candidates& candidates,
     const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
 
 namespace detail {
 
-/// A candidate of a block, and its query.
+/// Candidate of a block, with its query.
 struct candidate_of {
     node_id node{};
     std::uint32_t query = 0;
@@ -68,23 +67,23 @@ struct candidate_of {
 };
 
 inline constexpr std::size_t pairs_of_tile = 12; ///< pairs scored at once: rows of the kernel's largest tile
-inline constexpr std::size_t most_pairs = 32;    ///< that `make_queries` scores at once
+inline constexpr std::size_t most_pairs = 32;    ///< pairs that `make_queries` scores at once
 
-/// Floats that a task works in.
+/// Floats of scratch for one task.
 template <score_kernel K>
 [[nodiscard]] std::size_t pair_scratch_floats(const K& kernel, std::size_t dim) {
     return most_pairs * (2 * dim + most_pairs) + kernel.packed_floats(most_pairs, dim) + kernel.scratch_floats(most_pairs, dim);
 }
 
-/// Bytes of a block for each edge without its candidates.
+/// Bytes of a block per edge, without its candidates.
 [[nodiscard]] constexpr std::uint64_t given_bytes_per_edge(std::size_t dim) noexcept {
     return 2 * (dim * sizeof(float) + sizeof(float) + sizeof(rank_counts) + sizeof(row_request) + sizeof(link_query) + 1);
 }
 
-/// How many edges from `first` on fit in a block of `bytes`; 0: not one.
+/// Number of edges from `first` on that fit in a block of `bytes`; 0: not even one.
 template <candidate_source S>
 std::size_t given_block_edges(S& candidates, std::size_t first, std::size_t edges, std::size_t dim, std::uint64_t bytes) {
-    constexpr std::size_t most = std::size_t{1} << 30; // two slots of 32 bits each
+    constexpr std::size_t most = std::size_t{1} << 30; // two 32-bit slots each
     std::size_t count = 0;
     for (; first + count < edges && count < most; ++count) {
         const std::uint64_t listed = candidates.size(first + count, side::head) + candidates.size(first + count, side::tail);
@@ -95,7 +94,7 @@ std::size_t given_block_edges(S& candidates, std::size_t first, std::size_t edge
     return count;
 }
 
-/// The candidates of a block, those that are the answer left out; ascending.
+/// Reads the candidates of a block, without the answers, ascending.
 template <candidate_source S, executor E>
 std::vector<candidate_of> read_candidates(
     S& candidates, std::span<const edge> edges, std::size_t first, std::size_t count, std::uint64_t rows, const E& executor) {
@@ -118,7 +117,7 @@ std::vector<candidate_of> read_candidates(
     return pairs;
 }
 
-/// Ranks edges [first, first + count); counts as `rank_block` gives.
+/// Ranks edges [first, first + count); counts as in `rank_block`.
 template <embedding_stream Rows, candidate_source S, executor E, score_kernel K>
 std::vector<rank_counts> rank_given_block(const link_scorer& score, Rows& rows, std::span<const edge> edges, std::size_t first,
     std::size_t count, S& candidates, const E& executor, const K& kernel, scratch_pool& scratch) {
@@ -129,7 +128,7 @@ std::vector<rank_counts> rank_given_block(const link_scorer& score, Rows& rows, 
     const std::span<const float> targets = made.targets.span();
     const matrix_view<float> ends = made.ends;
 
-    // Pairs of a query are far apart, so tasks add to the same counts; sums of integers know no order.
+    // Pairs of a query are far apart, so tasks add to the same counts; integer sums are order-independent.
     std::vector<rank_counts> counts(queries.size());
     std::vector<std::uint8_t> not_a_number(queries.size());
     auto next = pairs.begin();

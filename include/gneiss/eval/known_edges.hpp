@@ -16,20 +16,20 @@
 
 namespace gneiss {
 
-/// The true answers of a block of queries, found in a set of edges that need not fit in memory.
+/// Known true answers of a block of queries, found in a set of edges that need not fit in memory.
 ///
-/// Filtered ranking leaves out of the candidates what is known to be true (Bordes et al., NIPS 2013). Only the
-/// answers to the given queries are kept, as one ascending list per distinct query.
-/// Memory: 4 bytes an answer, repeated edges included while they are collected, at most `limit` bytes in all, and
-/// `bytes_per_query` for each query. Queries are covered from the first on, as far as `limit` goes: see `covered()`.
-/// Cost: two scans of the edges (count, then keep), O(1) for an edge that answers nothing, O(log queries) else.
+/// Filtered ranking removes known true answers from the candidates (Bordes et al., NIPS 2013). Keeps only the answers to the
+/// given queries, as one ascending list per distinct query. Memory: 4 bytes per answer, including repeated edges while
+/// collecting, at most `limit` bytes in total, and `bytes_per_query` per query. Queries are covered from the first on, as far
+/// as `limit` permits: see `covered()`.
+/// Cost: two scans of the edges (count, then keep), O(1) for an edge that answers no query, else O(log queries).
 class known_answers {
 public:
     static constexpr std::uint64_t bytes_per_query = sizeof(link_query) + 4 + 8 + 8 + 8;
 
     known_answers() = default;
 
-    /// \param known  shows all true edges: train, valid and test. Called twice.
+    /// \param known  scan of all true edges: train, valid and test. Called twice.
     template <executor E>
     known_answers(std::span<const link_query> queries, const edge_scan& known, const E& executor, std::uint64_t limit)
         : keys_(queries.begin(), queries.end()), key_of_(queries.size()) {
@@ -55,10 +55,10 @@ public:
         maybe_ = {};
     }
 
-    /// How many of the queries, from the first on, have all their answers here.
+    /// Number of leading queries with all their answers here.
     [[nodiscard]] std::size_t covered() const noexcept { return covered_; }
 
-    /// The answers to query number `i` of those given, ascending, without repetition. Precondition: i < covered().
+    /// Answers to query `i`, ascending, without repetition. Precondition: i < covered().
     [[nodiscard]] std::span<const node_id> of(std::size_t i) const noexcept {
         GNEISS_ASSERT(i < covered_);
         const std::size_t key = key_of_[i];
@@ -66,21 +66,21 @@ public:
     }
 
 private:
-    static constexpr std::size_t grain = 2048; // 64 pieces of matches are 2 MiB
+    static constexpr std::size_t grain = 2048; // 64 pieces of matches take 2 MiB
 
     [[nodiscard]] std::size_t find(const link_query& q) const {
         return static_cast<std::size_t>(std::lower_bound(keys_.begin(), keys_.end(), q) - keys_.begin());
     }
-    // Bit of the filter that most edges fail: one in sixteen is set.
+    // Bit in the filter that rejects most edges: one bit in sixteen is set.
     [[nodiscard]] std::size_t place(const link_query& q) const noexcept {
         const std::uint64_t word = (std::uint64_t{q.known} << 32) | q.relation;
         return static_cast<std::size_t>(mix64(q.target_side == side::tail ? word : ~mix64(word))) & (maybe_.size() - 1);
     }
 
-    // Calls use(key, answer) for every match, one after the other, in the order of the edges.
+    // Calls use(key, answer) for every match, sequentially, in edge order.
     template <executor E, class Use>
     void scan_matches(const edge_scan& known, const E& executor, Use use) const {
-        constexpr std::size_t pieces = 64; // of a chunk at a time, so that a chunk of all edges needs no more memory
+        constexpr std::size_t pieces = 64; // pieces of a chunk processed at a time, to bound memory for any chunk size
         std::vector<std::vector<std::pair<std::uint32_t, node_id>>> found(pieces);
         const auto search = [&](std::span<const edge> edges) {
             parallel_for(executor, edges.size(), grain, [&](std::size_t begin, std::size_t end) {
@@ -105,7 +105,7 @@ private:
         });
     }
 
-    // Sets covered_, and clears the counts of keys that only later queries have.
+    // Sets covered_, and clears the counts of keys used only by later queries.
     void cover(std::vector<std::uint64_t>& counts, std::uint64_t limit) {
         std::vector<bool> kept(keys_.size());
         std::uint64_t total = 0;

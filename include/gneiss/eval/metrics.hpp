@@ -6,13 +6,13 @@
 
 namespace gneiss {
 
-/// How a true answer stands among its candidates.
+/// Position of a true answer among its candidates.
 struct rank_counts {
-    std::uint64_t greater = 0; ///< candidates that score more
-    std::uint64_t ties = 0;    ///< other candidates that score the same
+    std::uint64_t greater = 0; ///< candidates with a higher score
+    std::uint64_t ties = 0;    ///< other candidates with an equal score
 
-    /// 1 + greater + ties / 2: the expected position when ties are broken by chance. So a model that scores everything
-    /// alike ranks in the middle, not first (Sun et al., "A Re-evaluation of Knowledge Graph Completion Methods",
+    /// Rank 1 + greater + ties / 2: the expected position if ties are broken at random. A model that gives all nodes equal
+    /// scores therefore ranks in the middle, not first (Sun et al., "A Re-evaluation of Knowledge Graph Completion Methods",
     /// ACL 2020).
     [[nodiscard]] constexpr double rank() const noexcept { return static_cast<double>(twice_rank()) / 2; }
     [[nodiscard]] constexpr std::uint64_t twice_rank() const noexcept { return 2 + 2 * greater + ties; }
@@ -22,8 +22,8 @@ struct rank_counts {
 
 /// Mean reciprocal rank, Hits@k and mean rank of many ranks.
 ///
-/// Sums are integers, 1/rank in units of 2⁻⁶⁴: any grouping and order of `add` and `+=` gives the same value, bit for
-/// bit. Exact up to 2⁶³ ranks and a sum of ranks below 2⁶³. All means are 0 when nothing was ranked.
+/// Sums are integers, 1/rank in units of 2⁻⁶⁴: the result is independent of the order and grouping of `add` and `+=`, bit for
+/// bit. Exact up to 2⁶³ ranks and a sum of ranks below 2⁶³. All means are 0 if nothing was ranked.
 class rank_metrics {
 public:
     constexpr void add(const rank_counts& counts) noexcept {
@@ -51,7 +51,7 @@ public:
     [[nodiscard]] constexpr std::uint64_t count() const noexcept { return count_; }
     [[nodiscard]] constexpr double mrr() const noexcept { return mean(static_cast<double>(reciprocals_) * 0x1p-64); }
     [[nodiscard]] constexpr double mean_rank() const noexcept { return mean(static_cast<double>(twice_ranks_) / 2); }
-    /// Fraction of ranks that are at most k; a rank of 1.5 is no hit@1.
+    /// Fraction of ranks that are at most k; a rank of 1.5 does not count for hits@1.
     [[nodiscard]] constexpr double hits_at_1() const noexcept { return mean(static_cast<double>(hits_1_)); }
     [[nodiscard]] constexpr double hits_at_3() const noexcept { return mean(static_cast<double>(hits_3_)); }
     [[nodiscard]] constexpr double hits_at_10() const noexcept { return mean(static_cast<double>(hits_10_)); }
@@ -69,12 +69,12 @@ private:
     std::uint64_t hits_1_ = 0, hits_3_ = 0, hits_10_ = 0;
 };
 
-/// The metrics of a link-prediction evaluation: every edge is ranked among the heads and among the tails.
+/// Metrics of a link-prediction evaluation: every edge is ranked among heads and among tails.
 struct link_metrics {
     rank_metrics head;
     rank_metrics tail;
 
-    /// Both sides together: what is published as "the" MRR.
+    /// Metrics over both sides, as published for "the" MRR.
     [[nodiscard]] constexpr rank_metrics both() const noexcept { return head + tail; }
 
     constexpr link_metrics& operator+=(const link_metrics& other) noexcept {

@@ -20,46 +20,48 @@
 
 namespace gneiss {
 
-/// Where the candidates' counts go: position of the edge, and how its head and its tail stand.
+/// Receives the counts of an edge: its position, and the counts of its head and its tail.
 using rank_visitor = std::function<void(std::size_t position, const rank_counts& head, const rank_counts& tail)>;
 
-/// What a ranking holds in memory, decided before it begins.
+/// Memory plan of a ranking, made in advance.
 struct ranking_plan {
-    std::size_t edges_per_block = 0; ///< edges ranked in one go; each block streams the table twice
-    std::uint64_t answer_bytes = 0;  ///< left for the known answers of a block
-    std::vector<memory_part> parts;  ///< sum: at most the memory given
+    std::size_t edges_per_block = 0; ///< edges ranked at once; each block streams the table twice
+    std::uint64_t answer_bytes = 0;  ///< available for the known answers of a block
+    std::vector<memory_part> parts;  ///< the sum is at most the given memory
 };
 
-/// What a ranking is about.
+/// Shape of a ranking.
 struct ranking_shape {
-    std::size_t edges = 0, dim = 0;  ///< ranked; floats of a row
-    bool filtered = false;           ///< among answers that are not known to be true
+    std::size_t edges = 0, dim = 0;  ///< number of ranked edges; floats per row
+    bool filtered = false;           ///< exclude known true answers
     std::size_t concurrency = 1;     ///< threads of the executor
 };
 
 /// Plans a ranking within `memory` bytes.
 ///
-/// Blocks are as large as memory allows; when not all edges fit, half of what blocks may use is kept for known answers
-/// if `filtered`. Throws over_budget when one edge does not fit.
+/// Blocks are as large as memory allows. If not all edges fit and `filtered`, half of the memory for blocks is reserved for
+/// known answers. Throws over_budget if one edge does not fit.
 template <score_kernel K = fixed_order_kernel>
 [[nodiscard]] ranking_plan plan_ranking(const ranking_shape& shape, std::uint64_t memory, const K& kernel = {});
 
-/// Ranks both ends of every edge among all rows of the table, and adds up the metrics.
+/// Ranks both ends of every edge among all rows of the table, and sums the metrics.
 ///
-/// The tail of (h, r, t) is ranked among the scores of (h, r, x) for all nodes x, the head among those of (x, r, t):
-/// rank = 1 + candidates that score more + half of those that score the same. Filtered, when `known` shows the true
-/// edges (train, valid and test): true answers other than the edge's own are no candidates. Raw, when `known` is empty.
+/// The tail of (h, r, t) is ranked among the scores of (h, r, x) for all nodes x, the head among those of (x, r, t): rank = 1 +
+/// candidates with a higher score + half of those with an equal score. Filtered if `known` shows the true edges (train, valid
+/// and test): true answers other than the edge's own are excluded. Raw if `known` is empty.
+///
+///     const double mrr = rank_edges(trainer.scorer(), trainer.nodes(), test_edges, known, executor).both().mrr();
 ///
 /// \param score     the trained model
 /// \param rows      embeddings of all nodes [n, dim]
-/// \param edges     to be ranked; they need not be among the known ones
-/// \param memory    bytes that this may allocate; any number of edges can be ranked in any memory that holds one
-/// \param visit     told the counts of each edge, in order
+/// \param edges     edges to rank; they need not be among the known ones
+/// \param memory    bytes that this may allocate; any number of edges can be ranked if one fits
+/// \param visit     called with the counts of each edge, in order
 ///
-/// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, filtered, two scans of
-/// the known edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
-/// Errors: out_of_range for an edge that names no row or relation; not_finite if a score is NaN; over_budget if one
-/// edge does not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
+/// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, if filtered, two scans of the
+/// known edges. The result is the same, bit for bit, for any memory, table blocks and number of threads. Errors: out_of_range
+/// for an edge with an unknown row or relation; not_finite if a score is NaN; over_budget if one edge does not fit. Source:
+/// Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
     const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
@@ -71,7 +73,7 @@ namespace detail {
            ", " + std::to_string(e.destination) + ")";
 }
 
-/// Throws out_of_range for the first edge that names no row or relation.
+/// Throws out_of_range for the first edge with an unknown row or relation.
 inline void check_edges(const link_scorer& score, std::span<const edge> edges, std::uint64_t rows, std::size_t dim) {
     for (std::size_t i = 0; i < edges.size(); ++i) {
         const edge& e = edges[i];
@@ -85,7 +87,7 @@ inline void check_edges(const link_scorer& score, std::span<const edge> edges, s
                                       (target_side == side::tail ? "tails" : "heads") + " is not a number");
 }
 
-/// The two questions an edge answers: number 2i has the tail of edge i missing, 2i + 1 its head.
+/// Returns the two queries of each edge: number 2i asks for the tail of edge i, 2i + 1 for its head.
 [[nodiscard]] inline std::vector<link_query> queries_of(std::span<const edge> edges) {
     std::vector<link_query> queries;
     queries.reserve(2 * edges.size());
@@ -96,9 +98,9 @@ inline void check_edges(const link_scorer& score, std::span<const edge> edges, s
     return queries;
 }
 
-/// Turns the rows of the edges' ends into their query vectors, in place, and scores the true answers.
+/// Converts the rows of the edges' ends to query vectors, in place, and scores the true answers.
 ///
-/// ends [2m, dim]: row 2i is the source's, 2i + 1 the destination's; becomes query 2i and 2i + 1. targets [2m].
+/// Ends [2m, dim]: row 2i is the source's, 2i + 1 the destination's; they become queries 2i and 2i + 1. targets [2m].
 template <score_kernel K, executor E>
 void make_queries(const link_scorer& score, std::span<const link_query> queries, matrix_view<float> ends,
     std::span<float> targets, const K& kernel, const E& executor, scratch_pool& scratch) {
@@ -119,7 +121,7 @@ void make_queries(const link_scorer& score, std::span<const link_query> queries,
     });
 }
 
-/// The rows of the nodes that queries know, to `to` [queries, dim].
+/// Gathers the rows of the queries' known nodes into `to` [queries, dim].
 template <embedding_stream Rows, executor E>
 void gather_known(Rows& rows, std::span<const link_query> queries, matrix_view<float> to, const E& executor) {
     std::vector<row_request> wanted(queries.size());
@@ -127,7 +129,7 @@ void gather_known(Rows& rows, std::span<const link_query> queries, matrix_view<f
     gather_rows(rows, wanted, to, executor);
 }
 
-/// The questions of some edges, made: what each is compared with, and the score of its answer.
+/// Queries of some edges, with the vector and the answer's score of each.
 struct made_queries {
     std::vector<link_query> queries;
     aligned_buffer<float> storage, targets; ///< targets [queries]
@@ -145,7 +147,7 @@ made_queries make_queries_of(const link_scorer& score, Rows& rows, std::span<con
     return made;
 }
 
-/// Bytes that a block holds for each edge: rows or queries, targets, counts, requests, and the filter's share.
+/// Bytes of a block per edge: rows or queries, targets, counts, requests, and the filter's share.
 [[nodiscard]] constexpr std::uint64_t block_bytes_per_edge(const ranking_shape& shape) {
     return 2 * (shape.dim * sizeof(float) + sizeof(float) + tile_shape::groups * sizeof(rank_counts) + sizeof(row_request) +
                    sizeof(link_query) + (shape.filtered ? known_answers::bytes_per_query : 0));
@@ -161,7 +163,7 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
     const matrix_view<float> ends = made.ends;
 
     constexpr std::uint64_t not_a_number = ~std::uint64_t{0};
-    std::vector<rank_counts> counts(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
+    std::vector<rank_counts> counts(tile_shape::groups * queries.size()); // [groups, queries]: tasks do not share counts
     for_each_tile(score.compare(), rows, ends, kernel, executor, scratch,
         [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
             for (std::size_t i = 0; i < scores.rows(); ++i) {

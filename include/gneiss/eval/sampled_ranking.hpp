@@ -15,14 +15,13 @@
 
 namespace gneiss {
 
-/// Which nodes a sampled ranking compares a true answer with.
+/// Candidates of a sampled ranking.
 ///
-/// `count` nodes for each side, drawn with replacement: a fraction `by_degree` as an end of a random training edge, so
-/// in proportion to degree, the others uniformly over all nodes. `edges_per_set` consecutive edges share them; 1 gives
-/// each edge candidates of its own, at `count` rows of memory and of reading for each.
-/// Candidate c of side s (head 0, tail 1) of set e is drawn from the key {seed, evaluate}.with(1).with(e).with(s),
-/// draws 2c and 2c + 1, so it does not depend on memory or threads. Draws by degree name positions in the order in
-/// which training edges are shown.
+/// Draws `count` nodes per side with replacement: a fraction `by_degree` as ends of random training edges, i.e. in proportion
+/// to degree, the others uniformly over all nodes. `edges_per_set` consecutive edges share them; 1 gives each edge its own
+/// candidates, at `count` rows of memory and reads per edge. Candidate c of side s (head 0, tail 1) of set e is drawn from the
+/// key {seed, evaluate}.with(1).with(e).with(s), draws 2c and 2c + 1, independent of memory and threads. Draws by degree are
+/// positions in the order in which training edges are shown.
 struct candidate_sampling {
     std::uint32_t count = 1000;
     double by_degree = 0.5;
@@ -30,13 +29,13 @@ struct candidate_sampling {
     std::uint64_t seed = 0;
 };
 
-/// All training edges: how many, and a scan that shows them always in the same order.
+/// All training edges: their number, and a scan that always shows them in the same order.
 struct training_edges {
     std::uint64_t count = 0;
     edge_scan scan{};
 };
 
-/// `count` of the edges, or all, chosen at random by {seed, evaluate}.with(0) and kept in order. O(count log count).
+/// Returns `count` of the edges, or all, chosen at random by {seed, evaluate}.with(0) and kept in order. O(count log count).
 [[nodiscard]] inline std::vector<edge> choose_edges(
     std::span<const edge> edges, std::uint64_t count, std::uint64_t seed) {
     if (count >= edges.size()) return {edges.begin(), edges.end()};
@@ -49,19 +48,19 @@ struct training_edges {
     return chosen;
 }
 
-/// Ranks both ends of every edge among sampled candidates: for graphs on which a full ranking takes hours.
+/// Ranks both ends of every edge among sampled candidates, for graphs on which a full ranking takes hours.
 ///
-/// Unfiltered, as Marius, PBG and DGL-KE evaluate large graphs: a candidate that happens to be true counts against the
-/// answer, which is rare when there are few candidates; the answer itself is no candidate of its own. Ranks are among
-/// `count` + 1 at most, so an MRR is comparable with others of the same settings only.
+/// Unfiltered, as Marius, PBG and DGL-KE evaluate large graphs: a candidate that is a true answer counts against the edge's
+/// answer, which is rare with few candidates; the answer itself is excluded. Ranks are among at most `count` + 1 nodes, so an
+/// MRR is only comparable with others of the same settings.
 ///
-/// \param training  needed when a fraction is drawn by degree
+/// \param training  needed if a fraction is drawn by degree
 /// \param memory    bytes that this may allocate; others as for `rank_edges`
 ///
-/// Cost: 2 · edges · count multiply-adds of rows; per block of edges one pass over the table and one over the training
-/// edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
-/// Errors: those of `rank_edges`; invalid_argument for a fraction outside [0, 1], no candidates, an empty set, or draws
-/// by degree without edges. Source: Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
+/// Cost: 2 · edges · count multiply-adds of rows; per block of edges one pass over the table and one over the training edges.
+/// The result is the same, bit for bit, for any memory, table blocks and number of threads. Errors: those of `rank_edges`;
+/// invalid_argument for a fraction outside [0, 1], zero candidates, an empty set, or draws by degree without edges. Source:
+/// Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& sampling, const training_edges& training, const E& executor,
@@ -69,10 +68,10 @@ link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<
 
 namespace detail {
 
-/// A candidate that is an end of training edge `position`.
+/// Candidate drawn as an end of training edge `position`.
 struct degree_draw {
     std::uint64_t position = 0;
-    std::uint32_t index = 0; ///< among the candidates of the block
+    std::uint32_t index = 0; ///< index among the candidates of the block
     side end = side::head;
 
     friend constexpr auto operator<=>(const degree_draw&, const degree_draw&) = default;
@@ -114,7 +113,7 @@ std::vector<node_id> draw_candidates(const candidate_sampling& sampling, const t
     return candidates;
 }
 
-/// Edges of a block: whole sets while at least one fits, else a part of a set. Throws over_budget if not one edge fits.
+/// Number of edges in a block: whole sets if one fits, else part of a set. Throws over_budget if not even one edge fits.
 template <score_kernel K>
 std::uint64_t sampled_block_edges(const candidate_sampling& sampling, std::size_t dim, std::size_t concurrency,
     std::uint64_t memory, const K& kernel) {
@@ -127,13 +126,13 @@ std::uint64_t sampled_block_edges(const candidate_sampling& sampling, std::size_
         {"ranking tiles", tiles}, {"candidates of a set", per_set}, {"queries of an edge", per_edge}};
     if (memory < tiles || memory - tiles < per_set + per_edge) throw over_budget(memory, std::move(parts));
     const std::uint64_t rest = memory - tiles;
-    constexpr std::uint64_t most = std::uint64_t{1} << 30; // two slots of 32 bits each for edges, and for candidates
+    constexpr std::uint64_t most = std::uint64_t{1} << 30; // two 32-bit slots each, for edges and candidates
     const std::uint64_t sets = std::min(rest / (per_set + sampling.edges_per_set * per_edge),
         most / std::max<std::uint64_t>(sampling.count, sampling.edges_per_set));
     return sets != 0 ? sets * sampling.edges_per_set : std::min((rest - per_set) / per_edge, most);
 }
 
-/// Ranks one block, whose edges begin at `first_position` and lie in consecutive sets; counts as `rank_block` gives.
+/// Ranks one block, whose edges begin at `first_position` and are in consecutive sets; counts as in `rank_block`.
 template <embedding_stream Rows, executor E, score_kernel K>
 std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     std::uint64_t first_position, const candidate_sampling& sampling, const training_edges& training, const E& executor,
@@ -156,7 +155,7 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
     }
     make_queries(score, queries, all.middle_rows(0, queries.size()), targets.span(), kernel, executor, scratch);
 
-    // A task: some edges of one set, one side.
+    // Task: some edges of one set, one side.
     struct piece {
         std::size_t begin, end, list;
     };
@@ -173,7 +172,7 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
     std::vector<std::uint8_t> not_a_number(queries.size());
     executor.run(pieces.size(), [&](std::size_t task) {
         const auto [begin, end, list] = pieces[task];
-        const std::size_t first_query = 2 * begin + (list % 2 == 0); // tails are missing in even queries
+        const std::size_t first_query = 2 * begin + (list % 2 == 0); // even queries ask for tails
         const matrix_view<const float> mine(all[first_query].data(), end - begin, dim, 2 * dim);
         scratch.with([&](std::span<float> space) {
             const auto packed = space.subspan(tile_shape::queries * tile_shape::candidates,
@@ -215,7 +214,7 @@ link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<
     static_assert(score_kernel<K>, "rank_edges_sampled: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     candidate_sampling sampling = asked;
     if (!(sampling.by_degree >= 0 && sampling.by_degree <= 1))
-        throw error(errc::invalid_argument, "the fraction of candidates by degree must lie in [0, 1]");
+        throw error(errc::invalid_argument, "the fraction of candidates by degree must be in [0, 1]");
     if (sampling.count == 0 || sampling.count > (1U << 30) || sampling.edges_per_set == 0)
         throw error(errc::invalid_argument, "sampled ranking needs 1 to 2³⁰ candidates and an edge to a set");
     if (sampling.by_degree > 0 && (training.count == 0 || !training.scan))
@@ -229,7 +228,7 @@ link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<
     detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
     for (std::uint64_t first = 0; first < edges.size();) {
         std::uint64_t end = std::min<std::uint64_t>(first + block, edges.size());
-        if (block < set) end = std::min(end, (first / set + 1) * set); // a block of less than a set stays within it
+        if (block < set) end = std::min(end, (first / set + 1) * set); // a block smaller than a set stays within it
         const auto some = edges.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
         const auto counts =
             detail::rank_sampled_block(score, rows, some, first, sampling, training, executor, kernel, scratch);

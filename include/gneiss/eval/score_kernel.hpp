@@ -11,15 +11,15 @@
 
 namespace gneiss {
 
-/// Scores by a register-tiled matrix product whose every element is summed in the same order, so that the score of a
-/// pair depends on the two rows and on nothing else: not on where they lie in a block, nor on the block's size.
+/// Score kernel by a register-tiled matrix product with a fixed summation order: the score of a pair depends only on its two
+/// rows, not on their position in a block or the block's size.
 ///
-/// Each element is Σₖ over ascending k in one accumulator, and every tile is padded with zeros to the full register
-/// tile, so remainders take the same path. General matrix products (Eigen, BLAS) sum remainder rows in another order,
-/// and equal rows then differ in the last bit: ties would depend on node ids. Distances are summed from differences,
-/// without the cancellation of ‖q‖² + ‖x‖² − 2⟨q, x⟩. Speed: about that of Eigen's product (bench/eval/ranking.cpp).
-/// Cost: 2 · queries · candidates · dim floating point operations, no allocation. Nothing throws: a NaN in a row gives
-/// NaN scores. Stateless and thread-safe. Models `score_kernel`.
+/// Each element is Σₖ over ascending k in one accumulator, and every tile is padded with zeros to the full register tile, so
+/// remainders take the same path. General matrix products (Eigen, BLAS) sum remainder rows in a different order; equal rows
+/// then differ in the last bit, and ties would depend on node ids. Distances are summed from differences, without the
+/// cancellation of ‖q‖² + ‖x‖² − 2⟨q, x⟩. Speed: about that of Eigen's product (bench/eval/ranking.cpp). Cost: 2 · queries ·
+/// candidates · dim floating-point operations, without allocation. Does not throw: a NaN in a row gives NaN scores. Stateless
+/// and thread-safe. Models `score_kernel`.
 class fixed_order_kernel {
 #if defined(__AVX512F__) && !defined(__clang__) // clang would split these vectors in two and spill
     static constexpr std::size_t lanes = 16, tile_queries = 12;
@@ -28,29 +28,29 @@ class fixed_order_kernel {
 #else
     static constexpr std::size_t lanes = 4, tile_queries = 6;
 #endif
-    static constexpr std::size_t vectors = 2;                        // of a tile's row
+    static constexpr std::size_t vectors = 2;                        // per row of a tile
     static constexpr std::size_t tile_candidates = vectors * lanes;  // the accumulators fill the register file
 
     typedef float vector __attribute__((vector_size(lanes * sizeof(float)), aligned(alignof(float)), may_alias));
 
 public:
-    /// Floats of `rows` packed candidate rows.
+    /// Number of floats of `rows` packed candidate rows.
     [[nodiscard]] static constexpr std::size_t packed_floats(std::size_t rows, std::size_t dim) noexcept {
         return round_up(rows, tile_candidates) * dim;
     }
 
-    /// Lays candidates [n, dim] out for `scores`: panels of a tile's width, element k of all rows of a panel together.
+    /// Packs candidates [n, dim] for `scores`: panels of a tile's width, element k of all rows of a panel together.
     /// Precondition: `packed` has packed_floats(n, dim) floats. O(n · dim).
     static void pack(matrix_view<const float> rows, std::span<float> packed) noexcept {
         pack_panels<tile_candidates>(rows, packed);
     }
 
-    /// Floats of scratch that `scores` needs for `queries` rows.
+    /// Number of scratch floats that `scores` needs for `queries` rows.
     [[nodiscard]] static constexpr std::size_t scratch_floats(std::size_t queries, std::size_t dim) noexcept {
         return round_up(queries, tile_queries) * dim;
     }
 
-    /// out [m, n] of queries [m, dim] and n packed candidates; `scratch` as `scratch_floats(m, dim)` says.
+    /// Writes out [m, n] for queries [m, dim] and n packed candidates; `scratch` has `scratch_floats(m, dim)` floats.
     static void scores(similarity compare, matrix_view<const float> queries, std::span<const float> packed,
         matrix_view<float> out, std::span<float> scratch) noexcept {
         pack_panels<tile_queries>(queries, scratch);
@@ -94,7 +94,7 @@ private:
         }
     }
 
-    // Out of line, so that all callers run the same instructions.
+    // Not inlined, so that all callers run the same instructions.
     template <similarity Compare>
     [[gnu::noinline]] static void tile(
         const float* left, const float* right, std::size_t dim, float* out, std::size_t stride) noexcept {

@@ -18,7 +18,7 @@
 
 namespace gneiss {
 
-/// A candidate and its score by the model.
+/// Candidate with its score by the model.
 struct scored_node {
     node_id node{};
     float score = 0;
@@ -26,16 +26,16 @@ struct scored_node {
     friend bool operator==(const scored_node&, const scored_node&) = default;
 };
 
-/// The k best answers to each query, best first; of equal scores the smaller id comes first.
+/// Returns the k best answers to each query, best first; ties go to the smaller id.
 ///
 /// \param rows       embeddings of all nodes [n, dim]
-/// \param leave_out  true edges that are no answers (those already known); empty: nothing is left out
-/// \param memory     bytes that this may allocate beside the result; queries are processed in blocks of that size
+/// \param leave_out  true edges whose answers are excluded (those already known); empty: excludes nothing
+/// \param memory     bytes that this may allocate, without the result; queries are processed in blocks of that size
 ///
-/// Returns min(k, candidates) nodes for each query, in the order of the queries.
-/// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out,
-/// two scans of them. The result is the same for any memory, blocks of the table and number of threads.
-/// Errors: out_of_range for a query that names no row or relation; not_finite if a score is NaN; over_budget.
+/// Returns min(k, candidates) nodes per query, in the order of the queries.
+/// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out, two scans
+/// of them. The result is the same for any memory, table blocks and number of threads.
+/// Errors: out_of_range for a query with an unknown row or relation; not_finite if a score is NaN; over_budget.
 template <class Rows, class E, class K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30,
@@ -43,11 +43,11 @@ std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows
 
 namespace detail {
 
-/// The best k of what is offered, as a heap whose top is the worst of them. Nodes come in ascending order.
+/// The k best offered candidates, as a heap with the worst on top. Nodes are offered in ascending order.
 class best_heap {
 public:
     [[nodiscard]] bool full(std::size_t k) const noexcept { return held_.size() == k; }
-    /// The score that a candidate must exceed once this is full.
+    /// Score that a candidate must exceed once the heap is full.
     [[nodiscard]] float worst() const noexcept { return worst_; }
 
     void offer(scored_node candidate, std::size_t k) {
@@ -88,7 +88,7 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
     gather_known(rows, queries, ends, executor);
     for (std::size_t i = 0; i < queries.size(); ++i) score.query(queries[i], ends[i], vectors[i]);
 
-    std::vector<best_heap> heaps(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
+    std::vector<best_heap> heaps(tile_shape::groups * queries.size()); // [groups, queries]: tasks do not share heaps
     std::vector<std::uint8_t> not_a_number(heaps.size());
     for_each_tile(score.compare(), rows, vectors, kernel, executor, scratch,
         [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
@@ -96,7 +96,7 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
                 const std::size_t q = first_query + i, slot = group * queries.size() + q;
                 best_heap& best = heaps[slot];
                 const std::span<const float> mine = scores[i];
-                constexpr std::size_t some = 64; // scores that one vector loop looks through for a taker
+                constexpr std::size_t some = 64; // scores scanned by one vector loop before the heap is checked
                 for (std::size_t begin = 0; begin < mine.size(); begin += some) {
                     const auto part = mine.subspan(begin, std::min(some, mine.size() - begin));
                     const score_counts seen = count_scores(part, best.worst());

@@ -14,21 +14,21 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 
-// How a block of queries meets all rows of a table: rows are packed a superblock at a time, and tiles of scores are
-// consumed while they lie in a core's cache.
+// Tiled scoring of a block of queries against all rows of a table: rows are packed a superblock at a time, and tiles of scores
+// are consumed while they are in a core's cache.
 namespace gneiss::detail {
 
-/// Shape of the work. A tile of scores (tile_queries × tile_candidates floats, 256 KiB) and its queries lie in L2.
+/// Tile sizes. A tile of scores (tile_queries × tile_candidates floats, 256 KiB) and its queries fit in L2.
 struct tile_shape {
     static constexpr std::size_t queries = 128;
     static constexpr std::size_t candidates = 512;
-    static constexpr std::size_t group_tiles = 2; ///< tiles of one task
-    static constexpr std::size_t groups = 4;      ///< tasks that share a tile's queries; each has results of its own
+    static constexpr std::size_t group_tiles = 2; ///< tiles per task
+    static constexpr std::size_t groups = 4;      ///< tasks that share a tile's queries; each has its own results
     static constexpr std::size_t group_rows = group_tiles * candidates;
     static constexpr std::size_t superblock_rows = groups * group_rows;
 };
 
-/// A row that is wanted, and the row of the result it goes to.
+/// Requested row and its slot in the result.
 struct row_request {
     node_id node{};
     std::uint32_t slot = 0;
@@ -48,12 +48,12 @@ void gather_rows(Rows& rows, std::vector<row_request>& wanted, matrix_view<float
     GNEISS_ASSERT(next == wanted.cend());
 }
 
-/// Buffers of one size for tasks: as many are made as tasks run at once. Thread-safe.
+/// Pool of equally sized buffers for tasks: one per concurrent task. Thread-safe.
 class scratch_pool {
 public:
     explicit scratch_pool(std::size_t floats) : floats_(floats) {}
 
-    /// Calls `use` with a buffer that no other task has.
+    /// Calls `use` with a buffer exclusive to the task.
     template <class Use>
     void with(Use&& use) {
         buffers_.with([&] { return aligned_buffer<float>(floats_); }, [&](aligned_buffer<float>& mine) { use(mine.span()); });
@@ -64,7 +64,7 @@ private:
     object_pool<aligned_buffer<float>> buffers_;
 };
 
-/// Floats that a task of `for_each_tile` or `score_pairs` works in.
+/// Floats of scratch for one task of `for_each_tile` or `score_pairs`.
 template <score_kernel K>
 [[nodiscard]] std::size_t tile_scratch_floats(const K& kernel, std::size_t dim) {
     return tile_shape::queries * tile_shape::candidates + kernel.scratch_floats(tile_shape::queries, dim) +
@@ -79,9 +79,8 @@ template <score_kernel K>
 
 /// Scores all queries [m, dim] against all rows of the table, in one pass.
 ///
-/// Calls body(group, first_query, first_row, scores) for every tile, scores [q, n] being those of queries
-/// first_query … and rows first_row …. Calls that share both group and first_query come one after the other, by
-/// ascending first_row; others may come at once.
+/// Calls body(group, first_query, first_row, scores) for every tile; scores [q, n] are those of queries first_query … and rows
+/// first_row …. Calls with the same group and first_query are sequential, by ascending first_row; others may be concurrent.
 template <embedding_stream Rows, score_kernel K, executor E, class Body>
 void for_each_tile(similarity compare, Rows& rows, matrix_view<const float> queries, const K& kernel, const E& executor,
     scratch_pool& scratch, Body&& body) {
@@ -131,13 +130,13 @@ void score_pairs(similarity compare, matrix_view<const float> queries, matrix_vi
     for (std::size_t i = 0; i < count; ++i) out[i] = scores(i, i);
 }
 
-/// How many of `scores` are greater than, equal to, or not comparable with `target`.
+/// Numbers of `scores` greater than, equal to, and not comparable with `target`.
 struct score_counts {
     std::uint32_t greater = 0, equal = 0, not_a_number = 0;
 };
 
 [[nodiscard]] inline score_counts count_scores(std::span<const float> scores, float target) noexcept {
-    std::uint32_t greater = 0, equal = 0, less = 0; // three sums that the compiler turns into vector compares
+    std::uint32_t greater = 0, equal = 0, less = 0; // three sums that vectorize
     for (const float score : scores) {
         greater += score > target;
         equal += score == target;
