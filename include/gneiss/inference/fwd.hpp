@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module inference, without the default arguments of templates, which stand in their headers.
+// Module inference: layer-wise inference of a GNN over all nodes, within a memory budget. Forward declarations, without default
+// template arguments.
 #pragma once
 
 namespace gneiss {

@@ -34,42 +34,42 @@
 
 namespace gneiss {
 
-/// Units of work that are done, of all.
+/// Receives the number of finished units of work and their total.
 using layerwise_progress = std::function<void(std::uint64_t done, std::uint64_t all)>;
 
-/// Rows of the last layer for all nodes, a `embedding_stream`: what rankings and classifications read.
+/// Rows of the last layer for all nodes, an `embedding_stream` for rankings and classifications.
 struct layerwise_result {
-    memory_charge charge;               ///< of the rows; gone after them
+    memory_charge charge;               ///< charge for the rows; released after them
     std::unique_ptr<scratch_rows> rows; ///< [nodes, outputs of the encoder]
     layerwise_plan plan;
     io_stats io;             ///< without the input's
-    std::uint64_t edges = 0; ///< places of neighbors' lists that were summed over, all layers
+    std::uint64_t edges = 0; ///< neighbor list entries summed, over all layers
 };
 
-/// Runs all nodes through all layers with all their neighbors, layer by layer, without dropout: no row is computed
-/// twice and nothing is sampled. Rows of one partition after another (the sources) stream by, and with them the edges
-/// between each and those partitions (the targets) whose sums are in memory; for each layer,
+/// Runs all nodes through all layers with all their neighbors, layer by layer, without dropout. Computes every row once and
+/// samples nothing. Rows of one partition after another (the sources) are streamed, with the edges between it and the
+/// partitions whose sums are in memory (the targets). For each layer:
 ///
-///     prepare all nodes                              // what neighbors read of a node, and what it needs itself
+///     prepare all nodes                              // messages read by neighbors, and the node's own part
 ///     for each group of target partitions:
 ///         for each source partition j, ascending:    // read from disk, one ahead
 ///             for each target partition i: add the edges of the buckets between i and j
 ///         finish the targets, and prepare them for the next layer
 ///
-/// `graph_layer` says how layers are asked in parts. A hub costs no more memory than another node, as sums have one row
-/// each. With `both`, outgoing edges are added before incoming ones for each pair of partitions. The result is that of
-/// a sample with fan-out `all`, but for rounding; it depends neither on the executor nor on the memory, bit for bit.
+/// `graph_layer` defines how layers are computed in parts. A hub needs no more memory than another node, since each sum is one
+/// row. With `both`, outgoing edges are added before incoming ones for each pair of partitions. The result is that of a sample
+/// with fan-out `all`, up to rounding; it depends neither on the executor nor on the memory, bit for bit.
 ///
-/// Cost: a layer with n nodes whose messages have m floats and own rows o floats, in g = ⌈p / targets⌉ groups, writes
-/// 4·n·(m + o) bytes and reads 4·n·(m·g + o) and its edges once; symmetric graph convolutions read the edges of the
-/// other direction once a run. In memory nothing is written, and edges are read once a run. Disk: the rows of two
-/// consecutive layers. Memory: what `plan_layerwise` says, charged; the result keeps the part of its rows.
+/// Cost: a layer with n nodes, messages of m floats and own rows of o floats, in g = ⌈p / targets⌉ groups, writes 4·n·(m + o)
+/// bytes and reads 4·n·(m·g + o) and its edges once. Symmetric graph convolutions read the edges of the other direction once
+/// per run. In memory nothing is written, and edges are read once per run. Disk: the rows of two consecutive layers. Memory:
+/// that of `plan_layerwise`, charged; the result keeps the charge for its rows.
 ///
-/// \param encode  works in its own memory: no batch is in flight
+/// \param encode  runs in its own memory: no batch may be in flight
 /// \param input   read once, partition by partition
 ///
-/// Errors: over_budget; canceled on stop, after the partition at hand; io_error; errc::corrupt; invalid_argument for an
-/// input of other columns. Scratch files are gone after any of them.
+/// Errors: over_budget; canceled on stop, after the current partition; io_error; errc::corrupt; invalid_argument for an input
+/// with other columns. Scratch files are removed after any of them.
 template <class Backend>
 [[nodiscard]] layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
     const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor,
@@ -127,17 +127,17 @@ public:
     }
 
 private:
-    /// What a layer reads: what is to be swept over, and what only the node itself needs. Of the layer after the last,
-    /// the result.
+    /// Input of a layer: messages, which are streamed, and rows that only the node itself needs. After the last layer, the
+    /// result.
     struct store {
         std::unique_ptr<scratch_rows> messages, own;
     };
-    /// A source partition with its edges to the targets of a group.
+    /// Source partition with its edges to the targets of a group.
     struct arrival {
         aligned_buffer<float> memory;
         matrix_view<const float> messages;
         std::vector<loaded_block> loaded;
-        std::vector<std::pair<partition_id, edge_block>> edges; // to which partition
+        std::vector<std::pair<partition_id, edge_block>> edges; // with their target partition
     };
 
     [[nodiscard]] std::uint32_t groups() const noexcept { return ceil_div(partitions_, plan_.targets); }
@@ -211,7 +211,7 @@ private:
         for (std::size_t at = 0; at < size(p); at += layerwise_rows) body(at, std::min(layerwise_rows, size(p) - at));
     }
 
-    /// Gives rows of partition p to a layer, some at a time: `rows(first, count)` makes them.
+    /// Passes rows of partition p to a layer in chunks; `rows(first, count)` creates them.
     template <class Rows>
     void give(std::size_t layer, partition_id p, Rows&& rows) {
         store& to = stores_[layer];
@@ -240,7 +240,7 @@ private:
             const input_rows<float> rows = read(p, stop_);
             if (size(p) != 0 && (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense ||
                                     rows.sparse.columns != input_.columns.sparse))
-                throw error(errc::invalid_argument, "the input of a partition has another shape than was said");
+                throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
             give(0, p, [&](std::size_t first, std::size_t count) { return rows.middle_rows(first, count); });
         }
     }
@@ -266,7 +266,7 @@ private:
         drop_store(layer_);
     }
 
-    /// A source for a group of targets: sweep number group · partitions + source.
+    /// Returns the state of a sweep: a source for a group of targets. Its number is group · partitions + source.
     [[nodiscard]] buffer_state sweep_state(std::uint64_t sweep) const {
         const auto j = static_cast<partition_id>(sweep % partitions_);
         const auto first = static_cast<partition_id>(sweep / partitions_ * plan_.targets);
@@ -275,8 +275,7 @@ private:
         return s;
     }
 
-    /// Called by the loading thread where there is one. `s.resident` is the source, the buckets lead from targets to
-    /// it.
+    /// Loads a source, on the loading thread if there is one. `s.resident` is the source; the buckets lead from targets to it.
     [[nodiscard]] arrival load(const buffer_state& s) {
         arrival result;
         result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
@@ -345,9 +344,9 @@ private:
     std::uint32_t partitions_;
 
     std::size_t layer_ = 0;
-    std::vector<store> stores_; // of each layer, and the result
+    std::vector<store> stores_; // per layer, then the result
     std::unique_ptr<scratch_rows> degrees_;
-    std::vector<aligned_buffer<float>> sums_; // of each partition of a group
+    std::vector<aligned_buffer<float>> sums_; // per partition of a group
     std::vector<std::vector<std::uint32_t>> seen_;
     aligned_buffer<float> own_buffer_, degree_buffer_;
     std::map<block_place, loaded_block> kept_;

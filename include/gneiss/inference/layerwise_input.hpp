@@ -25,18 +25,18 @@
 
 namespace gneiss {
 
-/// All rows of a partition, valid until the next call. Asked for every partition once, ascending, also for empty ones.
+/// Returns all rows of a partition, valid until the next call. Called once per partition, ascending, including empty ones.
 using layerwise_reader = std::function<input_rows<float>(partition_id, const std::stop_token&)>;
 
-/// Where the first layer's rows come from: learned rows, fixed features, or both side by side.
+/// Input rows of the first layer: learned embeddings, fixed features, or both concatenated.
 struct layerwise_input {
     input_columns columns;
-    std::uint64_t bytes = 0;                  ///< memory that a reader takes
-    std::function<layerwise_reader()> open{}; ///< a reader for one run, which is gone once all partitions were read
+    std::uint64_t bytes = 0;                  ///< memory of a reader
+    std::function<layerwise_reader()> open{}; ///< opens a reader for one run, released after all partitions were read
 };
 
-/// The values that a partition buffer holds or loads: one partition at a time, the next ones ahead; none is changed.
-/// Precondition: `rows` outlives this; no epoch of it is running while there is a reader. Memory: the buffer's.
+/// Input from the values of a partition buffer: one partition at a time, the next ones prefetched; read-only. Precondition:
+/// `rows` outlives this; no epoch of it runs while there is a reader. Memory: the buffer's.
 [[nodiscard]] inline layerwise_input learned_rows(partition_buffer& rows) {
     struct epoch {
         explicit epoch(partition_buffer& in) : of(in) {
@@ -66,8 +66,8 @@ struct layerwise_input {
             }};
 }
 
-/// Features as they lie on disk, dense ones widened to floats, sparse ones as they are.
-/// Precondition: `features` outlives this. Throws `invalid_argument` unless there is a row for every node.
+/// Input from features on disk; dense ones are widened to floats, sparse ones are unchanged. Precondition: `features` outlives
+/// this. Throws `invalid_argument` unless there is a row for every node.
 [[nodiscard]] inline layerwise_input fixed_features(
     const node_features& features, const row_partitioning& partitioning) {
     if (features.rows() != partitioning.nodes)
@@ -96,17 +96,17 @@ struct layerwise_input {
     return {{.sparse = columns}, bytes, [=, &features] {
                 const auto rows = std::make_shared<sparse_feature_rows>();
                 return [=, &features](partition_id p, const std::stop_token&) {
-                    *rows = {}; // before the next takes its place
+                    *rows = {}; // free first, before the next is read
                     *rows = features.read_sparse(partitioning.begin(p), partitioning.size(p));
                     return input_rows<float>{.sparse = {columns, rows->offsets, rows->columns, rows->values}};
                 };
             }};
 }
 
-/// Columns of both, those of `first` in front. Only the second may be sparse.
+/// Concatenates the columns of both, those of `first` in front. Only the second may be sparse.
 [[nodiscard]] inline layerwise_input side_by_side(
     const layerwise_input& first, const layerwise_input& second, const row_partitioning& partitioning) {
-    if (first.columns.sparse != 0) throw error(errc::invalid_argument, "sparse columns come behind dense ones");
+    if (first.columns.sparse != 0) throw error(errc::invalid_argument, "sparse columns must come after dense ones");
     const input_columns columns{first.columns.dense + second.columns.dense, second.columns.sparse};
     const std::size_t floats =
         second.columns.dense == 0 ? 0 : static_cast<std::size_t>(partitioning.capacity()) * columns.dense;

@@ -19,26 +19,26 @@
 
 namespace gneiss {
 
-/// How all nodes are run through an encoder.
+/// Options of layer-wise inference.
 struct layerwise_options {
-    neighbor_direction direction = neighbor_direction::in; ///< of every layer, as trained
+    neighbor_direction direction = neighbor_direction::in; ///< for every layer, as trained
     engine_factory engines{};
-    std::filesystem::path scratch{}; ///< directory for rows that memory does not hold; empty: all must fit
-    std::uint64_t memory = memory_budget::unlimited; ///< at most, of what the budget has left
+    std::filesystem::path scratch{}; ///< directory for rows that exceed memory; empty: all must fit
+    std::uint64_t memory = memory_budget::unlimited; ///< maximum, within the rest of the budget
 };
 
-/// What such a run holds in memory, decided before it begins.
+/// Memory plan of a run, made in advance.
 struct layerwise_plan {
-    bool in_memory = false;    ///< rows of layers and edges stay in memory; else they are read from disk
+    bool in_memory = false;    ///< partitions summed at a time
     std::uint32_t targets = 1; ///< partitions that are summed for at a time
     std::vector<memory_part> parts;
 };
 
 namespace detail {
 
-inline constexpr std::size_t layerwise_rows = 8192; // that are prepared or finished at a time
+inline constexpr std::size_t layerwise_rows = 8192; // rows prepared or finished at a time
 
-/// Lists in which a node stands as the neighbor of others.
+/// Direction of the lists in which a node is the neighbor.
 [[nodiscard]] constexpr neighbor_direction opposite(neighbor_direction d) noexcept {
     if (d == neighbor_direction::both) return d;
     return d == neighbor_direction::in ? neighbor_direction::out : neighbor_direction::in;
@@ -46,11 +46,11 @@ inline constexpr std::size_t layerwise_rows = 8192; // that are prepared or fini
 
 } // namespace detail
 
-/// What the edges of a graph take in memory: those between all pairs of partitions, and those of the pair with the most [bytes].
+/// Memory of the edges of a graph: between all pairs of partitions, and for the largest pair [bytes].
 struct layerwise_edges {
     std::uint64_t all = 0, most = 0;
 
-    /// Of the edges that a run of the encoder reads. O(p²).
+    /// Counts the edges that a run of the encoder reads. O(p²).
     template <class Backend>
     layerwise_edges(const encoder<float, Backend>& encode, const bucket_store& graph, neighbor_direction direction) {
         bool degrees = false;
@@ -72,8 +72,8 @@ struct layerwise_edges {
     }
 };
 
-/// The plan of a run. Everything stays in memory if that fits into `memory` bytes; else as many partitions are summed
-/// for at a time as fit, up to all. Throws over_budget, with the parts, when one does not.
+/// Plans a run. Everything stays in memory if it fits into `memory` bytes; else the maximum number of partitions is summed at a
+/// time, up to all. Throws over_budget, with the parts, if not even one fits.
 template <class Backend>
 [[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
     const row_partitioning& rows, const layerwise_edges& edges, const layerwise_options& options, std::uint64_t memory) {
@@ -91,11 +91,12 @@ template <class Backend>
         degrees |= columns.source_degrees;
         sums = std::max<std::uint64_t>(sums, capacity * (columns.sums + 1) * sizeof(float));
         work +=
-            some * (factory.outputs() * (1U + around.norm + around.residual) + 2) * sizeof(float) * 9 / 8 + 512; // what buffers grow by
-        if (factory.options() == nullptr) // what a layer keeps itself
+            // growth of buffers
+            some * (factory.outputs() * (1U + around.norm + around.residual) + 2) * sizeof(float) * 9 / 8 + 512;
+        if (factory.options() == nullptr) // memory kept by a user-defined layer
             work += factory.memory({.in = {.dense = l == 0 ? encode.inputs().total() : encode.factories()[l - 1].outputs()}, .sources = some, .targets = some});
         for (const bool in_memory :
-            {false, true}) { // rows of this layer and the one before, and where they are read to
+            {false, true}) { // rows of this layer and the previous one, and their read buffers
             const std::uint64_t read = in_memory ? 0 : 2 * bytes(columns.messages, false) + bytes(columns.own, false);
             const std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
             between[in_memory] = std::max(between[in_memory], before[in_memory] + now);
@@ -122,11 +123,11 @@ template <class Backend>
     if (total(result) <= memory) return result;
     if (!options.scratch.empty()) result = plan(false, 1);
     if (total(result) > memory) throw over_budget(memory, std::move(result.parts));
-    const std::uint64_t each = std::max<std::uint64_t>(2 * edges.most + sums, 1); // of one more partition to sum for
+    const std::uint64_t each = std::max<std::uint64_t>(2 * edges.most + sums, 1); // per additional partition
     return plan(false, std::min<std::uint64_t>(rows.partitions, 1 + (memory - total(result)) / each));
 }
 
-/// The same for a graph as it lies on disk.
+/// Plans a run for a graph on disk.
 template <class Backend>
 [[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
     const bucket_store& graph, const layerwise_options& options, std::uint64_t memory) {
