@@ -14,17 +14,17 @@
 namespace gneiss {
 
 struct context_options {
-    std::uint64_t memory = memory_budget::unlimited; ///< that stores and batches may take together [bytes]
+    std::uint64_t memory = memory_budget::unlimited; ///< maximum for stores and batches together [bytes]
     std::size_t threads = 0;                         ///< 0: all CPUs
-    std::uint64_t seed = 1;                          ///< of everything random
-    engine_factory engines{};                        ///< empty: io_uring where it works, else threads
+    std::uint64_t seed = 1;                          ///< seed of all random numbers
+    engine_factory engines{};                        ///< empty: io_uring if available, else threads
 };
 
-/// What every part of a trainer needs: memory, threads, a way to the disk, and a seed.
+/// Resources shared by the parts of a trainer: memory budget, threads, I/O engine and seed.
 ///
 ///     context run({.memory = std::uint64_t{1} << 30, .seed = 7});
 ///
-/// It outlives what is made with it. Errors: errc::unsupported where no engine works.
+/// Must outlive everything made with it. Errors: errc::unsupported if no engine works.
 class context {
 public:
     explicit context(const context_options& options = {})
@@ -46,7 +46,7 @@ private:
     engine_factory engines_;
 };
 
-/// Some epochs of a trainer, each trained when it is asked for: the range of a for loop.
+/// Range of epochs for a for loop, each trained on demand.
 template <class Trainer, class Epoch>
 class epoch_range {
 public:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Primitives that compute in memory and need no optional dependency: ids, random keys, graphs, orders, partitioners, caches,
-// samplers, models and evaluation. Not here, to compile in seconds: stores (storage/, io/), what stands on them (sampling/,
-// train/, inference/), the doors link_prediction.hpp and node_classification.hpp, and model/backend/eigen.hpp (gneiss::eigen).
-// The list is kept complete by tests/structure/check.sh.
+// Includes all primitives that compute in memory and need no optional dependency: ids, random keys, graphs, orders,
+// partitioners, caches, samplers, models and evaluation. To compile in seconds, it excludes stores (storage/, io/), the modules
+// built on them (sampling/, train/, inference/), the entry points link_prediction.hpp and node_classification.hpp, and
+// model/backend/eigen.hpp (gneiss::eigen). tests/structure/check.sh keeps the list complete.
 #include <gneiss/cache/adjacency_cache_score.hpp>
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door to link prediction: node and relation embeddings of a graph that may be larger than memory.
+// Entry point for link prediction: trains node and relation embeddings of a graph that may exceed memory.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ namespace gneiss {
 
 struct node_embeddings_options {
     std::uint32_t dim = 100;
-    any_row_optimizer optimizer{adagrad{.rate = .2F}}; ///< its state lies beside the values
+    any_row_optimizer optimizer{adagrad{.rate = .2F}}; ///< its state is stored next to the values
     initializer init = initializer::normal(0, .1F);
 };
 
-/// Embeddings of nodes in a file that this makes, with the state of their optimizer. Partitions come to memory by a trainer.
+/// Node embeddings with their optimizer state, in a file that this creates. A trainer loads partitions into memory.
 ///
-/// First values depend on seed and node alone. Disk: two versions of every partition. Errors: io_error.
+/// Initial values depend only on seed and node. Disk: two versions of every partition. Errors: io_error.
 class node_embeddings {
 public:
     /// Precondition: `run` outlives this.
@@ -54,30 +54,31 @@ private:
     std::unique_ptr<embedding_file> file_;
 };
 
-/// Defaults are those of gneiss-marius.
+/// Options of `link_trainer`. The defaults are those of gneiss-marius.
 struct link_trainer_options {
     std::uint32_t resident = 0;      ///< partitions in memory at a time; 0: all
-    std::uint32_t prefetch = 2;      ///< further partitions, that arrive early or are being written
+    std::uint32_t prefetch = 2;      ///< further partitions, prefetched or being written
     std::string order = {};          ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
     std::uint64_t batch = 1000;      ///< edges
-    std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
+    std::optional<any_negatives> own_negatives{}; ///< replaces the library's sampler; `negatives` bounds its lists
     negative_options negatives{};
-    std::optional<bool> log_q_correction{}; ///< of negatives; unset: where the loss has a log-sum
+    std::optional<bool> log_q_correction{}; ///< for negatives; unset: if the loss has a log-sum
     any_loss loss = make_loss("softmax");
     link_model_options model{};
     initializer relations = initializer::uniform(-.1F, .1F);
-    std::uint64_t staleness = 16;    ///< batches that may be unapplied when a batch reads its rows; 0: synchronous, and repeatable
+    /// batches that may be unapplied when a batch reads its rows; 0: synchronous and reproducible
+    std::uint64_t staleness = 16;
 };
 
-/// An epoch of `link_trainer`.
+/// Statistics of an epoch of `link_trainer`.
 struct link_epoch {
     std::uint64_t number = 0;
     training_statistics model; ///< sums over the epoch
-    io_stats io;               ///< of embeddings and edges
+    io_stats io;               ///< embeddings and edges
     double seconds = 0;
-    bool stopped = false;      ///< before its end: the next call goes on with it
+    bool stopped = false;      ///< ended early; the next call resumes it
 
-    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); } ///< a question; an edge has two
+    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); } ///< per query; an edge has two
 };
 
 /// Trains node and relation embeddings for link prediction: Marius (OSDI'21) with the given decoder.
@@ -89,36 +90,37 @@ struct link_epoch {
 ///     for (const auto& epoch : train.epochs(20)) losses.push_back(epoch.mean_loss());
 ///     const double mrr = train.evaluate(test_edges, known).both().mrr();
 ///
-/// Memory: (resident + prefetch) partitions, two states' edges and the batches in flight, charged to the context's budget.
-/// Errors: over_budget with all parts; errc::invalid_argument for what does not fit together; io_error.
+/// Memory: (resident + prefetch) partitions, the edges of two states and the batches in flight, charged to the context's
+/// budget. Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments; io_error.
 /// Thread-safety: one driving thread.
 class link_trainer {
 public:
-    /// Precondition: what is passed by reference outlives this.
+    /// Precondition: arguments passed by reference outlive this.
     /// \param decode  a `decoder`
     template <class Decoder>
     link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, const Decoder& decode, const link_trainer_options& options = {})
         : link_trainer(run, edges, nodes, make_link_model(decode, options.loss, nodes.dim(), options.model), options) {}
     template <class Decoder>
-    link_trainer(context&, const bucketed_edges&&, node_embeddings&, const Decoder&, const link_trainer_options& = {}) = delete; // edges outlive this
+    // edges must outlive this
+    link_trainer(context&, const bucketed_edges&&, node_embeddings&, const Decoder&, const link_trainer_options& = {}) = delete;
     ~link_trainer();
 
-    /// Trains one epoch, or the rest of one that was stopped.
+    /// Trains one epoch, or the rest of a stopped one.
     link_epoch train_epoch(const epoch_observer<training_statistics>& observer = {}, const std::stop_token& stop = {});
 
-    /// `count` epochs, each trained when it is asked for: the range of a for loop.
+    /// Returns a range of `count` epochs for a for loop, each trained on demand.
     [[nodiscard]] auto epochs(std::uint64_t count) { return epoch_range<link_trainer, link_epoch>(*this, count); }
 
-    /// Ranks both ends of each edge among all nodes. \param known  true edges, which are no candidates; empty: raw ranks
+    /// Ranks both ends of each edge among all nodes. \param known  true edges excluded from the candidates; empty: raw ranks
     [[nodiscard]] link_metrics evaluate(std::span<const edge> edges, const edge_scan& known = {});
-    /// The trained decoder, with its relations: what eval/ asks. This outlives it.
+    /// Trained decoder with its relations, for module eval. This must outlive it.
     [[nodiscard]] link_scorer scorer() const;
 
-    /// Steps by this optimizer from the next epoch on: for schedules. Throws errc::invalid_argument for one with other state.
+    /// Sets the optimizer from the next epoch on, for schedules. Throws errc::invalid_argument for one with a different state.
     void set_optimizer(const any_row_optimizer& optimizer);
 
     [[nodiscard]] embedding_table& relations() noexcept;
-    /// Node rows as they are now: an `embedding_stream`.
+    /// Current node embeddings, an `embedding_stream`.
     [[nodiscard]] partition_buffer& nodes() noexcept;
     [[nodiscard]] pipeline_statistics statistics() const;
     [[nodiscard]] io_stats io() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door to node classification: a graph neural network on a dataset that may be larger than memory.
+// Entry point for node classification: trains a GNN on a dataset that may exceed memory.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,17 @@
 
 namespace gneiss {
 
-/// Defaults are those of gneiss-hanoi, where they do not depend on the graph.
+/// Options of `node_classifier`. The defaults are those of gneiss-hanoi, unless they depend on the graph.
 struct node_classifier_options {
-    std::string layers = "sage:256,sage"; ///< as of `parse_layers`; the last width is the number of classes
-    std::vector<cpu_layer> own_layers{};  ///< in place of `layers` and `dropout`; the last is as wide as there are classes
-    std::string fanout = "10,10";         ///< of each hop, as of `parse_fanout`; "all": every neighbor
+    std::string layers = "sage:256,sage"; ///< see `parse_layers`; the last width is the number of classes
+    /// replaces `layers` and `dropout`; the last layer is as wide as the number of classes
+    std::vector<cpu_layer> own_layers{};
+    std::string fanout = "10,10";         ///< per hop, see `parse_fanout`; "all": every neighbor
     neighbor_direction direction = neighbor_direction::both;
     sampler_kind sampler = sampler_kind::neighbor;
-    std::optional<any_graph_sampler> own_sampler{}; ///< draws in place of `sampler`; `fanout` bounds its samples
-    /// Makes the policy of a cache: features stay on disk, dense rows are read one by one, and those that the policy says stay in
-    /// memory. Empty: features of the resident partitions are in memory.
+    std::optional<any_graph_sampler> own_sampler{}; ///< replaces `sampler`; `fanout` bounds its samples
+    /// Creates the policy of a feature cache: features stay on disk, dense rows are read one by one, and the policy decides
+    /// which stay in memory. Empty: features of the resident partitions are in memory.
     ///
     ///     .own_cache = [] { return lru(/*rows*/ 100'000); }
     std::function<any_cache_policy()> own_cache{};
@@ -43,24 +44,24 @@ struct node_classifier_options {
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     std::uint64_t batch = 1000;           ///< nodes
     std::uint32_t resident = 0;           ///< partitions in memory at a time, shuffled every epoch; 0: all
-    std::optional<bool> normalize{};      ///< features of a node sum to 1; default: sparse ones
-    std::uint64_t staleness = 16;         ///< batches prepared ahead; it changes no result, since no row is learned
+    std::optional<bool> normalize{};      ///< normalize features of a node to sum 1; default: sparse ones
+    std::uint64_t staleness = 16;         ///< batches prepared ahead; does not affect results, since no row is learned
 };
 
-/// An epoch of `node_classifier`.
+/// Statistics of an epoch of `node_classifier`.
 struct classification_epoch {
     std::uint64_t number = 0;
     training_statistics model; ///< sums over the epoch
-    io_stats io;               ///< of graph and features
+    io_stats io;               ///< graph and features
     double seconds = 0;
-    bool stopped = false;      ///< before its end: the next call goes on with it
+    bool stopped = false;      ///< ended early; the next call resumes it
 
-    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); }   ///< a node
-    [[nodiscard]] double accuracy() const noexcept { return model.accuracy(); }     ///< of the batches' scores while training
+    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); }   ///< per node
+    [[nodiscard]] double accuracy() const noexcept { return model.accuracy(); }     ///< for the batches' scores during training
 };
 
-/// Trains a graph neural network to classify the nodes of a dataset with features and labels: Hanoi's macro-batches of random
-/// partitions, or all in memory.
+/// Trains a GNN to classify the nodes of a dataset with features and labels: Hanoi's macro-batches of random partitions, or all
+/// in memory.
 ///
 ///     context run({.memory = std::uint64_t{1} << 30});
 ///     const dataset data("amazon-photo");
@@ -68,26 +69,26 @@ struct classification_epoch {
 ///     for (const auto& epoch : train.epochs(20)) losses.push_back(epoch.mean_loss());
 ///     const double accuracy = train.evaluate(node_split::test).accuracy();
 ///
-/// Memory: graph and features of two states and the batches in flight, charged to the context's budget; an evaluation takes what
-/// is left beside and what the buffers give up. Errors: errc::invalid_argument for a dataset without labels, training nodes or
-/// features, naming it; over_budget with all parts. Thread-safety: one driving thread.
+/// Memory: graph and features of two states and the batches in flight, charged to the context's budget. An evaluation uses the
+/// rest of the budget and the memory that the buffers free. Errors: errc::invalid_argument for a dataset without labels,
+/// training nodes or features, naming it; over_budget with all parts. Thread-safety: one driving thread.
 class node_classifier {
 public:
-    /// Precondition: what is passed by reference outlives this.
+    /// Precondition: arguments passed by reference outlive this.
     node_classifier(context& run, const dataset& data, node_classifier_options options = {});
-    node_classifier(context&, const dataset&&, node_classifier_options = {}) = delete; // the dataset outlives this
+    node_classifier(context&, const dataset&&, node_classifier_options = {}) = delete; // the dataset must outlive this
     ~node_classifier();
 
-    /// Trains one epoch, or the rest of one that was stopped.
+    /// Trains one epoch, or the rest of a stopped one.
     classification_epoch train_epoch(const epoch_observer<training_statistics>& observer = {}, const std::stop_token& stop = {});
 
-    /// `count` epochs, each trained when it is asked for: the range of a for loop.
+    /// Returns a range of `count` epochs for a for loop, each trained on demand.
     [[nodiscard]] auto epochs(std::uint64_t count) { return epoch_range<node_classifier, classification_epoch>(*this, count); }
 
-    /// Accuracy and F1 on the nodes of a split, with all neighbors, layer by layer.
+    /// Computes accuracy and F1 on the nodes of a split, with all neighbors, layer by layer.
     [[nodiscard]] classification_metrics evaluate(node_split part);
 
-    /// Steps by this optimizer from the next epoch on: for schedules.
+    /// Sets the optimizer from the next epoch on, for schedules.
     void set_optimizer(const dense_optimizer& optimizer);
 
     [[nodiscard]] cpu_encoder& encoder() noexcept;

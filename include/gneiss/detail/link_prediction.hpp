@@ -37,7 +37,7 @@ GNEISS_INLINE node_embeddings::~node_embeddings() = default;
 GNEISS_INLINE node_embeddings::node_embeddings(node_embeddings&&) noexcept = default;
 GNEISS_INLINE node_embeddings& node_embeddings::operator=(node_embeddings&&) noexcept = default;
 
-/// What a link trainer is made of, in the order in which it is made.
+/// Members of a link trainer, in construction order.
 struct link_trainer::parts {
     parts(context& run, const bucketed_edges& edges, node_embeddings& rows, any_link_model trained, const link_trainer_options& options)
         : run_(run), nodes_(rows), options_(options), partitions_(edges.rows().partitions),
@@ -89,7 +89,7 @@ struct link_trainer::parts {
     memory_charge reader_charge_;
     bucketed_edges::source source_;
     edge_buffer edges_;
-    resume_position at_{}; // where training goes on
+    resume_position at_{}; // resume position
     embedding_trainer trainer_;
 };
 

@@ -30,7 +30,7 @@
 
 namespace gneiss {
 
-/// What a node classifier is made of, in the order in which it is made.
+/// Members of a node classifier, in construction order.
 struct node_classifier::parts {
     parts(context& run, const dataset& data, node_classifier_options options)
         : run_(run), data_(data), options_(std::move(options)), buckets_(data.buckets()), features_(features_of(data)),
@@ -57,7 +57,7 @@ struct node_classifier::parts {
                 .inputs = inputs()},
             run.executor(), run.budget());
     }
-    /// Opens the features, as the options say.
+    /// Opens the features as the options request.
     [[nodiscard]] graph_inputs inputs() {
         if (!options_.own_cache) {
             const std::uint64_t most = bytes([&](const epoch_plan& plan) { return feature_buffer::bytes_needed(plan, store_); });
@@ -112,7 +112,7 @@ struct node_classifier::parts {
     }
     [[nodiscard]] static graph_buffer_options form() noexcept { return {.form = graph_form::csr}; }
     [[nodiscard]] node_plan plan(std::uint64_t epoch) const { return macro_batches(partitions_, 0, resident_, run_.seed(), epoch); }
-    /// Bytes of a buffer: the most that a plan of the first epochs needs. Later plans charge what they need beyond it.
+    /// Bytes of a buffer: the maximum over the plans of the first epochs. Later plans charge any excess.
     template <class Need>
     [[nodiscard]] std::uint64_t bytes(Need need) const {
         std::uint64_t most = 0;
@@ -134,13 +134,13 @@ struct node_classifier::parts {
     feature_store store_;
     std::uint64_t used_before_ = run_.budget().used();
     graph_buffer graph_buffer_;
-    std::uint64_t buffer_bytes_ = run_.budget().used() - used_before_; // what an evaluation may have meanwhile
+    std::uint64_t buffer_bytes_ = run_.budget().used() - used_before_; // available to an evaluation
     std::optional<feature_buffer> feature_buffer_;
-    std::optional<any_row_source> rows_; // with a cache, in place of the buffer
+    std::optional<any_row_source> rows_; // with a cache, replaces the buffer
     std::optional<any_cache_policy> policy_;
     std::optional<cached_rows<any_row_source>> cache_;
-    node_plan plan_; // of the epoch
-    resume_position at_{}; // where training goes on
+    node_plan plan_; // current epoch
+    resume_position at_{}; // resume position
     std::optional<gnn_trainer> trainer_;
 };
 
