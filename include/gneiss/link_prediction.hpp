@@ -36,7 +36,8 @@ struct node_embeddings_options {
 
 /// Node embeddings with their optimizer state, in a file that this creates. A trainer loads partitions into memory.
 ///
-/// Initial values depend only on seed and node. Disk: two versions of every partition. Errors: io_error.
+/// Initial values depend only on seed and node. Disk: two versions of every partition.
+/// Errors: io_error.
 class node_embeddings {
 public:
     /// Precondition: `run` outlives this.
@@ -91,7 +92,8 @@ struct link_epoch {
 ///     const double mrr = train.evaluate(test_edges, known).both().mrr();
 ///
 /// Memory: (resident + prefetch) partitions, the edges of two states and the batches in flight, charged to the context's
-/// budget. Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments; io_error.
+/// budget.
+/// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments; io_error.
 /// Thread-safety: one driving thread.
 class link_trainer {
 public:

@@ -55,8 +55,9 @@ template <access_trace Trace, executor E>
 /// Counts hits and misses of an LRU cache of whole pages: a model of memory-mapped rows, whose pages the operating system reads
 /// and caches. Row i occupies the bytes [i · row_bytes, (i + 1) · row_bytes) and touches each page that they overlap.
 ///
-/// Counts are pages, each once per batch in the order of its rows; `cached_bytes` of them fit. Cost: O(accesses · pages per
-/// row); memory 40 bytes per page. Errors: errc::invalid_argument for empty rows or pages; errc::out_of_range for 2³² pages.
+/// Counts are pages, each once per batch in the order of its rows; `cached_bytes` of them fit.
+/// Cost: O(accesses · pages per row); memory 40 bytes per page. Errors: errc::invalid_argument for empty rows or pages;
+/// errc::out_of_range for 2³² pages.
 template <access_trace Trace>
 [[nodiscard]] cache_counts simulate_pages(
     Trace& trace, std::uint64_t row_bytes, std::uint64_t cached_bytes, std::uint64_t page_bytes = 4096) {

@@ -26,7 +26,7 @@ namespace gneiss {
 ///
 /// For a batch, all hits are counted first, then missing rows are inserted in order. Rows inserted and evicted by the same
 /// batch do not appear in its change set.
-/// Cost: O(ids) amortized per batch. Memory: 25 bytes per slot, and 16 per remembered id, at most one per row of the main queue.
+/// Cost: O(ids) amortized per batch. Memory: 25 bytes per slot, and 16 per remembered id, one per slot of the main queue.
 /// Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023, Algorithm 1. Where its
 /// listing evicts from the main queue within an eviction of the small one, this waits for the next turn, as the authors'
 /// libCacheSim does: a row leaves only when another one enters.

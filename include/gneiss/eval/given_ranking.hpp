@@ -50,8 +50,9 @@ static_assert(candidate_source<given_candidates>);
 ///
 /// Cost: one kernel tile per 12 candidates, because lists share few rows. Blocks of edges are as large as memory allows, at 8
 /// bytes per candidate and two rows per edge. Each block streams the table twice; a row in many lists is read once. The result
-/// is the same, bit for bit, for any memory, table blocks and number of threads. Errors: those of `rank_edges`; out_of_range
-/// for a candidate beyond the rows. Source: Hu et al., "Open Graph Benchmark", NeurIPS 2020, §4; ties as in OGB's evaluator.
+/// is the same, bit for bit, for any memory, table blocks and number of threads.
+/// Errors: those of `rank_edges`; out_of_range for a candidate beyond the rows. Source: Hu et al., "Open Graph Benchmark",
+/// NeurIPS 2020, §4; ties as in OGB's evaluator.
 template <class Rows, class Candidates, class E, class K = fixed_order_kernel>
 link_metrics rank_edges_given(const link_scorer& score, Rows& rows, std::span<const edge> edges, Candidates& candidates,
     const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});

@@ -59,9 +59,9 @@ template <score_kernel K = fixed_order_kernel>
 /// \param visit     called with the counts of each edge, in order
 ///
 /// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, if filtered, two scans of the
-/// known edges. The result is the same, bit for bit, for any memory, table blocks and number of threads. Errors: out_of_range
-/// for an edge with an unknown row or relation; not_finite if a score is NaN; over_budget if one edge does not fit. Source:
-/// Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
+/// known edges. The result is the same, bit for bit, for any memory, table blocks and number of threads.
+/// Errors: out_of_range for an edge with an unknown row or relation; not_finite if a score is NaN; over_budget if one edge does
+/// not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
     const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});

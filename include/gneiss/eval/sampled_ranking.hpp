@@ -58,9 +58,9 @@ struct training_edges {
 /// \param memory    bytes that this may allocate; others as for `rank_edges`
 ///
 /// Cost: 2 · edges · count multiply-adds of rows; per block of edges one pass over the table and one over the training edges.
-/// The result is the same, bit for bit, for any memory, table blocks and number of threads. Errors: those of `rank_edges`;
-/// invalid_argument for a fraction outside [0, 1], zero candidates, an empty set, or draws by degree without edges. Source:
-/// Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
+/// The result is the same, bit for bit, for any memory, table blocks and number of threads.
+/// Errors: those of `rank_edges`; invalid_argument for a fraction outside [0, 1], zero candidates, an empty set, or draws by
+/// degree without edges. Source: Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& sampling, const training_edges& training, const E& executor,

@@ -17,9 +17,9 @@ namespace gneiss {
 /// Each element is Σₖ over ascending k in one accumulator, and every tile is padded with zeros to the full register tile, so
 /// remainders take the same path. General matrix products (Eigen, BLAS) sum remainder rows in a different order; equal rows
 /// then differ in the last bit, and ties would depend on node ids. Distances are summed from differences, without the
-/// cancellation of ‖q‖² + ‖x‖² − 2⟨q, x⟩. Speed: about that of Eigen's product (bench/eval/ranking.cpp). Cost: 2 · queries ·
-/// candidates · dim floating-point operations, without allocation. Does not throw: a NaN in a row gives NaN scores. Stateless
-/// and thread-safe. Models `score_kernel`.
+/// cancellation of ‖q‖² + ‖x‖² − 2⟨q, x⟩. Speed: about that of Eigen's product (bench/eval/ranking.cpp).
+/// Cost: 2 · queries · candidates · dim floating-point operations, without allocation. Does not throw: a NaN in a row gives NaN
+/// scores. Stateless and thread-safe. Models `score_kernel`.
 class fixed_order_kernel {
 #if defined(__AVX512F__) && !defined(__clang__) // clang would split these vectors in two and spill
     static constexpr std::size_t lanes = 16, tile_queries = 12;

@@ -51,6 +51,9 @@ inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-maj
 
 /// Returns the order called `name`, for a buffer of `resident_partitions` out of `partitions` partitions.
 ///
+///     const any_order order = make_order("comet", /*partitions*/ 32, /*resident*/ 8, seed);
+///     const epoch_plan plan = order(epoch);
+///
 /// `row-major` and the Hilbert curves are the same in every epoch and for every seed. Throws errc::invalid_argument for an
 /// unknown name (listing the known ones), a buffer in which two partitions cannot meet, or `memory` if not everything fits.
 [[nodiscard]] inline any_order make_order(

@@ -64,9 +64,9 @@ struct partition_request {
 ///
 /// Meaning: `p(stream, request, executor)` returns the part of each node, [nodes], below request.parts. It is a function of
 /// graph, request and options only, independent of the chunks of the stream and the threads of `executor`. `p.memory(nodes,
-/// arcs, request)` is its maximum memory, without the stream [bytes]. Errors: errc::invalid_argument for an invalid request
-/// (`check_request`), errc::unsupported for a guarantee that this partitioner cannot give, errc::canceled. A graph without
-/// nodes gives an empty vector.
+/// arcs, request)` is its maximum memory, without the stream [bytes].
+/// Errors: errc::invalid_argument for an invalid request (`check_request`), errc::unsupported for a guarantee that this
+/// partitioner cannot give, errc::canceled. A graph without nodes gives an empty vector.
 template <class P>
 concept partitioner = requires(const P& p, any_adjacency& stream, const partition_request& request,
     const serial_executor& executor, std::uint64_t nodes, edge_index arcs) {

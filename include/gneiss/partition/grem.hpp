@@ -329,13 +329,14 @@ private:
 /// \return       [nodes] the part of each node; a function of the stream, the request, the options and the seed partitioner
 ///
 /// Cost: a shuffle; then edges are read at most ⌈log₂ p⌉ times, and written one time fewer. Memory: `grem_bytes`. A journal
-/// holds 11 bytes per node and is written at most once per streamed number of edges equal to the number of nodes. A resume
-/// shuffles and splits again, but only reads over processed chunks. Errors: errc::invalid_argument for an invalid request or
-/// options, or a seed partitioner that does not return two sides; errc::unsupported for label caps or balance by edges;
-/// errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a chunk; errc::config_mismatch for a journal of another
-/// graph or an inconsistent one; errc::canceled; errors of streams and scratch. Source: Armada (Waleffe et al.), section 4,
-/// Algorithms 1 and 2. As printed, `fix_sizes` lacks its minus sign, and `assign` counts the node itself in its old part, so a
-/// full part expels its own nodes; both are corrected here.
+/// holds 11 bytes per node and is written at most once per n streamed edges, n the number of nodes. A resume shuffles and
+/// splits again, but only reads over processed chunks.
+/// Errors: errc::invalid_argument for an invalid request or options, or a seed partitioner that does not return two sides;
+/// errc::unsupported for label caps or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a
+/// chunk; errc::config_mismatch for a journal of another graph or an inconsistent one; errc::canceled; errors of streams and
+/// scratch.
+/// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` lacks its minus sign, and `assign`
+/// counts the node itself in its old part, so a full part expels its own nodes; both are corrected here.
 template <class Stream, class Scratch, class Seed>
 [[nodiscard]] std::vector<partition_id16> grem(Stream& edges, Scratch& place, const partition_request& request,
     const grem_options& options, Seed&& seed) {

@@ -49,6 +49,8 @@ namespace detail {
 
 /// Partitions a graph in memory by METIS, as a reference for other partitioners. Consumes the graph.
 ///
+///     const std::vector<partition_id16> parts = metis_partition(make_weighted_graph(stream), {.parts = 64});
+///
 /// Balance is best effort: with labels (one constraint for node weights and one per label) METIS may exceed the request by far.
 /// With fewer nodes than parts each node gets its own part, without calling METIS. Cost and memory: METIS's, some 10 to 20
 /// times the graph, plus 4 bytes per node and constraint. A function of graph and options for a given build of METIS. METIS

@@ -230,9 +230,10 @@ void multilevel_refine(
 /// \returns the part of each node, [nodes]. A pure function of graph and options, independent of the executor.
 /// Cost: O(arcs · log k) expected, on one thread except for contractions and bisections of different blocks. Memory in addition
 /// to the graph: some 25 bytes per node, and the coarse graphs with 8 bytes per arc; one and a half to three times the graph in
-/// total. Errors: errc::invalid_argument for zero or too many parts, a wrong number of caps, or a graph with inconsistent
-/// arrays; errc::canceled. Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel);
-/// Sanders and Schulz, ESA 2011 (localized searches).
+/// total.
+/// Errors: errc::invalid_argument for zero or too many parts, a wrong number of caps, or a graph with inconsistent arrays;
+/// errc::canceled. Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders
+/// and Schulz, ESA 2011 (localized searches).
 template <executor E>
 [[nodiscard]] std::vector<partition_id16> multilevel_partition(
     const weighted_graph& graph, const multilevel_options& options, const E& executor) {

@@ -181,8 +181,9 @@ private:
 ///
 /// A sample is a pure function of (seed, batch key, seeds, graph, options), bit for bit on any executor. Every set of `fanout`
 /// of a node's edges is equally likely, independently of all other nodes and hops; nodes with at most that many edges
-/// contribute all of them. Repeated edges count separately. Cost: O(sampled edges) time, scratch and arena; weighted O(degrees
-/// of the visited nodes). Scratch is kept: use one sampler per thread; the executor works inside a batch.
+/// contribute all of them. Repeated edges count separately.
+/// Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the visited nodes). Scratch is kept: use one sampler
+/// per thread; the executor works inside a batch.
 /// Source: Hamilton, Ying, Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017, Algorithm 2.
 template <node_id_type NodeId = node_id>
 class neighbor_sampler {

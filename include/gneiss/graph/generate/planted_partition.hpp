@@ -41,8 +41,9 @@ struct planted_partition_options {
 /// An edge starts in a community chosen by size and stays there with probability 1 − mixing; otherwise it leads to another one,
 /// chosen by size. Within a community both ends follow the same power law. Self loops are moved to an adjacent rank, so
 /// communities of two nodes or more have none. Features are the class's centroid plus unit noise in each dimension: weak for
-/// one node, clear for the mean of a neighborhood, so a GNN beats a linear model wherever mixing is low. Key: (seed, generate,
-/// 2, use, …). Integers and labels are the same wherever `std::pow` rounds alike, features up to the last bit.
+/// one node, clear for the mean of a neighborhood, so a GNN beats a linear model wherever mixing is low.
+/// Key: (seed, generate, 2, use, …). Integers and labels are the same wherever `std::pow` rounds alike, features up to the last
+/// bit.
 ///
 /// Cost: O(log communities) per edge, about 100 ns; features O(1) per float. Memory O(communities). Thread-safe.
 /// Source: Karrer and Newman, Phys. Rev. E 83, 2011 (degree correction); the mixing is that of the LFR benchmark.

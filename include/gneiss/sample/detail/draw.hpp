@@ -42,9 +42,9 @@ inline void draw_repeating(
 }
 
 /// Draws a uniform set of out.size() positions below `degree`. Word first + j of the key gives draw j. Precondition: out.size()
-/// < degree. O(out²) up to 32 draws, O(out) beyond; grows `scratch` when needed. Source: Floyd's sampling, in Bentley, "A
-/// sample of brilliance", CACM 1987: draw j takes a position at most degree − out.size() + j, or that last one itself if the
-/// drawn position is taken. No draw is rejected.
+/// < degree. O(out²) up to 32 draws, O(out) beyond; grows `scratch` when needed.
+/// Source: Floyd's sampling, in Bentley, "A sample of brilliance", CACM 1987: draw j takes a position at most degree −
+/// out.size() + j, or that last one itself if the drawn position is taken. No draw is rejected.
 inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t degree, std::span<std::uint32_t> out,
     std::vector<std::uint32_t>& scratch) {
     constexpr std::size_t few = 32, lane = 8;
