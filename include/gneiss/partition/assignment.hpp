@@ -69,7 +69,8 @@ inline void check_request(const partition_request& request, std::uint64_t nodes)
         if (!good) throw error(errc::invalid_argument, what, {.field = field});
     };
     check(request.parts != 0 && request.parts <= max_partition_count, "parts",
-        "the number of parts must be from 1 to " + std::to_string(max_partition_count) + ", not " + std::to_string(request.parts));
+        "the number of parts must be from 1 to " + std::to_string(max_partition_count) + ", not " +
+            std::to_string(request.parts));
     check(request.imbalance >= 0, "imbalance", "a number of at least 0 is needed");
     check(request.label_cap == 0 || request.label_cap >= 1, "label_cap", "a number of at least 1 is needed, or 0");
     check(request.labels.empty() || request.labels.size() == nodes, "labels",

@@ -110,7 +110,8 @@ private:
         const weighted_graph& graph, const multilevel_options& options) {
         if (options.parts == 0 || options.parts > max_partition_count)
             throw error(errc::invalid_argument,
-                "the number of parts must be from 1 to " + std::to_string(max_partition_count) + ", not " + std::to_string(options.parts),
+                "the number of parts must be from 1 to " + std::to_string(max_partition_count) + ", not " +
+                    std::to_string(options.parts),
                 {.field = "parts"});
         check_graph(graph);
         if (!options.max_weights.empty()) {
