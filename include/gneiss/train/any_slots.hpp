@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of `train_loop` with types chosen at run time: one indirect call per slot and batch.
+// The slots of `train_loop` with types chosen at run time, at one indirect call per slot and batch.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ namespace gneiss {
 
 namespace detail {
 
-/// Shared ownership of an object behind an interface: what each any_… below is. Copies share the object.
-/// `Model<T>` derives from `Interface` and forwards to a T, which is a reference where the object lives elsewhere.
+/// Shared ownership of an object behind an interface: the base of each any_… class below. Copies share the object. `Model<T>`
+/// derives from `Interface` and forwards to a T, which is a reference if the object is owned elsewhere.
 template <class Interface, template <class> class Model>
 class erased {
 public:
-    /// Makes a T in place.
+    /// Constructs a T in place.
     template <class T, class... Arguments>
     explicit erased(std::in_place_type_t<T> /*which*/, Arguments&&... arguments)
         : self_(std::make_shared<Model<T>>(std::forward<Arguments>(arguments)...)) {}
@@ -163,7 +163,7 @@ struct backend_model final : backend_interface {
 
 } // namespace detail
 
-/// A `batch_producer` of any type.
+/// Type-erased `batch_producer`.
 class any_batches : public detail::erased<detail::batches_interface, detail::batches_model> {
 public:
     using erased::erased;
@@ -178,7 +178,7 @@ public:
 };
 static_assert(batch_producer<any_batches>);
 
-/// A `feature_source` of any type.
+/// Type-erased `feature_source`.
 class any_features : public detail::erased<detail::features_interface, detail::features_model> {
 public:
     using erased::erased;
@@ -191,7 +191,7 @@ public:
 };
 static_assert(feature_source<any_features>);
 
-/// An `embedding_source` of any type.
+/// Type-erased `embedding_source`.
 class any_embeddings : public detail::erased<detail::embeddings_interface, detail::embeddings_model> {
 public:
     using erased::erased;
@@ -210,7 +210,7 @@ public:
 };
 static_assert(embedding_source<any_embeddings>);
 
-/// A `train_backend` of any type.
+/// Type-erased `train_backend`.
 class any_backend : public detail::erased<detail::backend_interface, detail::backend_model> {
 public:
     using erased::erased;
@@ -230,7 +230,7 @@ public:
 };
 static_assert(train_backend<any_backend>);
 
-/// The loop whose slots are chosen at run time: what the programs use, compiled once.
+/// The loop with slots chosen at run time. The programs use it; it is compiled once.
 using any_train_loop = train_loop<any_batches, any_features, any_embeddings, any_backend>;
 
 } // namespace gneiss

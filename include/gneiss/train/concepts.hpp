@@ -9,14 +9,14 @@
 
 namespace gneiss {
 
-/// What flows through a pipeline: it knows its size, so that queues are bounded in bytes.
+/// An item of a pipeline. It reports its size, so that queues are bounded in bytes.
 template <class T>
 concept pipeline_item = std::movable<T> && requires(const T& item) {
     { item.bytes() } -> std::convertible_to<std::uint64_t>;
 };
 
-/// An item whose stages record spans, too: `trace` is the track of the thread that has it, null without a trace. `traced()`
-/// are the numbers of the stage's span behind the stage, which may have set `moved_bytes`.
+/// An item whose stages also record spans. `trace` is the track of the thread that holds the item, null without a trace.
+/// `traced()` returns the arguments of a stage's span after the stage, which may have set `moved_bytes`.
 template <class T>
 concept traced_item = pipeline_item<T> && requires(T& item, const T& done, trace_track* track, std::uint64_t bytes) {
     item.trace = track;

@@ -23,10 +23,10 @@ namespace gneiss {
 
 /// The loss of a batch on the outputs of an encoder.
 ///
-/// Meaning: `differentiate(batch, outputs, gradients, executor)` adds to batch.statistics and writes the gradient of each output
-/// [seeds, columns]; where `in_place`, `gradients` holds the outputs when it is called. `step` steps the head's own parameters,
-/// if it has any: `has_parameters`.
-/// Cost: one call a batch.
+/// Meaning: `differentiate(batch, outputs, gradients, executor)` adds to batch.statistics and writes the gradient of each
+/// output [seeds, columns]; if `in_place`, `gradients` holds the outputs on entry. `step` steps the head's own parameters, if
+/// `has_parameters`.
+/// Cost: one call per batch.
 template <class H>
 concept loss_head = requires(H& h, training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, const any_row_optimizer& by,
     const executor_ref& executor) {
@@ -36,7 +36,7 @@ concept loss_head = requires(H& h, training_batch& batch, matrix_view<const floa
     h.step(batch, by, executor);
 };
 
-/// Softmax cross-entropy of batch.labels: outputs are the scores of classes.
+/// Softmax cross-entropy of batch.labels; outputs are class scores.
 struct classification_head {
     static constexpr bool in_place = true, has_parameters = false;
     void differentiate(training_batch& b, matrix_view<const float> /*scores*/, matrix_view<float> gradients, executor_ref executor) const {
@@ -46,8 +46,8 @@ struct classification_head {
 };
 static_assert(loss_head<classification_head>);
 
-/// The loss of a link model: a decoder compares outputs of batch.links. Relations are stepped here unless batches bring their own.
-/// What is passed outlives this.
+/// The loss of a link model: a decoder compares outputs of batch.links. Steps relations here unless batches carry their own.
+/// Arguments outlive this.
 class link_head {
 public:
     static constexpr bool in_place = false, has_parameters = true;
@@ -69,7 +69,7 @@ private:
 };
 static_assert(loss_head<link_head>);
 
-/// Computes batches of learned rows alone on the CPU: `Head` compares the rows themselves, without an encoder (Marius).
+/// Computes batches of learned rows on the CPU, without an encoder: `Head` compares the rows themselves (Marius).
 template <class Head>
 class cpu_embedding_backend : public host_backend {
     static_assert(loss_head<Head>, "cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
@@ -92,7 +92,7 @@ static_assert(train_backend<cpu_embedding_backend<link_head>>);
 
 /// Computes batches of an encoder on the CPU: forward, the head's loss, backward, a step of the weights.
 ///
-/// Memory: the encoder's, charged by `encoder`. What is passed by reference outlives this.
+/// Memory: the encoder's, charged by `encoder`. Arguments passed by reference outlive this.
 template <class Head>
 class cpu_encoder_backend : public host_backend {
     static_assert(loss_head<Head>, "cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
@@ -111,7 +111,7 @@ public:
     void differentiate(training_batch& b) {
         const matrix_view<float> outputs =
             encode_.forward(weights_, b.layers, b.in, {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}}, executor_);
-        matrix_view<float> gradients = outputs; // in place, unless the way back through the last activation reads them
+        matrix_view<float> gradients = outputs; // in place, unless the backward pass of the last activation reads them
         const layer_surround& last = encode_.factories().back().around();
         if (!Head::in_place || (last.then != activation::none && !last.residual)) {
             gradients = {output_gradients_.at_least(outputs.rows() * outputs.columns()), outputs.rows(), outputs.columns()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device is given to train: plain data, so that programs need no header of a device.
+// Input of a device for training: plain data, so that programs need no device header.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,25 @@
 
 namespace gneiss {
 
-/// A GNN that a device trains.
+/// A GNN to train on a device.
 struct network_setup {
     std::vector<layer_options> layers;
     input_columns in;
-    dense_parameters<>& weights; ///< on the host; the device's copy comes back with the parameters
-    std::uint64_t seed = 0;      ///< of dropout
+    dense_parameters<>& weights; ///< on the host; the device's copy returns with the parameters
+    std::uint64_t seed = 0;      ///< seeds dropout
 };
 
-/// A decoder that a device trains, by its names, and its relations.
+/// A decoder to train on a device, by name, and its relations.
 struct decoder_setup {
     std::string decoder, loss;
     float margin = 1;
-    std::size_t dim = 0; ///< of the rows that it compares
+    std::size_t dim = 0; ///< width of the compared rows
     link_model_options options{};
-    std::uint64_t batch = 0;       ///< edges of a batch at most: scratch is made for that at first, so that no result depends on which batch came first; 0: unknown
-    negative_options negatives{};  ///< of a batch, likewise
-    embedding_table& relations;    ///< on the host; the device's copy comes back with the parameters
+    /// most edges of a batch, which size the scratch memory up front, so that results do not depend on which batch came first;
+    /// 0: unknown
+    std::uint64_t batch = 0;
+    negative_options negatives{};  ///< bound a batch's negatives, for the same purpose
+    embedding_table& relations;    ///< on the host; the device's copy returns with the parameters
 };
 
 /// Embeddings of all nodes that live and step on a device: the store `device`.
@@ -44,20 +46,20 @@ struct device_embeddings {
     row_layout layout{};
 };
 
-/// Neighborhoods that a device draws in the graph of all nodes.
+/// Sampling of neighborhoods on a device, in the graph of all nodes.
 struct device_sampling_setup {
     const csr_graph<>& graph; ///< in the directions of the fan-outs; copied
     neighbor_options neighbors{};
     bool dense = true;       ///< DENSE, else layer by layer
     std::uint64_t seed = 0;
-    std::uint64_t seeds = 0; ///< seed nodes of a batch at most
-    bool over_bus = false;   ///< neighbors stay in pinned memory of the host
+    std::uint64_t seeds = 0; ///< most seed nodes of a batch
+    bool over_bus = false;   ///< keep neighbors in pinned host memory
 };
 
-/// What a device does beside computing batches.
+/// Work of a device besides computing batches.
 struct device_choices {
-    std::optional<device_embeddings> embeddings{};   ///< none: rows come and go
-    std::optional<device_sampling_setup> sampling{}; ///< none: on the host
+    std::optional<device_embeddings> embeddings{};   ///< none: rows are transferred with each batch
+    std::optional<device_sampling_setup> sampling{}; ///< none: the host samples
 };
 
 } // namespace gneiss

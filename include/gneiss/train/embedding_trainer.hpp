@@ -25,35 +25,35 @@
 
 namespace gneiss {
 
-/// Marius' slots: batches of edges alone, rows in a partition buffer (OSDI'21).
+/// Marius' slots: batches of edges, rows in a partition buffer (OSDI'21).
 using link_batches = sampled_batches<link_task<>, no_topology, no_hops>;
 using marius_loop = train_loop<link_batches, no_features, buffered_embeddings, cpu_embedding_backend<link_head>>;
 
 struct embedding_trainer_options {
     std::uint64_t batch_edges = 1000;
     batch_scope batch_from = batch_scope::state;
-    negative_options negatives{}; ///< `filtered` masks what is true by another edge of the batch
-    std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
+    negative_options negatives{}; ///< `filtered` masks negatives that are another true edge of the batch
+    std::optional<any_negatives> own_negatives{}; ///< used in place of the library's; `negatives` bounds their lists
     step_place step_at = step_place::update;
     bool async_relations = false; ///< as `buffered_embeddings::options::relations`
     pipeline_options pipeline{};
-    std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
-    std::uint64_t row_memory = 0; ///< of all batches, see `row_room` [bytes]; 0: of as many as are in flight
-    std::uint64_t state_nodes = 0, state_edges = 0; ///< of a state at most, to bound memory by; 0: all there are
+    std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
+    std::uint64_t row_memory = 0; ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
+    std::uint64_t state_nodes = 0, state_edges = 0; ///< most of a state, to bound memory; 0: all of the graph
     std::uint64_t seed = 0;
 };
 
-/// What an `embedding_trainer` works with; all that is held by reference outlives the training.
+/// Parts of an `embedding_trainer`; everything held by reference outlives the training.
 struct embedding_parts {
     any_link_model& model;
     any_row_optimizer optimizer; ///< steps node rows and relations
     partition_buffer& rows;
     edge_buffer& edges;
     embedding_table& relations;
-    any_backend* backend = nullptr; ///< computes batches elsewhere than on the CPU, with the same relations
+    any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same relations
 };
 
-/// Trains node rows and relation rows for link prediction through a partition buffer: `train_loop` with the slots of Marius
+/// Trains node embeddings and relations for link prediction through a partition buffer: `train_loop` with the slots of Marius
 /// (OSDI'21, §3 and Algorithm 2).
 ///
 /// Memory: in_flight · `bound_batch().sample` + `row_memory`, charged to the budget. Thread-safety: one driving thread.
@@ -63,11 +63,11 @@ public:
     embedding_trainer(const embedding_trainer_options& options, const embedding_parts& parts, executor_ref executor, memory_budget& budget);
     ~embedding_trainer();
 
-    /// Batches that are in memory at once.
+    /// Returns the number of batches in memory at once.
     [[nodiscard]] static std::size_t in_flight(const embedding_trainer_options& options) noexcept {
         return batches_in_flight(options.pipeline, options.batches_in_flight);
     }
-    /// Upper bounds of a batch. `relation_floats`: of all relations' values.
+    /// Returns upper bounds of a batch. `relation_floats`: values of all relations.
     [[nodiscard]] static batch_memory bound_batch(const embedding_trainer_options& options, const row_layout& layout, std::uint64_t nodes,
         std::uint64_t relation_floats) noexcept {
         const auto at_most = [](std::uint64_t limit, std::uint64_t value) { return limit == 0 ? value : std::min(limit, value); };
@@ -83,11 +83,11 @@ public:
         const std::stop_token& stop = {});
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
-    /// Steps rows and relations so from the next epoch on: for schedules. Throws errc::invalid_argument for one that needs
-    /// other floats of state.
+    /// Sets the optimizer of rows and relations from the next epoch on: for schedules. Throws errc::invalid_argument for one
+    /// with a different number of state floats.
     void set_optimizer(const any_row_optimizer& optimizer);
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
-    /// Staleness of rows (sampled), beside the batches' in `statistics()`.
+    /// Returns the staleness of rows (sampled); `statistics()` has that of batches.
     [[nodiscard]] staleness_histogram row_staleness() const { return embeddings_.row_staleness(); }
 
 private:

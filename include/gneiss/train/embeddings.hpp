@@ -22,13 +22,13 @@
 
 namespace gneiss {
 
-/// Where learned rows are stepped.
+/// Stage that steps learned rows.
 enum class step_place : std::uint8_t {
-    update, ///< in the update stage, on the rows as they are then
+    update, ///< in the update stage, on the current rows
     compute ///< in the compute stage, on the rows as the batch read them; the differences are added (Marius)
 };
 
-/// Nothing of nodes is learned.
+/// No learned rows of nodes.
 struct no_embeddings {
     [[nodiscard]] static std::size_t columns() noexcept { return 0; }
     [[nodiscard]] static std::size_t state_columns() noexcept { return 0; }
@@ -46,27 +46,27 @@ struct no_embeddings {
 };
 static_assert(embedding_source<no_embeddings>);
 
-/// Rows of a partition buffer, stepped by a row optimizer as batches are applied.
+/// Rows of a partition buffer, stepped by a row optimizer when batches are applied.
 ///
-/// Memory: the buffer's. Thread-safety: as of `embedding_source`.
+/// Memory: the buffer's. Thread-safety: as in `embedding_source`.
 class buffered_embeddings {
 public:
     struct options {
         step_place step_at = step_place::update;
-        /// Relations that are read when a batch is gathered and stepped when it is applied, so that they are as stale as
-        /// nodes; null: the backend steps them. Not as accurate: each batch changes most relations, but few nodes (Marius, §3
-        /// and Figure 12). On the CPU.
+        /// Relations that are read when a batch is gathered and stepped when it is applied, so that they are as stale as nodes;
+        /// null: the backend steps them. Less accurate: each batch changes most relations, but few nodes (Marius, §3 and Figure
+        /// 12). CPU only.
         embedding_table* relations = nullptr;
     };
 
-    /// Precondition: everything passed outlives this.
+    /// Precondition: all arguments outlive this.
     buffered_embeddings(partition_buffer& rows, const options& settings, executor_ref executor)
         : rows_(rows), options_(settings), layout_(rows.file().layout()), executor_(executor) {}
 
     [[nodiscard]] std::size_t columns() const noexcept { return layout_.dim; }
     [[nodiscard]] std::size_t state_columns() const noexcept { return options_.step_at == step_place::compute ? layout_.state : 0; }
     [[nodiscard]] bool keeps_all() const noexcept { return rows_.keeps_all(); }
-    /// Throws errc::invalid_argument for one that needs other floats of state than the rows have, or the relations.
+    /// Throws errc::invalid_argument if the rows or relations have a different number of state floats.
     void set_optimizer(const any_row_optimizer& by) {
         check_state_floats(by, layout_, "nodes");
         if (options_.relations != nullptr) check_state_floats(by, options_.relations->layout(), "relations");
@@ -88,7 +88,7 @@ public:
         for (std::size_t r = 0; r < now.rows(); ++r) std::ranges::copy(now[r], b.relations[r].begin());
     }
 
-    /// Where compute steps: replaces the batch's copy of its rows by what stepping adds to them.
+    /// If compute steps: replaces the batch's copy of its rows by the change that a step makes.
     void computed(training_batch& b) const {
         if (options_.step_at != step_place::compute || b.gradients.empty()) return;
         const std::size_t width = layout_.floats();
@@ -124,7 +124,7 @@ public:
     [[nodiscard]] static const resident_embeddings* resident(const lease& of) noexcept {
         return static_cast<const resident_embeddings*>(of.get());
     }
-    /// Staleness of rows (sampled), beside the batches' in `pipeline_statistics`.
+    /// Returns the staleness of rows (sampled); `pipeline_statistics` has that of batches.
     [[nodiscard]] staleness_histogram row_staleness() const { return staleness_.histogram(); }
 
 private:
@@ -133,7 +133,7 @@ private:
     row_layout layout_;
     executor_ref executor_;
     any_row_optimizer optimizer_{sgd{}};
-    std::mutex relations_turn_; // where they are asynchronous
+    std::mutex relations_turn_; // guards asynchronous relations
     row_staleness_sampler staleness_;
 };
 static_assert(embedding_source<buffered_embeddings>);

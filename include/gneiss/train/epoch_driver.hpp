@@ -19,34 +19,34 @@
 
 namespace gneiss {
 
-/// What an epoch, or the rest of one, gave.
+/// Result of an epoch, or of the rest of one.
 template <class Statistics>
 struct epoch_result {
     Statistics model;
     std::uint64_t batches = 0;
-    resume_position position{}; ///< where training goes on
+    resume_position position{}; ///< position to resume at
     bool stopped = false;       ///< a stop was requested: `position` is inside the epoch
 };
 
-/// What a training loop tells and asks of its surroundings, all optional.
+/// Optional callbacks of a training loop.
 template <class Statistics>
 struct epoch_observer {
-    /// After each batch was applied, in order, on the update stage's thread: keep it short.
+    /// Called after each batch is applied, in order, on the update stage's thread: keep it short.
     std::function<void(const batch_key&, const Statistics&)> on_batch{};
-    /// Whether a checkpoint is due; asked between batches on the driving thread.
+    /// Returns true if a checkpoint is due; called between batches on the driving thread.
     std::function<bool()> checkpoint_due{};
-    /// Makes a checkpoint. Everything before `position` is applied and written; nothing else is.
+    /// Makes a checkpoint. Exactly the batches before `position` are applied and written.
     std::function<void(const resume_position&)> checkpoint{};
-    /// Whether the batches of state `state` are gone through once more, with samples of their own: asked after each pass, on
-    /// the driving thread, with the passes made and whether the next state is at hand. Empty: each state once.
+    /// Returns true to pass over the batches of state `state` once more, with new samples. Called after each pass, on the
+    /// driving thread, with the number of passes and whether the next state is ready. Empty: one pass per state.
     std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again{};
 };
 
-/// A hold on what a state has in memory. Copies share it; who made it knows its type.
+/// Keeps the data of a state in memory. Copies share it; its creator knows the type.
 using lease = std::shared_ptr<const void>;
 
-/// What each batch of a training loop carries. `Work` is what the batches of a state share; its `size()` is their number.
-/// `Rows` holds the learned rows of its state.
+/// The fields that each batch of a training loop carries. `Work` is the data that the batches of a state share; its `size()` is
+/// their number. `Rows` holds the learned rows of its state.
 template <class Statistics, class Work, class Rows = lease>
 struct driven_batch {
     using statistics_type = Statistics;
@@ -57,30 +57,30 @@ struct driven_batch {
         return {.epoch = key.epoch, .state = key.number.state, .pass = key.number.pass, .batch = key.number.index, .bytes = moved_bytes};
     }
 
-    std::size_t slot = 0; ///< which of the batches in flight this is
+    std::size_t slot = 0; ///< index among the batches in flight
     batch_key key{};
     std::uint64_t step = 0;           ///< t ≥ 1 of optimizers
-    std::shared_ptr<const Work> work; ///< until a stage lets it go, at the latest until it is applied
-    bool ends_step = true;            ///< the last of the batches that share a step
+    std::shared_ptr<const Work> work; ///< until a stage resets it, at the latest until the batch is applied
+    bool ends_step = true;            ///< true for the last of the batches that share a step
     Rows rows{};                      ///< null without rows
     Statistics statistics;
     std::uint64_t memory = 0; ///< counted by queues
-    trace_track* trace = nullptr; ///< of the thread that has the batch; null: nothing is traced
-    std::uint64_t moved_bytes = trace_arguments::none; ///< by the stage, where it knows
+    trace_track* trace = nullptr; ///< track of the thread that holds the batch; null: no trace
+    std::uint64_t moved_bytes = trace_arguments::none; ///< by the stage, if known
 };
 
-/// Batches that are in memory at once: `wanted`, or as many as the stages can use.
+/// Returns the number of batches in memory at once: `wanted` or, if that is 0, the number that the stages can use.
 [[nodiscard]] inline std::size_t batches_in_flight(const pipeline_options& options, std::size_t wanted) noexcept {
     if (options.deterministic) return static_cast<std::size_t>(options.staleness) + 2;
     if (wanted != 0) return wanted;
-    const std::uint64_t useful = options.sample_workers + 5; // one a stage, some between
+    const std::uint64_t useful = options.sample_workers + 5; // one per stage, some between
     return static_cast<std::size_t>(std::min(options.staleness + 2, useful));
 }
 
-/// Drives batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints, stopping and
-/// resuming. What a batch is and what the stages do belongs to the trainer; `train_loop` is one.
+/// Drives the batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints, stopping and
+/// resuming. The trainer defines the batch and its stages; `train_loop` is one.
 ///
-/// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as of `partition_buffer`.
+/// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as in `partition_buffer`.
 /// Thread-safety: one driving thread. Errors: see `run`.
 template <class Batch, class Tables>
 class epoch_driver {
@@ -90,7 +90,7 @@ public:
     using observer = epoch_observer<statistics_type>;
     using result = epoch_result<statistics_type>;
 
-    /// \param rows  whose leases batches hold; null: none. Outlives this
+    /// \param rows source of the leases that batches hold; outlives this; null: none
     /// \param batches_per_step  consecutive batches of a state that share a step; the last of a state may have fewer
     epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
         std::vector<std::unique_ptr<Batch>> batches, Tables* rows, std::uint32_t batches_per_step = 1)
@@ -98,12 +98,13 @@ public:
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
     ///
-    /// \param begin    begin() starts the sources of an epoch other than rows
-    /// \param work_of  work_of(s): what the batches of state s share, a shared_ptr<const Work>
-    /// \param ready    ready(s): whether work_of(s) would not wait; asked for `observer::again`
+    /// \param begin begin() starts the sources of an epoch other than rows
+    /// \param work_of work_of(s) returns the data that the batches of state s share, a shared_ptr<const Work>
+    /// \param ready ready(s) returns true if work_of(s) would not wait; used for `observer::again`
     ///
-    /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
-    /// After an exception no stage is at work any more, and every later call throws it again.
+    /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
+    /// end.
+    /// After an exception no stage is running, and every later call rethrows it.
     template <class Begin, class WorkOf>
     result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& told, const std::stop_token& stop,
         Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
@@ -116,21 +117,21 @@ public:
             begin();
             if (rows_ != nullptr) rows_->begin_epoch(states, from.state);
             return run_states(states, epoch, from, stop, work_of, ready);
-        } catch (...) { // what the stages use goes out of scope
+        } catch (...) { // the objects that the stages use go out of scope
             failure_ = std::current_exception();
             pipeline_.stop(failure_);
             throw;
         }
     }
 
-    /// Steps made before this run: what optimizers call t. Part of the state that a resume restores.
+    /// Steps so far: t of the optimizers. A resume restores it.
     [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
     void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
 
     [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
-    /// The driving thread's track; null without a trace.
+    /// Returns the driving thread's track; null without a trace.
     [[nodiscard]] trace_track* trace() const noexcept { return track_.get(); }
-    /// As of `training_pipeline`.
+    /// As in `training_pipeline`.
     [[nodiscard]] std::stop_token failed() const noexcept { return pipeline_.failed(); }
 
 private:
@@ -190,7 +191,7 @@ private:
         return batches;
     }
 
-    /// The stages, with what follows every update.
+    /// Adds the bookkeeping after every update.
     [[nodiscard]] pipeline_stages<Batch> with_end(pipeline_stages<Batch> stages) {
         stages.update = [this, update = std::move(stages.update)](Batch& b) {
             update(b);
@@ -215,7 +216,7 @@ private:
         pipeline_.drain();
     }
 
-    /// The rows of a state, committing on the way where the disk needs it. False: stopped.
+    /// Acquires the rows of a state; commits first if the disk needs it. Returns false if stopped.
     bool acquire_rows(std::uint32_t s, decltype(Batch::rows)& held, const resume_position& here, const std::stop_token& stop) {
         for (;;) {
             if (stop.stop_requested()) return false;
@@ -247,7 +248,7 @@ private:
         observer_->checkpoint(here);
     }
 
-    /// With a deterministic staleness the window is cut every so many batches, so that a checkpoint there changes nothing.
+    /// With a deterministic staleness the window is cut every `segment` batches, so that a checkpoint there changes nothing.
     static constexpr std::uint64_t segment = 256;
     [[nodiscard]] bool fixed_window() const noexcept { return options_.deterministic && options_.staleness > 0; }
     [[nodiscard]] bool interruptible(std::uint64_t index) const noexcept {
@@ -264,7 +265,7 @@ private:
     const observer* observer_ = nullptr; // set while an epoch runs
     statistics_type outcome_{};  // written by the update stage, read after a drain
     std::uint64_t applied_ = 0;  // the same
-    std::exception_ptr failure_; // of an epoch
+    std::exception_ptr failure_; // ended an epoch
     std::unique_ptr<trace_track> track_; // the driving thread's
 
     training_pipeline<Batch> pipeline_; // last: its threads use the rest

@@ -21,7 +21,7 @@
 
 namespace gneiss {
 
-/// Nodes have no features.
+/// No features.
 struct no_features {
     [[nodiscard]] static input_columns columns() noexcept { return {}; }
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
@@ -105,22 +105,23 @@ private:
 };
 static_assert(feature_source<matrix_features>);
 
-/// Dense features of nodes as rows of a source, and how a row's bytes become floats.
+/// Dense features of nodes as rows of a source, with their encoding.
 struct feature_rows {
     any_row_source& source;
     cached_rows<any_row_source>* cache = nullptr; ///< over the source; null: every row is read
-    any_cache_policy* policy = nullptr; ///< decides what the cache holds; null: the change sets of superbatches
+    any_cache_policy* policy = nullptr; ///< controls the contents of the cache; null: the change sets of superbatches
     std::size_t columns = 0;
-    bool f16 = false;        ///< numbers are f16, else f32
+    bool f16 = false;        ///< values are f16, else f32
     bool normalized = false; ///< rows are scaled by `normalize_row`
 };
 
-/// What becomes of the rows in a cache where a superbatch ends. Emptied, the cache takes turns in memory with the inspection of the next.
+/// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of the next
+/// one.
 enum class cache_between_superbatches : std::uint8_t { kept, emptied };
 
-/// Features that are read row by row, through a cache whose content a policy or the change sets of superbatches decide.
+/// Features read row by row, through a cache that a policy or the change sets of superbatches control.
 ///
-/// The cache is filled when training, or a superbatch, begins; a change set is applied behind each batch.
+/// The cache is filled when training, or a superbatch, begins; a change set is applied after each batch.
 /// Source: Ginex, VLDB'22, section 3.3.
 class cached_features {
 public:
@@ -154,7 +155,7 @@ public:
         if (rows_.f16 || rows_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
     }
 
-    void enter(phase /*next*/) noexcept {} // what superbatches count on stays
+    void enter(phase /*next*/) noexcept {} // superbatches rely on cached rows
 
     [[nodiscard]] const times& spent() const noexcept { return times_; }
 
@@ -166,7 +167,7 @@ private:
         to.fetch_add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
     }
 
-    /// From below the cache, so far.
+    /// Bytes read below the cache so far.
     [[nodiscard]] std::uint64_t bytes_read() const { return rows_.source.statistics().io.read_bytes; }
 
     void convert(std::size_t count, const gather_target& read, matrix_view<float> dense) const {
@@ -180,7 +181,7 @@ private:
         });
     }
 
-    /// What the cache holds when training, or a superbatch, begins.
+    /// Fills the cache when training, or a superbatch, begins.
     void fill(const training_batch& b) {
         const bool begins = b.window && b.key.number.index == b.window->first();
         if (rows_.policy != nullptr) {
@@ -201,7 +202,7 @@ private:
         const trace_span span(b.trace, "update cache", b.traced());
         if (rows_.policy != nullptr) rows_.policy->next(b.nodes, changes_);
         else if (b.window && rows_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
-        else return; // without slots nothing changes; what is sampled after a stop is of no superbatch
+        else return; // no slots, no changes; samples drawn after a stop belong to no superbatch
         rows_.cache->apply(changes_, b.nodes, rows);
     }
 

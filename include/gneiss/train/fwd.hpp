@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module train, without the default arguments of templates, which stand in their headers.
+// Module train: `train_loop`, the concepts of its slots (slots.hpp), types that fill them (tasks, sampled_batches, features,
+// embeddings, cpu_backend), the pipeline below it (epoch_driver, training_pipeline, staleness), and the trainers of Marius
+// (embedding_trainer), MariusGNN and Hanoi (gnn_trainer), and Ginex (superbatch_trainer).
+// Forward declarations, without the default arguments of templates.
 #pragma once
 
 #include <cstdint>

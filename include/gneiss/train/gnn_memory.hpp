@@ -22,18 +22,18 @@
 
 namespace gneiss {
 
-/// The sizes that bound a batch of `gnn_trainer`.
+/// Sizes that bound a batch of `gnn_trainer`.
 struct gnn_shape {
     bool links = false;
-    std::uint64_t nodes = 0; ///< that a state may have
+    std::uint64_t nodes = 0; ///< most of a state
     std::uint64_t edges = 0; ///< among them, counted once
     std::uint64_t all_nodes = 0; ///< resident or not; 0: unknown
     input_columns columns{};
-    std::size_t learned = 0;          ///< of the dense columns
-    std::uint64_t sparse_entries = 0; ///< of the state's nodes
+    std::size_t learned = 0;          ///< learned ones among the dense columns
+    std::uint64_t sparse_entries = 0; ///< entries of the state's nodes
 };
 
-/// What a state may have at most, whichever partitions are resident: true of every plan.
+/// Upper bounds of a state, whichever partitions are resident: valid for every plan.
 class state_sizes {
 public:
     /// `features` may be null. O(p²).
@@ -48,8 +48,8 @@ public:
         for (partition_id p = 0; p < rows_.partitions; ++p) entries_[p] = features->first_entry(p + 1) - features->first_entry(p);
     }
 
-    /// Nodes, edges and entries of the `slots` largest partitions. Of the edges from a partition at most those to `slots`
-    /// others count, each as many as the largest bucket has. O(p log p).
+    /// Returns nodes, edges and entries of the `slots` largest partitions. A partition counts at most the edges of `slots`
+    /// buckets of the size of its largest. O(p log p).
     [[nodiscard]] gnn_shape of(std::uint32_t slots) const {
         const auto most = [&](std::vector<std::uint64_t> each) {
             std::ranges::sort(each, std::greater{});
@@ -78,7 +78,7 @@ private:
 
     row_partitioning rows_;
     std::uint64_t edges_;
-    std::vector<ends> from_, to_; // of each partition's buckets
+    std::vector<ends> from_, to_; // per partition, over its buckets
     std::vector<std::uint64_t> entries_;
 };
 
@@ -86,21 +86,21 @@ private:
 struct gnn_memory {
     batch_memory batch{};
     std::uint64_t sampler = 0; ///< scratch of each sampling thread
-    std::uint64_t encoder = 0; ///< of the one that computes
+    std::uint64_t encoder = 0; ///< memory of the computing thread
 };
 
 namespace detail {
 
-/// Nodes whose neighbors a hop draws, at most, and how many of each.
+/// Upper bound of the nodes whose neighbors a hop draws, and the fan-out of each.
 struct hop_request {
     std::uint64_t nodes = 0;
     hop_fanout fanout{};
 };
 
-/// The most edges that hops draw together. `once`: a node is asked at one hop only, so that no more than `all` nodes are
-/// asked, the worst case at the hops that draw most, and without repetitions no edge is drawn twice.
+/// Returns the most edges that hops draw together. `once`: a node is expanded at one hop only, so that at most `all` nodes are,
+/// in the worst case at the hops that draw most, and without repetitions no edge is drawn twice.
 [[nodiscard]] inline std::uint64_t most_drawn(std::span<const hop_request> hops, bool once, bool repeated, std::uint64_t all, std::uint64_t edges) {
-    constexpr std::uint64_t plenty = std::uint64_t{1} << 56; // sums of some do not overflow
+    constexpr std::uint64_t plenty = std::uint64_t{1} << 56; // sums of a few do not overflow
     const auto side = [&](std::uint32_t hop_fanout::*count, std::uint64_t listed) {
         std::vector<hop_request> order(hops.begin(), hops.end());
         if (once) std::ranges::sort(order, std::greater{}, [&](const hop_request& h) { return h.fanout.*count; });
@@ -121,9 +121,9 @@ struct hop_request {
 
 } // namespace detail
 
-/// What training needs at most: every node that is reached has its full fan-out of neighbors, all of them new, until all
-/// nodes of the state are reached. True of any graph, hubs or not. O(hops²). Samples are smaller where neighborhoods
-/// overlap. `layers` holds `layer_options` or, as an encoder's `factories()`, any layers.
+/// Returns the most memory that training needs: every node reached has its full fan-out of neighbors, all of them new, until
+/// all nodes of the state are reached. Valid for any graph, with or without hubs. O(hops²). Samples are smaller if
+/// neighborhoods overlap. `layers` holds `layer_options` or, as an encoder's `factories()`, any layers.
 template <class Layers>
 [[nodiscard]] gnn_memory bound_gnn_memory(const gnn_trainer_options& options, const gnn_shape& of, const Layers& layers) {
     const link_batch_bound links = of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
@@ -136,7 +136,7 @@ template <class Layers>
     };
     std::uint64_t numbered = known[0]; // at once, before repetitions are found
     for (std::size_t hop = 0; hop < hops; ++hop) {
-        // DENSE asks the nodes that the hop before drew first.
+        // DENSE expands the nodes that the previous hop drew first.
         const std::uint64_t fresh = !dense || hop == 0 ? known.back() : std::min(drawn(hop - 1, 1), of.nodes);
         asked.push_back({fresh, options.neighbors.fanout[hop]});
         const std::uint64_t edges = drawn(hop, 1);
@@ -168,7 +168,7 @@ template <class Layers>
     const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * sparse_entries;
     const std::uint64_t sample = links.bytes + arrays + views + sparse + seeds * 8;
     constexpr std::uint64_t products = std::uint64_t{1} << 20; // packed tiles
-    return {.batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than asked
+    return {.batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than requested
         .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,
         .encoder = encoder + encoder / 8 + products};
 }

@@ -45,16 +45,16 @@ template <class Task, class Sampler, class Head, class Features = buffered_featu
 using mariusgnn_loop = train_loop<sampled_batches<Task, buffered_topology, Sampler>, Features, Embeddings, cpu_encoder_backend<Head>>;
 using hanoi_loop = mariusgnn_loop<node_task, neighbor_sampler<>, classification_head, buffered_features, no_embeddings>;
 
-/// Where the rows that go into the first layer and the graph come from. There are learned rows, features, or both; dense
-/// columns are the learned ones, then the features.
+/// Sources of the graph and of the first layer's input rows: learned rows, features, or both. Dense columns are the learned
+/// ones, then the features.
 struct graph_inputs {
-    partition_buffer* rows = nullptr;   ///< learned, stepped by the training
+    partition_buffer* rows = nullptr;   ///< learned; training steps them
     feature_buffer* features = nullptr; ///< fixed, of the resident partitions
     std::optional<feature_rows> stored_features{}; ///< in place of `features`: fixed, read row by row
     graph_buffer& graph;
 
     [[nodiscard]] std::size_t learned() const noexcept { return rows == nullptr ? 0 : rows->dim(); }
-    /// What an encoder is made for.
+    /// Returns the columns that an encoder takes.
     [[nodiscard]] input_columns columns() const noexcept {
         input_columns sum{.dense = learned(), .sparse = 0};
         if (features != nullptr)
@@ -64,50 +64,50 @@ struct graph_inputs {
     }
 };
 
-/// Link prediction: a decoder compares the encoder's rows.
+/// Link prediction: a decoder compares the encoder's outputs.
 struct predicted_links {
     any_link_model& model;
     embedding_table& relations;
     edge_buffer& edges;
 };
-/// Node classification: the encoder's outputs are the scores of classes.
+/// Node classification: the encoder's outputs are class scores.
 struct classified_nodes {
-    std::span<const class_id> labels; ///< of all nodes
+    std::span<const class_id> labels; ///< one per node
     node_task::nodes_of_state nodes;
 };
 using gnn_task = std::variant<predicted_links, classified_nodes>;
 
-/// What a `gnn_trainer` works with; all that is held by reference outlives the training.
+/// Parts of a `gnn_trainer`; everything held by reference outlives the training.
 struct gnn_parts {
     gnn_task task;
-    cpu_encoder& encode;         ///< made for inputs.columns(); its outputs are the decoder's rows, or the scores of the classes
+    cpu_encoder& encode;         ///< made for inputs.columns(); its outputs are the decoder's rows, or class scores
     dense_parameters<>& weights; ///< the encoder's, allocated, with the state of `optimizer`
     dense_optimizer optimizer;   ///< steps the weights
     any_row_optimizer row_optimizer{sgd{}}; ///< steps learned rows and relations
     graph_inputs inputs;
-    any_backend* backend = nullptr; ///< computes batches elsewhere than on the CPU, with the same parameters
+    any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same parameters
 };
 
-/// Trains a graph neural network on sampled neighborhoods, for link prediction or node classification, in memory or out of
-/// core: `train_loop` with the slots of MariusGNN (EuroSys'23, sections 3 to 5) or Hanoi.
+/// Trains a GNN on sampled neighborhoods, for link prediction or node classification, in memory or out of core: `train_loop`
+/// with the slots of MariusGNN (EuroSys'23, sections 3 to 5) or Hanoi.
 ///
-/// A batch: the seeds, which are the distinct nodes of a link batch or some training nodes, and a sample of their
-/// neighborhood in the graph of the batch's state; the rows of all its nodes; the encoder forward; the task's loss; the
-/// encoder backward; a step of dense parameters, and of relations, in the compute stage; a step of the sample's learned
-/// rows in the update stage, with bounded staleness.
-/// Memory: `in_flight` batches, a sampler for each sampling thread and what the encoder keeps, all as `bound_gnn_memory`
-/// says, charged to the budget; a cache of stored features is charged by itself. Thread-safety: one driving thread.
+/// A batch: the seeds, which are the distinct nodes of a link batch or some training nodes; a sample of their neighborhood in
+/// the graph of the batch's state; the rows of all its nodes. The compute stage runs the encoder forward, the task's loss and
+/// the encoder backward, and steps dense parameters and relations. The update stage steps the sample's learned rows, with
+/// bounded staleness.
+/// Memory: `in_flight` batches, a sampler per sampling thread and the encoder, bounded by `bound_gnn_memory` and charged to the
+/// budget; a cache of stored features has its own charge. Thread-safety: one driving thread.
 class gnn_trainer {
 public:
     /// Precondition: executor and budget outlive this. Throws errc::invalid_argument for parts that do not fit together; over_budget.
     gnn_trainer(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget);
     ~gnn_trainer();
 
-    /// Batches that are in memory at once.
+    /// Returns the number of batches in memory at once.
     [[nodiscard]] static std::size_t in_flight(const gnn_trainer_options& options) noexcept {
         return batches_in_flight(options.pipeline, options.batches_in_flight);
     }
-    /// Upper bounds of a batch.
+    /// Returns upper bounds of a batch.
     [[nodiscard]] const batch_memory& bound_batch() const noexcept { return memory_.batch; }
 
     /// As `train_loop::run`.
@@ -117,10 +117,10 @@ public:
     void enter(phase next);
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
-    /// As `train_loop::set_optimizers`, and for relations.
+    /// As `train_loop::set_optimizers`; also sets the optimizer of relations.
     void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense);
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
-    /// Staleness of rows (sampled), beside the batches' in `statistics()`.
+    /// Returns the staleness of rows (sampled); `statistics()` has that of batches.
     [[nodiscard]] staleness_histogram row_staleness() const { return buffered_ == nullptr ? staleness_histogram{} : buffered_->row_staleness(); }
 
 private:

@@ -20,18 +20,19 @@ struct gnn_trainer_options {
     std::uint64_t batch = 1000; ///< edges, or nodes, of a batch
     batch_scope batch_from = batch_scope::state;
     negative_options negatives{};
-    std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
-    neighbor_options neighbors{}; ///< a hop for each layer that takes one
+    std::optional<any_negatives> own_negatives{}; ///< used in place of the library's; `negatives` bounds their lists
+    neighbor_options neighbors{}; ///< one hop for each layer that takes one
     sampler_kind sampler = sampler_kind::dense;
-    /// Draws neighborhoods in place of `sampler`, and leaves out the edges that `exclude_target_edges` says. `neighbors` bounds its
-    /// samples: memory is planned for those of `sampler_kind::neighbor`, and a batch of more is an error (errc::over_budget).
+    /// Draws neighborhoods in place of `sampler`, and excludes edges as `exclude_target_edges` says. `neighbors` bounds its
+    /// samples: memory is planned for those of `sampler_kind::neighbor`, and a larger batch is an error (errc::over_budget).
     std::optional<any_graph_sampler> own_sampler{};
-    bool exclude_target_edges = false; ///< link task: neighbors are not reached over the edges that the batch predicts
+    bool exclude_target_edges = false; ///< link task: samples exclude the edges that the batch predicts
     pipeline_options pipeline{};
-    std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
-    std::uint32_t resident_partitions = 0; ///< of a state at most, to bound memory by; 0: all
-    std::uint64_t batch_memory = 0;    ///< that a batch may take with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`
-    std::uint64_t row_memory = 0;      ///< of all batches, see `row_room` [bytes]; 0: of as many as are in flight
+    std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
+    std::uint32_t resident_partitions = 0; ///< most of a state, to bound memory; 0: all
+    /// maximum of a batch with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`
+    std::uint64_t batch_memory = 0;
+    std::uint64_t row_memory = 0;      ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
     std::uint64_t seed = 0;
     /// As `train_loop_options::on_rows`.
     std::function<void(std::span<const node_id>)> on_rows{};

@@ -23,14 +23,13 @@
 
 namespace gneiss {
 
-/// Batches of training nodes in a graph that lies anywhere, sampled ahead in superbatches by an inspector, or there and then.
+/// Batches of training nodes in a graph in any store, sampled ahead in superbatches by an inspector, or on demand.
 ///
-/// Samples, and so losses and weights, are those of `sampled_batches` with a `node_task` in memory, bit for bit, whatever the
-/// schedule. With superbatches `produce` reads what the inspector wrote, and batch.window is the batch's superbatch.
-/// A stop, or an error, does not wait for a superbatch that is being made: the inspector is halted, and the few batches on
-/// their way are sampled by themselves. Caches that take turns are then those of gathers, as the last superbatch left them or
-/// empty.
-/// Memory: what samplers keep; charged by the caller, who knows their sizes from a profile.
+/// Samples, and so losses and weights, equal those of `sampled_batches` with a `node_task` in memory, bit for bit, for any
+/// schedule. With superbatches `produce` reads what the inspector wrote, and batch.window is the batch's superbatch. A stop or
+/// an error does not wait for a superbatch in progress: the inspector is halted, and the few batches in flight are sampled
+/// individually. Caches that take turns then stay in the gather turn, as the last superbatch left them or empty.
+/// Memory: the samplers', charged by the caller, who knows their sizes from a profile.
 /// Source: Ginex, VLDB'22, section 3.1 and Figures 7 to 9.
 class inspected_batches {
 public:
@@ -39,13 +38,14 @@ public:
         std::uint64_t seed = 0;
         superbatch_options superbatches{};
     };
-    /// What outlives the batches, or is kept by them.
+    /// Parts that outlive the batches, or are copied.
     struct parts {
-        any_sampler sampler;                 ///< of the whole graph, made with the options' seed
-        std::span<const class_id> labels;    ///< of all nodes
-        std::size_t classes = 0;             ///< labels are below that
+        any_sampler sampler;                 ///< samples the whole graph, made with the options' seed
+        std::span<const class_id> labels;    ///< one per node
+        std::size_t classes = 0;             ///< upper bound of labels, exclusive
         std::vector<node_id> training_nodes; ///< distinct
-        std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory; as of `superbatch_inspector`
+        /// `alternate`: caches take turns in memory, as in `superbatch_inspector`
+        std::function<void()> before_sampling{}, before_gathering{};
     };
     /// Nanoseconds of each part of the work.
     struct times {
@@ -80,7 +80,8 @@ public:
             static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, b.seeds);
             labels_of(b.seeds, parts_.labels, parts_.classes, b.labels);
             const auto since = b.trace != nullptr ? trace_track::clock::now() : trace_track::clock::time_point{};
-            b.window = inspector_ ? inspector_->next(stop) : nullptr; // null with an inspector: it is halted, for the rest of the run
+            // null with an inspector: it is halted, for the rest of the run
+            b.window = inspector_ ? inspector_->next(stop) : nullptr;
             if (b.trace != nullptr) b.trace->add_wait("wait for superbatch", since, b.traced());
             std::optional<mini_batch> result;
             if (b.window) timed(times_.load, [&] { result = inspector_->load(*b.window, b.sample_arena); });
@@ -127,7 +128,7 @@ private:
     options options_;
     parts parts_;
     executor_ref executor_;
-    superbatch_statistics ended_; // of inspectors that are gone
+    superbatch_statistics ended_; // from earlier inspectors
     times times_;
     mutable std::mutex mutex_;
     object_pool<any_sampler> samplers_;

@@ -12,25 +12,25 @@
 
 namespace gneiss {
 
-/// How many passes were made over the batches of each state, epoch by epoch. Plain data.
+/// Number of passes over the batches of each state, epoch by epoch. Plain data.
 using pass_record = std::vector<std::vector<std::uint32_t>>;
 
-/// Decides whether a state that is in memory is passed over again while the next one is not ready, and writes down what
-/// was done. A record of an earlier run decides instead where one is given: then nothing depends on timing.
+/// Decides whether to pass over a resident state again while the next one is not ready, and records the decisions. A record of
+/// an earlier run, if given, decides instead; then nothing depends on timing.
 ///
-/// Thread-safety: the driving thread of the training that asks. Source: Hanoi, thesis, §4.2.2 (macro-batch reuse).
+/// Thread-safety: the driving thread of the training. Source: Hanoi, thesis, §4.2.2 (macro-batch reuse).
 class macro_batch_reuse {
 public:
-    /// \param most    passes over a state at most; 1: no reuse
-    /// \param done    what was recorded before a resume
-    /// \param replay  what to do instead
+    /// \param most maximum passes over a state; 1: no reuse
+    /// \param done record from before a resume
+    /// \param replay record to follow instead
     /// Throws errc::invalid_argument for most = 0.
     explicit macro_batch_reuse(std::uint32_t most, pass_record done = {}, std::optional<pass_record> replay = {})
         : most_(most), record_(std::move(done)), replay_(std::move(replay)) {
         if (most == 0) throw error(errc::invalid_argument, "a state needs one pass at least");
     }
 
-    /// As `epoch_observer::again`, for epoch `epoch`. Throws errc::out_of_range where the record that is replayed ends.
+    /// As `epoch_observer::again`, for epoch `epoch`. Throws errc::out_of_range past the end of the replayed record.
     [[nodiscard]] bool again(std::uint64_t epoch, std::uint32_t state, std::uint32_t passes, bool next_is_ready) {
         if (record_.size() <= epoch) record_.resize(static_cast<std::size_t>(epoch) + 1);
         auto& of_epoch = record_[static_cast<std::size_t>(epoch)];
@@ -42,7 +42,7 @@ public:
         return passes < (*replay_)[static_cast<std::size_t>(epoch)][state];
     }
 
-    /// Passes made so far; 0 for a state without batches.
+    /// Passes so far; 0 for a state without batches.
     [[nodiscard]] const pass_record& record() const noexcept { return record_; }
 
 private:

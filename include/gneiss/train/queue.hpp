@@ -15,26 +15,26 @@
 
 namespace gneiss {
 
-/// What a queue holds at most. An item larger than `bytes` passes alone.
+/// Capacity of a queue. An item larger than `bytes` passes alone.
 struct queue_capacity {
     std::uint64_t items = 4;
     std::uint64_t bytes = ~std::uint64_t{0};
 };
 
-/// A bounded queue that hands items out in the order of their sequence numbers, whoever finishes first.
+/// A bounded queue that delivers items in the order of their sequence numbers, regardless of which producer finishes first.
 ///
-/// Producers push (number, item) for numbers 0, 1, 2, … each once, in any order; consumers pop ascending numbers without
-/// gaps. So several workers of a stage do not change what the next stage sees. The item that is next in order never
-/// waits for room, so a full queue cannot deadlock.
+/// Producers push (number, item) for numbers 0, 1, 2, … each once, in any order; consumers pop ascending numbers without gaps.
+/// So the number of workers of a stage does not change what the next stage receives. The next item in order never waits for
+/// room, so a full queue cannot deadlock.
 ///
-/// Thread-safe. Every blocking call ends when the queue is closed. After `close(error)` both sides throw it; after
-/// `close()` pops give what is left, then nothing.
+/// Thread-safe. Closing the queue ends every blocking call. After `close(error)` both sides throw it; after `close()` pops
+/// return the remaining items, then nothing.
 template <class T>
 class ordered_queue {
 public:
     explicit ordered_queue(queue_capacity capacity = {}) : capacity_(capacity) {}
 
-    /// Waits for room. Returns false when the queue was closed. Adds the time spent waiting to `waited`.
+    /// Waits for room. Returns false if the queue is closed. Adds the time spent waiting to `waited`.
     bool push(std::uint64_t number, T item, std::uint64_t bytes = 0, std::chrono::nanoseconds* waited = nullptr) {
         std::unique_lock lock(mutex_);
         wait(lock, waited, [&] {
@@ -49,7 +49,7 @@ public:
         return true;
     }
 
-    /// The next item in order; empty when the queue is closed and drained. Adds the time spent waiting to `waited`.
+    /// Returns the next item in order; empty if the queue is closed and drained. Adds the time spent waiting to `waited`.
     [[nodiscard]] std::optional<T> pop(std::chrono::nanoseconds* waited = nullptr) {
         std::unique_lock lock(mutex_);
         wait(lock, waited, [&] { return (!held_.empty() && held_.begin()->first == next_) || closed_; });
@@ -62,13 +62,13 @@ public:
         return std::move(node.mapped().first);
     }
 
-    /// No more pushes; what is held is still popped.
+    /// Ends pushes; remaining items can still be popped.
     void close() {
         const std::scoped_lock lock(mutex_);
         closed_ = true;
         changed_.notify_all();
     }
-    /// Wakes everybody with `error`. The first error stays.
+    /// Rethrows `error` to all waiters. The first error wins.
     void close(std::exception_ptr error) {
         const std::scoped_lock lock(mutex_);
         closed_ = true;

@@ -21,33 +21,33 @@ namespace gneiss {
 /// Memory for the rows of a batch, while it has rows.
 struct row_memory {
     reusable_buffer<float> rows, gradients, relations;
-    std::uint64_t counted = 0; ///< by the room it is of [bytes]
+    std::uint64_t counted = 0; ///< by the `row_room` [bytes]
 };
 
 /// Upper bounds of a batch [bytes].
 struct batch_memory {
-    std::uint64_t sample = 0; ///< of each batch in flight: its edges or nodes, neighbors, layers
-    std::uint64_t rows = 0;   ///< of one whose rows are in memory: between gather and update
+    std::uint64_t sample = 0; ///< for each batch in flight: its edges or nodes, neighbors, layers
+    std::uint64_t rows = 0;   ///< for each batch whose rows are in memory: between gather and update
 
     [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return sample + rows; }
 };
 
-/// Of so many batches in flight, those that can have rows at once, between gather and update: one at least is sampled, since a batch gathers
-/// when all but `staleness` are applied.
+/// Returns how many of `in_flight` batches can have rows at once, between gather and update: at least one is still in the
+/// sample stage, since a batch gathers when all but `staleness` are applied.
 [[nodiscard]] constexpr std::size_t batches_with_rows(std::size_t in_flight) noexcept { return in_flight > 1 ? in_flight - 1 : 1; }
 
-/// The memory that rows of all batches have together, between gather and update.
+/// Memory shared by the rows of all batches, between gather and update.
 ///
-/// Meaning: a batch takes what its rows need; one that does not fit beside others waits until they are applied, and is then
-/// alone. So any room that holds the largest batch will do, and a larger one lets more of them overlap. Idle memory is kept for
-/// the batches that follow, and given up where the bound needs it.
-/// Thread-safety: `take` by one thread at a time, in the order of the batches; `put` by any. Cost: a lock a call.
+/// Meaning: a batch takes what its rows need; one that does not fit waits until the others are applied, and then runs alone. So
+/// any room that holds the largest batch works, and a larger one lets more batches overlap. Idle memory is kept for the
+/// following batches, and freed if the bound requires it.
+/// Thread-safety: `take` by one thread at a time, in batch order; `put` by any. Cost: one lock per call.
 class row_room {
 public:
-    /// \param bytes  of all rows; 0: no bound
+    /// \param bytes bound of all rows; 0: no bound
     explicit row_room(std::uint64_t bytes) : bytes_(bytes) {}
 
-    /// Memory to be grown to `need` bytes; waits for others where that does not fit.
+    /// Returns memory that may grow to `need` bytes; waits until that fits.
     /// Throws over_budget, naming `what`, for more than the room; errc::canceled when `stop` is requested first.
     [[nodiscard]] row_memory take(std::uint64_t need, std::string_view what, const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
@@ -60,7 +60,7 @@ public:
             idle_.pop_back();
             idle_bytes_ -= memory.counted;
         }
-        // What a large batch grew to is given up where it does not fit, or would keep another of this size from fitting beside.
+        // Memory that a large batch grew is freed if it does not fit, or would keep another batch of this size from fitting.
         const bool crowds = memory.counted > bytes_ / 2 && need <= bytes_ / 2;
         if (bytes_ != 0 && (crowds || taken_ + memory.counted > bytes_)) memory = {};
         memory.counted = std::max(need, memory.counted);
@@ -72,7 +72,7 @@ public:
         return memory;
     }
 
-    /// Gives back what was taken.
+    /// Returns memory taken before.
     void put(row_memory memory) {
         {
             const std::scoped_lock lock(mutex_);
@@ -83,7 +83,7 @@ public:
         freed_.notify_one();
     }
 
-    /// Gives up idle memory.
+    /// Frees idle memory.
     void release() {
         const std::scoped_lock lock(mutex_);
         idle_.clear();

@@ -27,7 +27,8 @@ namespace gneiss {
 
 /// The graph of each state, as samplers read it.
 ///
-/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as of `batch_producer`. Thread-safety: the driving thread; views are read by many.
+/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Thread-safety: the driving
+/// thread; many threads read views.
 template <class T>
 concept topology = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i) {
     t.begin_epoch(start);
@@ -36,7 +37,7 @@ concept topology = requires(T& t, const T& c, const epoch_start& start, std::uin
     t.enter(phase::evaluate);
 };
 
-/// There is no graph: batches are their seeds alone.
+/// No graph: batches consist of their seeds.
 struct no_topology {
     struct view {};
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
@@ -45,7 +46,7 @@ struct no_topology {
     void enter(phase /*next*/) noexcept {}
 };
 static_assert(topology<no_topology>);
-/// Nothing is sampled.
+/// No sampling.
 struct no_hops {};
 inline constexpr auto make_no_hops = [] { return no_hops{}; };
 
@@ -55,8 +56,8 @@ public:
     using view = resident_graph;
 
     struct options {
-        std::uint32_t resident_partitions; ///< of a state at most: what memory was planned for
-        bool whole_graph = false;          ///< every state must have all partitions
+        std::uint32_t resident_partitions; ///< most of a state: the number that memory was planned for
+        bool whole_graph = false;          ///< require all partitions in every state
     };
     /// Precondition: the buffer outlives this.
     buffered_topology(graph_buffer& buffer, const options& of_states) : buffer_(buffer), options_(of_states) {}
@@ -82,7 +83,7 @@ private:
 };
 static_assert(topology<buffered_topology>);
 
-/// A graph in memory, the same for every state. It outlives this.
+/// A graph in memory, the same for every state. The graph outlives this.
 template <class G>
 class graph_in_memory {
 public:
@@ -99,13 +100,13 @@ private:
     std::shared_ptr<const G> graph_;
 };
 
-/// Batches whose neighborhoods are sampled there and then, in the graph of their state.
+/// Batches whose neighborhoods are sampled on demand, in the graph of their state.
 ///
 ///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);
 ///
 /// `Sampler`: a `sampler_of` the topology's view, or `any_graph_sampler`.
-/// Memory: a sampler and a cutter of the task for each thread that produces; charged by `samplers`.
-/// Thread-safety: as of `batch_producer`.
+/// Memory: a sampler and a cutter for each producing thread, charged by `samplers`.
+/// Thread-safety: as in `batch_producer`.
 template <class Task, class Topology, class Sampler>
 class sampled_batches {
     static_assert(train_task<Task>, "sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp");
@@ -116,12 +117,12 @@ class sampled_batches {
         "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sampling/any_sampler.hpp");
 
 public:
-    /// Draws neighborhoods elsewhere than on the host, into the slot of a batch.
+    /// Draws neighborhoods on a device, into the slot of a batch.
     using draw_elsewhere = std::function<drawn_nodes(const batch_key& key, std::size_t slot, std::span<const node_id> seeds)>;
 
-    /// \param make       makes a sampler
-    /// \param samplers   what samplers take
-    /// \param elsewhere  draws in place of the sampler; empty: nothing does
+    /// \param make makes a sampler
+    /// \param samplers memory charge of the samplers
+    /// \param elsewhere draws in place of the sampler; may be empty
     /// Precondition: task and topology outlive this.
     template <std::invocable Make>
         requires std::same_as<std::invoke_result_t<const Make&>, Sampler>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of `train_loop`. A type fits a slot by having the members that the slot's concept names.
+// The slots of `train_loop`. A type fits a slot if it has the members that the slot's concept names.
 #pragma once
 
 #include <concepts>
@@ -20,25 +20,26 @@
 
 namespace gneiss {
 
-/// What memory is for. A slot holds what the phase needs: buffers that are filled again by themselves are given up while the
-/// model is evaluated, so that their memory serves both.
+/// The phase of a run. A slot holds the memory that the phase needs: in the evaluation phase, slots free buffers that they can
+/// refill by themselves, so that evaluation can use that memory.
 enum class phase : std::uint8_t { train, evaluate };
 
 /// The optimizers of an epoch.
 struct training_optimizers {
-    any_row_optimizer rows{sgd{}};    ///< of learned rows, and of relations
-    dense_optimizer dense{sgd{}};     ///< of an encoder's weights
+    any_row_optimizer rows{sgd{}};    ///< steps node embeddings and relations
+    dense_optimizer dense{sgd{}};     ///< steps an encoder's weights
 };
 
-/// Makes batches: seeds and what a task puts beside them, and their sampled neighborhood.
+/// Produces batches: seeds, the task's part of the batch, and the sampled neighborhood.
 ///
-/// Meaning: `begin_epoch` starts an epoch; `acquire(start, i)` waits for what the batches of state i share and says how many there
-/// are, states in order; `produce` writes the producer's part of a batch. A batch is a pure function of its key and of its
-/// state, so any thread may produce it. `ready(i)`: whether `acquire` would not wait. `gathered` is called in batch order once
-/// the rows of a batch are read. `in_order`: batches must be produced by one thread, in order. `repeats`: a state may be passed
-/// over again. `enter(phase)`: gives up memory that the phase does not need; between epochs, while nothing is held.
+/// Meaning: `begin_epoch` starts an epoch. `acquire(start, i)`, called with states in order, waits for the data that the
+/// batches of state i share, and returns it with the number of batches. `produce` writes the producer's part of a batch. A
+/// batch is a pure function of its key and its state, so any thread may produce it. `ready(i)`: true if `acquire` would not
+/// wait. `gathered` is called in batch order, after the rows of a batch are read. `in_order`: true if one thread must produce
+/// all batches, in order. `repeats`: true if a state may be passed over again. `enter(phase)` frees memory that the phase does
+/// not need; called between epochs, while no lease is held.
 /// Thread-safety: `produce` by several threads; the rest by the driving thread, `gathered` by the gather stage.
-/// Errors: what `produce` throws ends the epoch.
+/// Errors: an exception from `produce` ends the epoch.
 template <class B>
 concept batch_producer = requires(B& b, const B& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const std::stop_token& stop) {
     b.begin_epoch(start, stop);
@@ -51,12 +52,12 @@ concept batch_producer = requires(B& b, const B& c, const epoch_start& start, st
     b.enter(phase::evaluate);
 };
 
-/// Fixed columns of nodes: what is read and never learned.
+/// Fixed input columns of nodes: features, which are read and never learned.
 ///
 /// Meaning: `acquire(i)` waits for the features of state i; each batch of the state holds that lease until it is gathered.
 /// `gather` writes the features of batch.nodes to `dense` [nodes, columns().dense], or to batch.sparse, in batch order; it may
-/// look at batch.window for the accesses to come. `enter(phase)` as of `batch_producer`.
-/// Thread-safety: `gather` by the gather stage, the rest by the driving thread. Cost: O(nodes · columns) and what is read.
+/// read batch.window for upcoming accesses. `enter(phase)` as in `batch_producer`.
+/// Thread-safety: `gather` by the gather stage, the rest by the driving thread. Cost: O(nodes · columns) and I/O.
 template <class F>
 concept feature_source = requires(F& f, const F& c, const epoch_start& start, std::uint32_t i, training_batch& batch, matrix_view<float> dense) {
     { c.columns() } -> std::same_as<input_columns>;
@@ -67,12 +68,12 @@ concept feature_source = requires(F& f, const F& c, const epoch_start& start, st
     f.enter(phase::evaluate);
 };
 
-/// Learned rows of nodes, wherever they live.
+/// Learned rows (embeddings) of nodes, in any store.
 ///
-/// Meaning: as `partition_buffer`, a state is acquired before its batches run, and each batch holds the lease until it is
-/// applied; an empty answer asks for a checkpoint first. `gather` copies the rows of batch.nodes [nodes, columns() +
-/// state_columns()]; `computed` runs behind the backend, `apply` steps the rows by batch.gradients, in batch order.
-/// `resident` is where the rows of a lease lie in memory, null where that is elsewhere.
+/// Meaning: as in `partition_buffer`, a state is acquired before its batches run, and each batch holds the lease until it is
+/// applied; an empty result asks for a checkpoint first. `gather` copies the rows of batch.nodes [nodes, columns() +
+/// state_columns()]; `computed` runs after the backend, `apply` steps the rows by batch.gradients, in batch order. `resident`
+/// returns the rows of a lease in memory, or null if they are elsewhere.
 /// Thread-safety: `gather`, `computed` and `apply` each by one stage, for different batches; the rest by the driving thread.
 template <class T>
 concept embedding_source = requires(T& t, const T& c, const epoch_plan& states, std::uint32_t i, training_batch& batch, matrix_view<float> rows,
@@ -91,13 +92,13 @@ concept embedding_source = requires(T& t, const T& c, const epoch_plan& states, 
     { c.resident(held) } -> std::same_as<const resident_embeddings*>;
 };
 
-/// Nodes of a sample that was drawn elsewhere.
+/// Nodes of a sample that a device drew.
 struct drawn_nodes {
-    std::span<const node_id> nodes; ///< rows of the first layer's input, until the batch is over
+    std::span<const node_id> nodes; ///< rows of the first layer's input; valid until the batch ends
     std::uint64_t edges = 0;
 };
 
-/// What a backend does by default where it lives in the memory of the host: a base for backends that need no more.
+/// Base with defaults for backends that compute in host memory.
 struct host_backend {
     void prepare(std::size_t /*in_flight*/) {}
     void download() {}
@@ -112,15 +113,15 @@ struct host_backend {
     [[nodiscard]] double device_seconds() const noexcept { return 0; }
 };
 
-/// Computes batches, on whichever device: loss, gradients, and a step of the parameters that every batch uses.
+/// Computes batches on any device: loss, gradients, and a step of the parameters that every batch uses.
 ///
-/// Meaning: between `upload` and `download` the parameters belong to the backend; before and after, the host's hold the truth.
-/// `compute` differentiates batch.in to batch.gradients and steps. Where `transfers()`, `to_device` and `to_host` are pipeline
-/// stages of their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until
-/// `to_host` has returned. `device_resident`: learned rows live and step in the backend, `upload_embeddings` and `download_embeddings` move all of them.
-/// `samples`: neighborhoods are drawn there, too; `draw` takes different slots from different threads.
-/// `prepare` says how many batches are in flight, their slots below that.
-/// Errors: errc::not_finite for a loss that is no number, naming the batch; what a device throws.
+/// Meaning: between `upload` and `download` the backend owns the parameters; otherwise the host's copy is current. `compute`
+/// differentiates batch.in to batch.gradients and steps. If `transfers()`, `to_device` and `to_host` are pipeline stages of
+/// their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until `to_host`
+/// returns. `device_resident`: true if embeddings live and step in the backend; `upload_embeddings` and `download_embeddings`
+/// move all of them. `samples`: true if the backend draws neighborhoods; `draw` takes different slots from different threads.
+/// `prepare` sets the number of batches in flight; their slots are below it.
+/// Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors.
 template <class C>
 concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by, const resident_embeddings& rows,
     const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
@@ -139,9 +140,9 @@ concept train_backend = requires(C& c, const C& k, training_batch& batch, const 
     { k.device_seconds() } -> std::convertible_to<double>;
 };
 
-/// A backend whose step is apart: `compute(batch)` is `differentiate(batch)`, then `step(batch.step)`.
+/// A backend with a separate step: `compute(batch)` is `differentiate(batch)`, then `step(batch.step)`.
 ///
-/// Meaning: `differentiate` adds to `gradients()`, the dense parameters' alone, and steps nothing; `step` uses them up.
+/// Meaning: `differentiate` adds to `gradients()`, those of dense parameters only, and does not step; `step` consumes them.
 template <class C>
 concept divisible_backend = train_backend<C> && requires(C& c, training_batch& batch, std::uint64_t step) {
     c.differentiate(batch);
@@ -149,11 +150,11 @@ concept divisible_backend = train_backend<C> && requires(C& c, training_batch& b
     c.step(step);
 };
 
-/// Joins the gradients of several batches into one step.
+/// Combines the gradients of several batches into one step.
 ///
-/// Meaning: `batches_per_step` consecutive batches of a state share a step; the last of a state may have fewer. Behind each,
-/// `reduce(gradients, replica, last)` is called with the batch's gradients, replica by replica from 0; behind the last it leaves
-/// in `gradients` what is to be stepped by.
+/// Meaning: `batches_per_step` consecutive batches of a state share a step; the last group of a state may have fewer. After
+/// each batch, `reduce(gradients, replica, last)` is called with its gradients, replica by replica from 0. After the last one
+/// `gradients` holds the values to step by.
 template <class R>
 concept gradient_reducer = requires(R& r, std::span<float> gradients, std::uint32_t replica, bool last) {
     { R::batches_per_step } -> std::convertible_to<std::uint32_t>;

@@ -17,8 +17,8 @@
 
 namespace gneiss {
 
-/// How many updates each batch (or row) missed: counts by 0, 1, 2, … up to a last bin for all more. Merges by addition.
-/// `add` is O(1), the rest O(bins). Not thread-safe.
+/// Histogram of the updates that each batch (or row) missed: counts for 0, 1, 2, … and a last bin for all more. Merges by
+/// addition. `add` is O(1), the rest O(bins). Not thread-safe.
 struct staleness_histogram {
     static constexpr std::size_t bins = 129;
     std::array<std::uint64_t, bins> count{};
@@ -35,7 +35,7 @@ struct staleness_histogram {
         for (const std::uint64_t c : count) sum += c;
         return sum;
     }
-    /// Smallest staleness that at least `share` of all do not exceed. 0 when empty.
+    /// Returns the smallest staleness that at least `share` of all do not exceed. 0 when empty.
     [[nodiscard]] std::uint64_t quantile(double share) const noexcept {
         const double wanted = share * static_cast<double>(total());
         double seen = 0;
@@ -52,26 +52,26 @@ struct staleness_histogram {
     }
 };
 
-/// How far behind batches read.
+/// Bound of the updates that reads may miss.
 struct staleness_bound {
-    std::uint64_t updates = 0; ///< that a batch may miss, at most
-    bool exact = false;        ///< it misses all of them, but behind a fence
+    std::uint64_t updates = 0; ///< maximum that a batch may miss
+    bool exact = false;        ///< a batch misses exactly that many, except after a fence
 };
 
-/// Bounds how many updates behind a batch may read: batch k gathers after batch k − 1 − updates was applied.
+/// Bounds how many updates a batch's read may miss: batch k gathers after batch k − 1 − updates was applied.
 ///
-/// `updates` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With
-/// `exact`, batch k sees the updates *up to* k − 1 − updates and no later ones, which makes any bound deterministic; the
-/// window is cut at the borders that `fence` names (a state of a plan), where everything is applied first.
+/// `updates` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With `exact`,
+/// batch k sees the updates *up to* k − 1 − updates and no later ones, which makes any bound deterministic. The window is cut
+/// at fences (the end of a state of a plan), where everything is applied first.
 ///
-/// Batches are numbered 0, 1, 2, … in the order of the plan; both calls come in that order, each from one thread.
-/// `close`, from any thread, ends every wait, now and later. Cost: a lock a call.
+/// Batches are numbered 0, 1, 2, … in the order of the plan; both calls come in that order, each from one thread. `close`, from
+/// any thread, ends every wait, now and later. Cost: one lock per call.
 /// Source: Marius, OSDI'21, §3.
 class staleness_gate {
 public:
     explicit staleness_gate(staleness_bound bound) : bound_(bound.updates), exact_(bound.exact) {}
 
-    /// Blocks until batch `k` may read rows; returns how many updates it misses. False when closed.
+    /// Blocks until batch `k` may read rows; sets `missed` to the number of updates it misses. Returns false if closed.
     bool begin_read(std::uint64_t k, std::uint64_t fence, std::uint64_t* missed) {
         std::unique_lock lock(mutex_);
         const std::uint64_t needed = std::max(k > bound_ ? k - bound_ : 0, exact_ ? fence : 0);
@@ -79,13 +79,13 @@ public:
         *missed = k - applied_;
         return !closed_;
     }
-    /// Batch `k` has read its rows.
+    /// Marks the rows of batch `k` as read.
     void end_read(std::uint64_t k) {
         const std::scoped_lock lock(mutex_);
         read_ = k + 1;
         changed_.notify_all();
     }
-    /// Blocks until the update of batch `k` may be applied; `last` is the last batch before the next fence. False when
+    /// Blocks until the update of batch `k` may be applied; `last` is the last batch before the next fence. Returns false if
     /// closed.
     bool begin_update(std::uint64_t k, std::uint64_t last) {
         std::unique_lock lock(mutex_);
@@ -93,13 +93,13 @@ public:
         changed_.wait(lock, [&] { return closed_ || read_ >= needed; });
         return !closed_;
     }
-    /// The update of batch `k` is applied: reads that wait for it may go on.
+    /// Marks the update of batch `k` as applied and wakes reads that wait for it.
     void end_update(std::uint64_t k) {
         const std::scoped_lock lock(mutex_);
         applied_ = k + 1;
         changed_.notify_all();
     }
-    /// Waits until `count` batches are applied. False when closed.
+    /// Waits until `count` batches are applied. Returns false if closed.
     bool wait_applied(std::uint64_t count) {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return closed_ || applied_ >= count; });
@@ -120,18 +120,18 @@ private:
     const bool exact_;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    std::uint64_t read_ = 0;    // batches that have read their rows
-    std::uint64_t applied_ = 0; // batches whose update is applied
+    std::uint64_t read_ = 0;    // batches with their rows read
+    std::uint64_t applied_ = 0; // batches with their update applied
     bool closed_ = false;
 };
 
 /// Measures how many updates *rows* miss: far fewer than batches do, since batches share few rows (Marius, §3).
 ///
-/// Follows one row in 64, chosen by a hash of its id, exactly: a followed row that a batch reads misses as many updates as
-/// there are unapplied batches that also read it. O(followed rows of the batch). Thread-safe.
+/// Follows one row in 64, chosen by a hash of its id, exactly: a followed row misses one update for each unapplied batch that
+/// also read it. O(followed rows of the batch). Thread-safe.
 class row_staleness_sampler {
 public:
-    /// The next batch is about to read the rows `ids`.
+    /// Records that the next batch is about to read the rows `ids`.
     void read(std::span<const node_id> ids) {
         std::vector<node_id> followed;
         for (const node_id id : ids)
@@ -140,7 +140,7 @@ public:
         for (const node_id id : followed) histogram_.add(pending_[id]++);
         unapplied_.push_back(std::move(followed));
     }
-    /// The update of the next batch, in the order of reading, is applied.
+    /// Records that the update of the next batch, in reading order, is applied.
     void applied() {
         const std::scoped_lock lock(mutex_);
         if (unapplied_.empty()) return;
@@ -155,7 +155,7 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::deque<std::vector<node_id>> unapplied_; // of batches that have read, in order
+    std::deque<std::vector<node_id>> unapplied_; // batches that have read, in order
     std::unordered_map<node_id, std::uint64_t> pending_; // unapplied batches that read the row
     staleness_histogram histogram_;
 };

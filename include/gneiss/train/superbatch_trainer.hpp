@@ -27,45 +27,47 @@
 
 namespace gneiss {
 
-/// Ginex' slots (VLDB'22): batches from superbatches, features through a cache that their change sets decide.
+/// Ginex' slots (VLDB'22): batches from superbatches, features through a cache that change sets control.
 using ginex_loop = train_loop<inspected_batches, cached_features, no_embeddings, cpu_encoder_backend<classification_head>>;
 
-/// Where features come from: rows of a source, or all of them in memory, dense or sparse.
+/// Input features: rows of a source, or all of them in memory, dense or sparse.
 using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;
 
 struct superbatch_trainer_options {
     std::uint64_t batch = 1000; ///< nodes
     std::uint64_t seed = 0;
-    std::size_t rows_in_flight = 2; ///< batches whose rows are in memory: the one that is computed, and those gathered ahead
-    std::size_t sample_workers = 1;    ///< of `conventional`
-    std::uint64_t batch_nodes = 0;     ///< that a sample has, so that there is room for `rows_in_flight` of them; one with more may run alone; 0: any number
+    std::size_t rows_in_flight = 2; ///< batches with rows in memory: the one being computed, and those gathered ahead
+    std::size_t sample_workers = 1;    ///< for `conventional`
+    /// nodes of a sample to reserve room for, `rows_in_flight` times; a larger one may run alone; 0: any number
+    std::uint64_t batch_nodes = 0;
     trace_recorder* trace = nullptr;   ///< as `pipeline_options::trace`
-    superbatch_options superbatches{}; ///< their slots are set to those of the cache, if change sets decide what it holds; `trace` to this one
+    /// `cache_capacity` is set to the cache's if change sets control it; `trace` to this one
+    superbatch_options superbatches{};
 };
 
-/// What a `superbatch_trainer` works with; all that is held by reference outlives the training.
+/// Parts of a `superbatch_trainer`; everything held by reference outlives the training.
 struct superbatch_parts {
-    any_sampler sampler; ///< of the whole graph, made with the options' seed
+    any_sampler sampler; ///< samples the whole graph, made with the options' seed
     feature_input features;
-    std::span<const class_id> labels;    ///< of all nodes
+    std::span<const class_id> labels;    ///< one per node
     std::vector<node_id> training_nodes; ///< distinct
     cpu_encoder& encode;
     dense_parameters<>& weights; ///< the encoder's, allocated, with the state of `optimizer`
     dense_optimizer optimizer;   ///< steps the weights
-    any_backend* backend = nullptr; ///< computes batches elsewhere than on the CPU, with the same parameters
+    any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
 };
 
-/// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is what turns cost: caches that are
-/// loaded, filled and given back.
+/// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is the cost of turns: loading,
+/// filling and releasing caches.
 struct superbatch_times {
     double sample = 0, change_set = 0, switching = 0, load = 0, gather = 0, update = 0, compute = 0, wait = 0;
 };
 
-/// Trains a GNN for node classification, with the graph and features anywhere: `train_loop` with the slots of Ginex (VLDB'22).
+/// Trains a GNN for node classification, with graph and features in any store: `train_loop` with the slots of Ginex (VLDB'22).
 ///
-/// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and what samplers and encoder keep; charged by the caller,
-/// who knows their sizes from a profile.
+/// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller charges
+/// it, as it knows the sizes from a profile.
 /// Thread-safety: one driving thread. Source: Ginex, sections 3.1 and 3.3, Figures 7 to 9.
 class superbatch_trainer {
 public:
@@ -73,7 +75,7 @@ public:
     superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor);
     ~superbatch_trainer();
 
-    /// Batches that are in memory at once, without rows: those whose rows are, and one for each thread that samples or loads.
+    /// Returns the number of batches in memory at once: those with rows, and one for each thread that samples or loads.
     [[nodiscard]] static std::size_t in_flight(const superbatch_trainer_options& o) noexcept {
         return std::max<std::size_t>(o.rows_in_flight, 1) + workers(o);
     }
@@ -82,7 +84,7 @@ public:
     training_epoch run(std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {}, const std::stop_token& stop = {});
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
-    /// Steps so from the next epoch on: for schedules. The state floats must be the same.
+    /// Sets the optimizer from the next epoch on: for schedules. It must have the same number of state floats.
     void set_optimizer(const dense_optimizer& optimizer);
 
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }

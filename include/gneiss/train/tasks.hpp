@@ -24,17 +24,17 @@
 
 namespace gneiss {
 
-/// Nodes whose outputs a batch needs, and edges that their sample leaves out. Views of memory of the cutter.
+/// Nodes whose outputs a batch needs, and edges that their sample excludes. Views of the cutter's memory.
 struct seed_set {
     std::span<const node_id> nodes; ///< distinct
     std::span<const excluded_edge<>> excluded{};
 };
 
-/// Cuts the examples of a state into batches: what is trained, without the sampled neighborhood.
+/// Cuts the examples of a state into batches, without the sampled neighborhood.
 ///
-/// Meaning: `acquire` waits for what the examples of state `i` need, `batches` counts them; `cutter()` makes an object with
-/// `cut(batch, view)`, one per thread, which writes the task's part of a batch (links, labels or an own payload) and returns its
-/// seeds: a pure function of batch.key and the view. `repeats`: whether a state may be passed over again.
+/// Meaning: `acquire` waits for the examples of state `i`, `batches` counts their batches. `cutter()` makes an object with
+/// `cut(batch, view)`, one per thread, which writes the task's part of a batch (links, labels or a custom payload) and returns
+/// its seeds: a pure function of batch.key and the view. `repeats`: true if a state may be passed over again.
 template <class T>
 concept train_task = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const typename T::view& view) {
     t.begin_epoch(start);
@@ -62,17 +62,17 @@ public:
     using options = link_task_options;
     struct view {
         link_state links;
-        std::vector<edge_index> first_edge; ///< number of each bucket's edge 0, where target edges are excluded; else empty
+        std::vector<edge_index> first_edge; ///< number of each bucket's edge 0 if target edges are excluded; else empty
     };
 
     /// \param partitioning  of the nodes
-    /// \param exclude_from  numbers edges: neighbors are not reached over the edges that a batch predicts; null: they are
-    /// Precondition: buffers outlive this. Throws errc::invalid_argument for options of negatives that cannot be used,
-    /// or edges that are bucketed by other partitions.
+    /// \param exclude_from numbers edges, so that samples exclude the edges that a batch predicts; null: samples keep them
+    /// Precondition: buffers outlive this. Throws errc::invalid_argument for unusable negative options, or edges that are
+    /// bucketed by other partitions.
     link_task(const link_task_options& settings, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : link_task(settings, Negatives(settings.negatives, settings.seed), edges, partitioning, exclude_from) {}
-    /// \param negatives  draws them
+    /// \param negatives source of the negatives
     link_task(const link_task_options& settings, Negatives negatives, edge_buffer& edges, const row_partitioning& partitioning,
         const graph_buffer* exclude_from = nullptr)
         : options_(settings), source_(std::move(negatives)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
@@ -123,7 +123,7 @@ private:
 };
 static_assert(train_task<link_task<>>);
 
-/// Batches of training nodes: node classification with their labels, or without labels any loss on nodes, whose head looks at
+/// Batches of training nodes: node classification with labels or, without labels, any loss on nodes whose head reads
 /// batch.seeds.
 class node_task {
 public:
@@ -139,15 +139,15 @@ public:
         std::uint64_t seed = 0;
     };
 
-    /// \param labels   of all nodes; outlives this; empty: there are none
-    /// \param classes  labels are below that
+    /// \param labels of all nodes; outlives this; may be empty
+    /// \param classes upper bound of labels, exclusive
     /// Throws errc::invalid_argument unless every node has a label, or `unlabeled`.
     node_task(const options& settings, std::span<const class_id> labels, std::size_t classes, row_partitioning partitioning, nodes_of_state nodes)
         : options_(settings), labels_(labels), classes_(classes), partitioning_(std::move(partitioning)), nodes_(std::move(nodes)) {
         if (!labels.empty() && labels.size() != partitioning_.nodes) throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
     }
 
-    /// Without labels.
+    /// Constructs a task without labels.
     node_task(const options& settings, row_partitioning partitioning, nodes_of_state nodes) : node_task(settings, {}, 0, std::move(partitioning), std::move(nodes)) {}
 
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
@@ -166,7 +166,7 @@ public:
     public:
         cutter_type(std::span<const class_id> labels, std::size_t classes) : labels_(labels), classes_(classes) {}
 
-        /// Throws errc::out_of_range for a label that is no class, naming the node.
+        /// Throws errc::out_of_range for a label that is not below `classes`, naming the node.
         seed_set cut(training_batch& b, const view& v) {
             v.choose(b.key.number.index, b.seeds, b.key.number.pass);
             if (!labels_.empty()) labels_of(b.seeds, labels_, classes_, b.labels);

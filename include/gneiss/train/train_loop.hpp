@@ -24,16 +24,18 @@ namespace gneiss {
 
 struct train_loop_options {
     pipeline_options pipeline{};
-    std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
-    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight, rows apart
-    std::uint64_t row_bytes = 0;       ///< charged for the rows of all batches: one that does not fit beside others runs alone; 0: any number
-    std::uint64_t most_batch_bytes = 0; ///< of a batch with its rows: more is an error; 0: any number
-    /// Called with the nodes whose rows a batch takes, batch by batch in order, on the thread that gathers them: for profiles.
+    std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
+    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight, without rows
+    /// charged for the rows of all batches; a batch that does not fit with others runs alone; 0: no bound
+    std::uint64_t row_bytes = 0;
+    std::uint64_t most_batch_bytes = 0; ///< largest batch with its rows; more is an error; 0: no bound
+    /// Called with the nodes whose rows a batch reads, batch by batch in order, on the thread that gathers them: for profiles.
     std::function<void(std::span<const node_id>)> on_rows{};
 
-    /// Batches that are in memory at once.
+    /// Returns the number of batches in memory at once.
     [[nodiscard]] std::size_t in_flight() const noexcept { return gneiss::batches_in_flight(pipeline, batches_in_flight); }
-    /// The same options, charging batches of at most that size, and `rows` bytes for all of their rows; 0: for as many as can have some.
+    /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough for all
+    /// batches that can have rows at once.
     [[nodiscard]] train_loop_options charging(const batch_memory& most, std::uint64_t rows) const {
         train_loop_options result = *this;
         result.batch_bytes = most.sample;
@@ -45,13 +47,14 @@ struct train_loop_options {
 using training_epoch = epoch_result<training_statistics>;
 using training_observer = epoch_observer<training_statistics>;
 
-/// Steps behind every batch, by its own gradients.
+/// Steps after every batch, by its own gradients.
 struct identity_reducer {
     static constexpr std::uint32_t batches_per_step = 1;
     void reduce(std::span<float> /*gradients*/, std::uint32_t /*replica*/, bool /*last*/) noexcept {}
 };
 
-/// Trains: batches of the states of a plan go through the stages produce, gather, compute and update, with bounded staleness.
+/// The training loop: batches of the states of a plan go through the stages produce, gather, compute and update, with bounded
+/// staleness.
 ///
 /// Each slot is an argument, open to any type that fits its concept (train/slots.hpp):
 ///
@@ -60,7 +63,7 @@ struct identity_reducer {
 ///
 /// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
 /// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture.md).
-/// Memory: what the slots charge, and `in_flight` · `batch_bytes` + `row_bytes`. Thread-safety: one driving thread.
+/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`. Thread-safety: one driving thread.
 /// Source: Marius, OSDI'21, §3 and Algorithm 2.
 template <class Batches, class Features, class Embeddings, class Backend, class Reducer = identity_reducer>
 class train_loop {
@@ -83,7 +86,8 @@ public:
         : options_(checked(std::move(options), batches, features, embeddings, backend)), batches_(batches), features_(features),
           embeddings_(embeddings), backend_(backend), optimizers_(std::move(optimizers)), reducer_(std::move(reducer)),
           charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes)),
-          room_(options_.pipeline.deterministic ? 0 : options_.row_bytes), // batches wait for later ones there: all of them fit
+          // later batches are needed to proceed: all of them fit
+          room_(options_.pipeline.deterministic ? 0 : options_.row_bytes),
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, Reducer::batches_per_step) {
         embeddings_.set_optimizer(optimizers_.rows);
         backend_.prepare(options_.in_flight());
@@ -91,15 +95,16 @@ public:
 
     /// Runs epoch `number` over `states`, from batch `from` on.
     ///
-    /// \param ahead  what the next epoch starts with, to be loaded behind the last state, within the buffers' memory; null: nothing
+    /// \param ahead first state of the next epoch, to be loaded after the last state, within the buffers' memory; null: none
     ///
-    /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
-    /// Throws errc::invalid_argument when a whole epoch has nothing to train, over_budget for a batch larger than the options
-    /// allow, and what the slots throw. After an exception no stage is at work any more, and every later call throws it again.
+    /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
+    /// end.
+    /// Throws errc::invalid_argument if a whole epoch has nothing to train, over_budget for a batch larger than the options
+    /// allow, and errors of the slots. After an exception no stage is running, and every later call rethrows it.
     epoch run(const epoch_plan& states, std::uint64_t number, batch_number from = {}, const observer& observe = {},
         const std::stop_token& stop = {}, const buffer_state* ahead = nullptr) {
         if (observe.again && !batches_.repeats()) throw error(errc::invalid_argument, "further passes over a state are for node tasks");
-        std::stop_source leave; // a stop, or a failure of a stage: a producer that waits gives up
+        std::stop_source leave; // a stop, or a failure of a stage, ends waits of producers
         const auto give_up = [&] { leave.request_stop(); };
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
         stop_ = leave.get_token();
@@ -137,18 +142,18 @@ public:
         return done;
     }
 
-    /// Steps made before this run: what optimizers call t. Part of the state that a resume restores.
+    /// Steps so far: t of the optimizers. A resume restores it.
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
 
-    /// Steps so from the next epoch on: for schedules. Throws errc::invalid_argument for one of rows that needs other floats of
-    /// state; dense parameters' must be the same, too.
+    /// Sets the optimizers from the next epoch on: for schedules. Throws errc::invalid_argument if rows need a different number
+    /// of state floats; it must not change for dense parameters either.
     void set_optimizers(training_optimizers optimizers) {
         embeddings_.set_optimizer(optimizers.rows);
         optimizers_ = std::move(optimizers);
     }
 
-    /// Gives up memory that the phase does not need; the next `run` takes it back. Between epochs.
+    /// Frees memory that the phase does not need; the next `run` takes it back. Between epochs.
     void enter(phase next) {
         batches_.enter(next);
         features_.enter(next);
@@ -200,10 +205,10 @@ private:
         b.statistics = {};
         batches_.produce(b, stop_);
         b.features = b.work->features;
-        b.work.reset(); // the graph is not needed any more
+        b.work.reset(); // the graph is no longer needed
     }
 
-    /// Floats of a node's rows: those that are read, and their gradients.
+    /// Floats of a node's rows: read, and gradients.
     struct row_widths {
         std::size_t read = 0, gradients = 0;
         [[nodiscard]] std::uint64_t bytes() const noexcept { return (read + gradients) * sizeof(float); }
@@ -272,7 +277,7 @@ private:
         room_.put(std::move(b.memory_of_rows));
     }
 
-    /// Moves all rows to the backend, once: they stay where they are in memory after the lease.
+    /// Uploads all rows to the backend, once: their host addresses stay valid after the lease.
     void upload_embeddings(const training_batch& b) {
         if (rows_) return;
         const resident_embeddings* const rows = embeddings_.resident(b.rows);
@@ -280,7 +285,7 @@ private:
         rows_ = *rows;
         backend_.upload_embeddings(*rows_);
     }
-    /// Brings all parameters back to the host.
+    /// Copies all parameters back to the host.
     void download() {
         backend_.download();
         if (rows_) backend_.download_embeddings(*rows_);
@@ -294,8 +299,8 @@ private:
     training_optimizers optimizers_;
     Reducer reducer_;
     memory_charge charge_;
-    std::stop_token stop_; // of producers that wait, in the epoch that runs
-    std::optional<resident_embeddings> rows_; // where those lie that the backend took
+    std::stop_token stop_; // ends waits of producers in the current epoch
+    std::optional<resident_embeddings> rows_; // host memory of the rows that the backend holds
     row_room room_;
 
     epoch_driver<training_batch, Embeddings> driver_; // last: its threads use the rest

@@ -25,15 +25,15 @@
 
 namespace gneiss {
 
-/// The stages of Marius' pipeline (OSDI'21, §3). *Load* is two here, since sampling needs no row and so no waiting for
-/// earlier updates, while gathering does.
+/// The stages of Marius' pipeline (OSDI'21, §3). *Load* is split in two: sampling needs no rows, so it need not wait for
+/// earlier updates, while gathering must.
 enum class stage : std::uint8_t { sample, gather, to_device, compute, to_host, update };
 
 inline constexpr std::size_t stage_count = 6;
 inline constexpr std::array<const char*, stage_count> stage_names{
     "sample", "gather", "to_device", "compute", "to_host", "update"};
 
-/// What each stage does to a batch. An empty transfer is skipped, with its thread and queue: the CPU backend has none.
+/// The function of each stage. An empty transfer is skipped, with its thread and queue: the CPU backend has none.
 template <class Batch>
 struct pipeline_stages {
     using function = std::function<void(Batch&)>;
@@ -44,24 +44,24 @@ struct pipeline_stages {
     function compute;   ///< gradients; steps the relation parameters, so one worker, in order
     function to_host;   ///< optional
     function update;    ///< steps the node rows
-    function admit{};   ///< optional: waits for room for the rows before they are gathered; its time counts as waiting for gather
+    function admit{}; ///< optional: waits for room for the rows before they are gathered; its time counts as waiting for gather
 };
 
 struct pipeline_options {
-    std::uint64_t staleness = 16;    ///< batches that may be unapplied when a batch gathers; 0: synchronous
-    bool deterministic = false;      ///< the same results at any staleness, by a fixed schedule
+    std::uint64_t staleness = 16;    ///< maximum updates that a batch's gather may miss; 0: synchronous
+    bool deterministic = false;      ///< fixed schedule: the same results in every run, at any staleness
     std::size_t sample_workers = 1;
-    queue_capacity queues{};         ///< of each queue
-    trace_recorder* trace = nullptr; ///< gets a track for each thread, with spans of the stages and of what they wait for; outlives the pipeline
+    queue_capacity queues{};         ///< capacity of each queue
+    trace_recorder* trace = nullptr; ///< gets a track per thread, with spans of stages and of waits; outlives the pipeline
 };
 
 /// Times and counts of a pipeline. Merges by addition.
 struct pipeline_statistics {
     std::array<double, stage_count> busy_seconds{};
     std::array<double, stage_count> wait_seconds{}; ///< waiting for the stage before, or for staleness
-    std::array<double, stage_count> gate_seconds{}; ///< the part of it that was for staleness
+    std::array<double, stage_count> gate_seconds{}; ///< part of wait_seconds that was for staleness
     std::array<double, stage_count> room_seconds{}; ///< waiting for room before the next stage
-    staleness_histogram staleness;                  ///< of batches
+    staleness_histogram staleness;                  ///< per batch
     std::uint64_t batches = 0;
 
     pipeline_statistics& operator+=(const pipeline_statistics& other) noexcept {
@@ -77,27 +77,27 @@ struct pipeline_statistics {
     }
 };
 
-/// Runs batches through the stages, each in threads of its own, with bounded queues between and a bounded staleness.
+/// Runs batches through the stages, each in its own threads, with bounded queues between them and a bounded staleness.
 ///
-/// The driving thread submits batches in the order of the plan and takes finished ones back:
+/// The driving thread submits batches in the order of the plan and takes back finished ones:
 ///
-///     while (…) { auto b = pipeline.take(); *b = …; pipeline.submit(std::move(b), first_of_state, last_of_state); }
+///     while (…) { auto b = pipeline.take(); *b = …; pipeline.submit(std::move(b), remaining_in_state); }
 ///     pipeline.drain();
 ///
-/// Compute and update see the batches in order whatever the number of sample workers. The batches given at construction
-/// are all there are: their number bounds what is in flight.
-/// Thread-safety: one driving thread. Errors of a stage close the pipeline and are rethrown by the driving calls.
+/// Compute and update process the batches in order, for any number of sample workers. The pipeline uses only the batches given
+/// at construction: their number bounds those in flight.
+/// Thread-safety: one driving thread. Errors of a stage close the pipeline, and the driving calls rethrow them.
 template <class Batch>
 class training_pipeline {
     static_assert(pipeline_item<Batch>, "training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp");
 
 public:
-    /// Throws errc::invalid_argument for too few batches; std::system_error where the system refuses a thread.
+    /// Throws errc::invalid_argument for too few batches; std::system_error if a thread cannot be started.
     training_pipeline(pipeline_stages<Batch> stages, pipeline_options options, std::vector<std::unique_ptr<Batch>> batches)
         : stages_(std::move(stages)), options_(options), gate_({.updates = options.staleness, .exact = options.deterministic}),
           idle_(std::move(batches)) {
         if (idle_.empty()) throw error(errc::invalid_argument, "a pipeline needs at least one batch");
-        if (options.deterministic) { // batch k waits for batch k + staleness to gather: all between must find room
+        if (options.deterministic) { // batch k waits for batch k + staleness to gather: there must be room for all between
             if (idle_.size() <= options.staleness)
                 throw error(errc::invalid_argument, "a deterministic staleness of " + std::to_string(options.staleness) +
                                                         " needs one batch more than that");
@@ -121,7 +121,7 @@ public:
                         work(at, track.get());
                     });
             }
-        } catch (...) { // those that were started wait for batches
+        } catch (...) { // threads already started wait for batches
             stop(std::current_exception());
             throw;
         }
@@ -132,7 +132,7 @@ public:
     training_pipeline(const training_pipeline&) = delete;
     training_pipeline& operator=(const training_pipeline&) = delete;
 
-    /// A batch to fill; waits until one has left the pipeline.
+    /// Returns a batch to fill; waits until one is free.
     [[nodiscard]] std::unique_ptr<Batch> take() {
         std::unique_lock lock(mutex_);
         returned_.wait(lock, [&] { return error_ || !idle_.empty(); });
@@ -142,14 +142,14 @@ public:
         return batch;
     }
 
-    /// From now on stages without a batch wait for one, and say so: work has begun, though no batch may be ready yet.
+    /// Starts counting waits of idle stages: work has begun, though no batch may be ready yet.
     void resume() noexcept {
         if (!drained_) return;
         resumed_at_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
         drained_ = false;
     }
 
-    /// Hands the next batch in. `remaining`: how many batches follow it before rows may be swapped (0 for the last of a
+    /// Submits the next batch. `remaining`: number of batches that follow it before rows may be swapped (0 for the last of a
     /// state); used by the deterministic schedule only.
     void submit(std::unique_ptr<Batch> batch, std::uint64_t remaining) {
         resume();
@@ -160,31 +160,31 @@ public:
         if (!queues_.front()->push(number, std::move(t), bytes)) rethrow();
     }
 
-    /// Gives an unused batch back.
+    /// Returns an unused batch.
     void put_back(std::unique_ptr<Batch> batch) {
         const std::scoped_lock lock(mutex_);
         idle_.push_back(std::move(batch));
         returned_.notify_one();
     }
 
-    /// Waits until everything submitted is applied.
+    /// Waits until all submitted batches are applied.
     void drain() {
         if (!gate_.wait_applied(submitted_)) rethrow();
         fence_ = submitted_;
         drained_ = true;
     }
 
-    /// Gives up for `why`: when this returns no stage is at work, what was in flight is dropped, and every later call
-    /// throws `why`. For a driving thread that leaves by an exception, with all that the stages refer to.
+    /// Stops the pipeline because of `why`. On return no stage is running, the batches in flight are dropped, and every later
+    /// call throws `why`. Call it when the driving thread leaves by an exception and takes with it objects that the stages use.
     void stop(const std::exception_ptr& why) {
         fail(why);
         threads_.clear(); // joins
     }
 
-    /// Stops when the pipeline gives up: for stages that wait for others than the queues.
+    /// Returns a token that stops when the pipeline fails: for stages that wait on something other than the queues.
     [[nodiscard]] std::stop_token failed() const noexcept { return failed_.get_token(); }
 
-    /// Everything so far; may be asked for while batches run.
+    /// Returns the totals so far; may be called while batches run.
     [[nodiscard]] pipeline_statistics statistics() const {
         pipeline_statistics sum;
         for (std::size_t i = 0; i < stage_count; ++i) {
@@ -202,8 +202,8 @@ public:
 private:
     struct ticket {
         std::uint64_t number = 0;
-        std::uint64_t fence = 0; // first batch after the last border
-        std::uint64_t last = 0;  // last batch before the next border
+        std::uint64_t fence = 0; // first batch after the last fence
+        std::uint64_t last = 0;  // last batch before the next fence
         std::unique_ptr<Batch> batch;
     };
     using queue = ordered_queue<ticket>;
@@ -214,11 +214,11 @@ private:
     static constexpr std::array<const char*, stage_count> room_names{"wait for room before sample", "wait for room before gather",
         "wait for room before to_device", "wait for room before compute", "wait for room before to_host", "wait for room before update"};
 
-    /// Where a thread stands in the chain of stages.
+    /// Position of a thread in the chain of stages.
     struct place {
         stage here;
         queue& in;
-        queue* out; // null behind the last
+        queue* out; // null after the last
         const char *wait_name, *room_name;
     };
 
@@ -245,7 +245,7 @@ private:
         }
     }
 
-    /// One stage of one batch. False when the pipeline is closing.
+    /// Runs one stage of one batch. Returns false if the pipeline is closing.
     bool step(stage s, ticket& t, trace_track* track) {
         const auto& function = function_of(s);
         if constexpr (traced_item<Batch>) {
@@ -281,12 +281,12 @@ private:
         return true;
     }
 
-    /// A wait of that length which has just ended.
+    /// Records a wait of that length that has just ended.
     static void record_wait(trace_track* track, const char* name, std::chrono::nanoseconds waited) noexcept {
         if (track != nullptr && waited.count() > 0) track->add_wait(name, clock::now() - waited);
     }
 
-    /// The part of a wait that ends now in which there was work: not the time between a drain and what `resume`s.
+    /// Returns the part of a wait ending now that falls after `resume`: not the time between a drain and the next submit.
     [[nodiscard]] std::chrono::nanoseconds since_resumed(std::chrono::nanoseconds waited) const {
         const clock::time_point resumed{clock::duration(resumed_at_.load(std::memory_order_relaxed))};
         return std::min<std::chrono::nanoseconds>(waited, clock::now() - resumed);
@@ -320,7 +320,7 @@ private:
     [[nodiscard]] static std::exception_ptr destroyed() noexcept {
         try {
             throw error(errc::canceled, "the pipeline was destroyed");
-        } catch (...) { // or what memory is short of
+        } catch (...) { // or out of memory
             return std::current_exception();
         }
     }
