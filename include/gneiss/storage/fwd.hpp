@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module storage, without the default arguments of templates, which stand in their headers.
+// Module storage: data on disk and in memory. Rooms: engine (asynchronous I/O engines), io (queues, checked files, external
+// sort, checkpoints), edge (edge buckets), adjacency (graphs for samplers), feature (feature rows and caches) and embedding
+// (learned rows and the partition buffer).
+// Forward declarations, without the default arguments of templates.
 #pragma once
 
 #include <cstdint>

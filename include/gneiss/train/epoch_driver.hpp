@@ -90,7 +90,7 @@ public:
     using observer = epoch_observer<statistics_type>;
     using result = epoch_result<statistics_type>;
 
-    /// \param rows source of the leases that batches hold; outlives this; null: none
+    /// \param rows              source of the leases that batches hold; outlives this; null: none
     /// \param batches_per_step  consecutive batches of a state that share a step; the last of a state may have fewer
     epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
         std::vector<std::unique_ptr<Batch>> batches, Tables* rows, std::uint32_t batches_per_step = 1)
@@ -98,9 +98,9 @@ public:
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
     ///
-    /// \param begin begin() starts the sources of an epoch other than rows
-    /// \param work_of work_of(s) returns the data that the batches of state s share, a shared_ptr<const Work>
-    /// \param ready ready(s) returns true if work_of(s) would not wait; used for `observer::again`
+    /// \param begin    begin() starts the sources of an epoch other than rows
+    /// \param work_of  work_of(s) returns the data that the batches of state s share, a shared_ptr<const Work>
+    /// \param ready    ready(s) returns true if work_of(s) would not wait; used for `observer::again`
     ///
     /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
     /// end.

@@ -54,7 +54,7 @@ public:
 
     /// Throws errc::invalid_argument without a training node.
     inspected_batches(options settings, parts given, executor_ref executor) : options_(std::move(settings)), parts_(std::move(given)), executor_(executor) {
-        if (parts_.training_nodes.empty()) throw error(errc::invalid_argument, "there is no node to train on");
+        if (parts_.training_nodes.empty()) throw error(errc::invalid_argument, "the list of training nodes is empty");
     }
 
     void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {

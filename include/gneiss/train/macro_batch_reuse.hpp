@@ -21,9 +21,9 @@ using pass_record = std::vector<std::vector<std::uint32_t>>;
 /// Thread-safety: the driving thread of the training. Source: Hanoi, thesis, §4.2.2 (macro-batch reuse).
 class macro_batch_reuse {
 public:
-    /// \param most maximum passes over a state; 1: no reuse
-    /// \param done record from before a resume
-    /// \param replay record to follow instead
+    /// \param most    maximum passes over a state; 1: no reuse
+    /// \param done    record from before a resume
+    /// \param replay  record to follow instead
     /// Throws errc::invalid_argument for most = 0.
     explicit macro_batch_reuse(std::uint32_t most, pass_record done = {}, std::optional<pass_record> replay = {})
         : most_(most), record_(std::move(done)), replay_(std::move(replay)) {

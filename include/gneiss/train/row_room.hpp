@@ -44,7 +44,7 @@ struct batch_memory {
 /// Thread-safety: `take` by one thread at a time, in batch order; `put` by any. Cost: one lock per call.
 class row_room {
 public:
-    /// \param bytes bound of all rows; 0: no bound
+    /// \param bytes  bound of all rows; 0: no bound
     explicit row_room(std::uint64_t bytes) : bytes_(bytes) {}
 
     /// Returns memory that may grow to `need` bytes; waits until that fits.

@@ -120,9 +120,9 @@ public:
     /// Draws neighborhoods on a device, into the slot of a batch.
     using draw_elsewhere = std::function<drawn_nodes(const batch_key& key, std::size_t slot, std::span<const node_id> seeds)>;
 
-    /// \param make makes a sampler
-    /// \param samplers memory charge of the samplers
-    /// \param elsewhere draws in place of the sampler; may be empty
+    /// \param make       makes a sampler
+    /// \param samplers   memory charge of the samplers
+    /// \param elsewhere  draws in place of the sampler; may be empty
     /// Precondition: task and topology outlive this.
     template <std::invocable Make>
         requires std::same_as<std::invoke_result_t<const Make&>, Sampler>

@@ -66,13 +66,13 @@ public:
     };
 
     /// \param partitioning  of the nodes
-    /// \param exclude_from numbers edges, so that samples exclude the edges that a batch predicts; null: samples keep them
+    /// \param exclude_from  numbers edges, so that samples exclude the edges that a batch predicts; null: samples keep them
     /// Precondition: buffers outlive this. Throws errc::invalid_argument for unusable negative options, or edges that are
     /// bucketed by other partitions.
     link_task(const link_task_options& settings, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : link_task(settings, Negatives(settings.negatives, settings.seed), edges, partitioning, exclude_from) {}
-    /// \param negatives source of the negatives
+    /// \param negatives  source of the negatives
     link_task(const link_task_options& settings, Negatives negatives, edge_buffer& edges, const row_partitioning& partitioning,
         const graph_buffer* exclude_from = nullptr)
         : options_(settings), source_(std::move(negatives)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
@@ -139,8 +139,8 @@ public:
         std::uint64_t seed = 0;
     };
 
-    /// \param labels of all nodes; outlives this; may be empty
-    /// \param classes upper bound of labels, exclusive
+    /// \param labels   of all nodes; outlives this; may be empty
+    /// \param classes  upper bound of labels, exclusive
     /// Throws errc::invalid_argument unless every node has a label, or `unlabeled`.
     node_task(const options& settings, std::span<const class_id> labels, std::size_t classes, row_partitioning partitioning, nodes_of_state nodes)
         : options_(settings), labels_(labels), classes_(classes), partitioning_(std::move(partitioning)), nodes_(std::move(nodes)) {

@@ -95,7 +95,7 @@ public:
 
     /// Runs epoch `number` over `states`, from batch `from` on.
     ///
-    /// \param ahead first state of the next epoch, to be loaded after the last state, within the buffers' memory; null: none
+    /// \param ahead  first state of the next epoch, to be loaded after the last state, within the buffers' memory; null: none
     ///
     /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
     /// end.

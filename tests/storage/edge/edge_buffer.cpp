@@ -90,7 +90,7 @@ TEST_CASE("edges that are bucketed by other partitions than those who train have
     CHECK(right.acquire(0)->size() == 500);
     wrong.expect(eight);
     wrong.begin_epoch(states);
-    CHECK_THROWS_WITH_AS((void)wrong.acquire(0), "edge (125, 0, 125) is in bucket (1, 1), whose nodes in 8 partitions are others", error);
+    CHECK_THROWS_WITH_AS((void)wrong.acquire(0), "edge (125, 0, 125) is in bucket (1, 1), but belongs to another bucket of 8 partitions", error);
 }
 
 TEST_CASE("a plan of other partitions is refused before anything is loaded") {

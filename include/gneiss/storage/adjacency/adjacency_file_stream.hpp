@@ -27,18 +27,19 @@
 
 namespace gneiss {
 
-/// How a `adjacency_file_stream` reads.
+/// Options of an `adjacency_file_stream`.
 struct adjacency_file_stream_options {
-    std::size_t chunk_arcs = std::size_t{1} << 20;  ///< most neighbors of a chunk, but for a longer list, which is one
-    std::size_t chunk_nodes = std::size_t{1} << 16; ///< most lists of a chunk
-    std::size_t piece_bytes = std::size_t{1} << 20; ///< of a read; a multiple of 1 MiB
-    bool direct = true;                             ///< past the page cache, where the file system can
+    /// maximum neighbors of a chunk, except for a longer list, which is a chunk by itself
+    std::size_t chunk_arcs = std::size_t{1} << 20;
+    std::size_t chunk_nodes = std::size_t{1} << 16; ///< maximum lists of a chunk
+    std::size_t piece_bytes = std::size_t{1} << 20; ///< bytes per read; a multiple of 1 MiB
+    bool direct = true;                             ///< bypass the page cache if the file system can
     std::stop_token stop{};                         ///< ends the constructor with errc::canceled
 };
 
 namespace detail {
 
-/// Both lists of each node in order, out of four files.
+/// Both lists of each node in order, from four files.
 class csc_list_reader {
 public:
     csc_list_reader(const csc_files& files, any_engine engine, const adjacency_file_stream_options& how)
@@ -60,7 +61,7 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return in_.nodes; }
     [[nodiscard]] edge_index edges() const noexcept { return in_.edges; }
 
-    /// Goes to node 0.
+    /// Moves to node 0.
     void begin(const std::stop_token& stop) {
         from_.rewind();
         for (std::size_t s = 0; s < sides_.size(); ++s) {
@@ -70,15 +71,15 @@ public:
         node_ = 0;
         measure(stop);
     }
-    /// Nothing is read any more, so that another thread may `begin`; by the thread that read.
+    /// Stops reading, so that another thread may `begin`; called by the thread that read.
     void pause() noexcept { from_.pause(); }
-    /// The node whose lists come next; nodes() at the end.
+    /// The next node; nodes() at the end.
     [[nodiscard]] std::uint64_t node() const noexcept { return node_; }
-    /// Its neighbors, loops among them.
+    /// Number of its neighbors, including loops.
     [[nodiscard]] std::uint64_t degree() const noexcept { return sides_[0].degree + sides_[1].degree; }
 
-    /// Hands the node's outgoing, then its incoming neighbors to `take(piece)`, and goes to the next.
-    /// \param both  or else the outgoing ones alone, and in all of the pass
+    /// Passes the node's outgoing, then its incoming neighbors to `take(piece)`, and moves to the next node.
+    /// \param both  false: only the outgoing ones, for the whole pass
     template <class Take>
     void lists(bool both, const std::stop_token& stop, Take&& take) {
         for (std::size_t s = 0; s < (both ? 2U : 1U); ++s) {
@@ -100,7 +101,7 @@ private:
         std::span<const edge_index> offsets{};
         std::span<const node_id> neighbors{};
         edge_index end = 0;
-        std::uint64_t degree = 0; // of the node, not handed out
+        std::uint64_t degree = 0; // neighbors of the node not yet passed on
     };
 
     template <class T>
@@ -148,19 +149,20 @@ private:
 
 } // namespace detail
 
-/// The lists of a graph on disk as an `adjacency_stream`: of each node the outgoing neighbors and behind them the incoming
-/// ones, without self loops. Neither lists nor offsets stay in memory.
+/// The lists of a graph on disk as an `adjacency_stream`: the outgoing neighbors of each node, then the incoming ones, without
+/// self loops. Neither lists nor offsets stay in memory.
 ///
 ///     memory_budget budget(std::uint64_t{64} << 20);
 ///     adjacency_file_stream graph({"data/csc-in", "data/csc-out"}, engines, budget);
 ///     for (auto chunk = graph.next(); !chunk.empty(); chunk = graph.next()) …
 ///
-/// Cost: a pass reads 8 bytes an edge and 16 a node, in order; a thread reads, verifies and puts the next chunk together
-/// while one is looked at. The constructor reads offsets and outgoing neighbors once, to count self loops and to find the
-/// longest list. Memory, charged: `memory(nodes, edges, how)`, and where the longest list, of in- and outgoing neighbors together,
-/// is longer than a chunk, two of it instead of two chunks.
-/// Errors: io_error; errc::corrupt with path and offset; `over_budget`; errc::invalid_argument for files exchanged or of
-/// different graphs. After an error that `next` threw it throws it again, until `rewind`. One thread at a time; moves.
+/// Cost: a pass reads 8 bytes per edge and 16 per node, in order; a thread reads, verifies and assembles the next chunk while
+/// the consumer uses one. The constructor reads offsets and outgoing neighbors once, to count self loops and to find the
+/// longest list.
+/// Memory, charged: `memory(nodes, edges, options)`; if the longest list, of in- and outgoing neighbors together, is longer
+/// than a chunk, two such lists replace two chunks.
+/// Errors: io_error; errc::corrupt with path and offset; `over_budget`; errc::invalid_argument for files that are swapped or
+/// belong to different graphs. After an error `next` throws it again, until `rewind`. One thread at a time; movable.
 class adjacency_file_stream {
 public:
     adjacency_file_stream(const csc_files& files, const engine_factory& engines, memory_budget& budget,
@@ -172,11 +174,11 @@ public:
     [[nodiscard]] adjacency_chunk next() { return self_->next(); }
     void rewind() { self_->rewind(); }
     [[nodiscard]] std::uint64_t nodes() const noexcept { return self_->from.nodes(); }
-    /// Self loops not counted.
+    /// Number of arcs without self loops.
     [[nodiscard]] edge_index arcs() const noexcept { return 2 * (self_->from.edges() - self_->loops); }
     [[nodiscard]] edge_index self_loops() const noexcept { return self_->loops; }
 
-    /// Memory of a stream whose lists fit in chunks [bytes].
+    /// Returns the memory of a stream whose lists fit in chunks [bytes].
     [[nodiscard]] static std::uint64_t memory(
         std::uint64_t nodes, edge_index edges, const adjacency_file_stream_options& how = {}) noexcept {
         const std::uint64_t blocks = ceil_div(edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) +
@@ -264,7 +266,7 @@ private:
             return {c.first, c.offsets, std::span(c.neighbors).first(c.offsets.back())};
         }
 
-        // Of the reading thread.
+        // Runs on the reading thread.
         void run(const std::stop_token& token) {
             const struct pause_at_end {
                 detail::csc_list_reader& from;
@@ -320,16 +322,16 @@ private:
 
         adjacency_file_stream_options how;
         memory_charge charge, longest_charge;
-        detail::csc_list_reader from; // of the thread, while it runs
+        detail::csc_list_reader from; // the thread's, while it runs
         edge_index loops = 0;
         std::uint64_t longest = 0;
-        std::size_t capacity = 0; // of a chunk's neighbors
+        std::size_t capacity = 0; // neighbors of a chunk
 
-        std::mutex mutex; // guards what follows; chunks [given, made) are the caller's, others the thread's
+        std::mutex mutex; // guards the members below; chunks [given, made) are the caller's, others the thread's
         std::condition_variable changed;
         std::array<chunk, 2> chunks{};
         std::uint64_t made = 0, given = 0;
-        bool holds = false, ended = false; // the caller's
+        bool holds = false, ended = false; // used by the caller only
         std::exception_ptr failure;
         std::jthread thread;
     };

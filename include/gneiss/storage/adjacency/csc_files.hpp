@@ -24,14 +24,14 @@
 
 namespace gneiss {
 
-/// What lists on disk were made from, so that those of other edges are refused.
+/// Identity of the edges that lists on disk were made from, so that lists of other edges are refused.
 struct csc_stamp {
-    std::uint64_t incoming = 1; ///< 1: lists of incoming edges; 0: of outgoing ones
+    std::uint64_t incoming = 1; ///< 1: lists of incoming edges; 0: outgoing
     std::uint64_t nodes = 0;
     std::uint64_t edges = 0;
-    std::uint64_t fingerprint = 0; ///< of the edge buckets
+    std::uint64_t fingerprint = 0; ///< fingerprint of the edge buckets
 
-    /// Of the lists that `edges` has. Precondition: one direction.
+    /// Returns the stamp of the lists of `edges`. Precondition: one direction.
     [[nodiscard]] static csc_stamp of(const bucket_store& edges, neighbor_direction d) {
         GNEISS_ASSERT(d != neighbor_direction::both);
         const bool in = d == neighbor_direction::in;
@@ -43,18 +43,18 @@ struct csc_stamp {
 };
 static_assert(sizeof(csc_stamp) == 32);
 
-/// Where the lists of a graph lie, one directory a direction. Empty: that direction is not kept.
+/// Directories of the adjacency lists of a graph, one per direction. Empty: that direction is absent.
 struct csc_files {
     std::filesystem::path in{}, out{};
 };
 
-/// Bytes of neighbors that one checksum covers, and that a sampler reads at least: all it reads is verified.
+/// Bytes of neighbors per checksum, and the least that a sampler reads: everything read is verified.
 inline constexpr std::size_t csc_block_bytes = 4096;
 
 namespace detail {
 
-/// Checksums of an array of `elements` elements of `width` bytes, in regular blocks: block i begins at i · block_bytes.
-/// Size and header of the file are checked. Errors: io_error; errc::corrupt.
+/// Returns the checksums of an array of `elements` elements of `width` bytes, in regular blocks: block i begins at i ·
+/// block_bytes. Checks size and header of the file. Errors: io_error; errc::corrupt.
 [[nodiscard]] inline checksum_table array_checksums(const std::filesystem::path& path, std::uint64_t elements,
     std::uint64_t width, std::uint64_t block_bytes = checksum_block_bytes) {
     checksum_table sums = checksum_table::load(path);
@@ -72,15 +72,15 @@ namespace detail {
 
 } // namespace detail
 
-/// The lists of one direction on disk, open: offsets in memory, neighbors to be read by whoever holds this.
+/// The lists of one direction on disk, open: offsets in memory; owners of this object read the neighbors.
 ///
-/// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbors.npy`, u32 [edges], each list ascending by (neighbor,
-/// relation, edge id); `stamp.npy`, u64 [4]; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
-/// Memory: 8 bytes a node, and 16 for each 1024 edges. Immutable, thread-safe.
+/// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbor, relation,
+/// edge id); `stamp.npy`, u64 [4]; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
+/// Memory: 8 bytes per node, and 16 for each 1024 edges. Immutable, thread-safe.
 /// Errors: io_error; errc::corrupt for damage and for offsets out of order.
 class csc_lists {
 public:
-    /// Reads and verifies the offsets. One sequential read.
+    /// Reads and verifies the offsets, in one sequential read.
     explicit csc_lists(const std::filesystem::path& directory)
         : path_(directory / "neighbours.npy"),
           stamp_(read_stamp(directory)),
@@ -97,7 +97,7 @@ public:
         if (!good) throw error(errc::corrupt, "offsets out of order", {.path = indptr});
     }
 
-    /// What a directory was made from. Throws io_error where there is none.
+    /// Reads the stamp of a directory. Throws io_error if it has none.
     [[nodiscard]] static csc_stamp read_stamp(const std::filesystem::path& directory) {
         const auto path = directory / "stamp.npy";
         csc_stamp stamp;
@@ -107,7 +107,7 @@ public:
             throw error(errc::corrupt, "impossible counts", {.path = path});
         return stamp;
     }
-    /// Memory of the lists of a directory [bytes].
+    /// Returns the memory of the lists of a directory [bytes].
     [[nodiscard]] static std::uint64_t memory_of(const std::filesystem::path& directory) {
         const csc_stamp stamp = read_stamp(directory);
         return (stamp.nodes + 1) * sizeof(edge_index) +
@@ -127,10 +127,10 @@ public:
     }
     void prefetch_offsets(node_id v) const noexcept { prefetch(offsets_.data() + v); }
 
-    /// The file of neighbors, and its checksums.
+    /// Path of the neighbors' file; `checksums()` has its checksums.
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
     [[nodiscard]] const checksum_table& checksums() const noexcept { return sums_; }
-    /// For a neighbor beyond the nodes, which stands at `place` among all.
+    /// Returns the error for a neighbor beyond the nodes, at `place` among all neighbors.
     [[nodiscard]] error no_such_neighbor(edge_index place) const {
         return {errc::corrupt, "a neighbor beyond the nodes",
             {.path = path_, .offset = sums_.data_offset() + place * sizeof(node_id), .length = sizeof(node_id)}};
@@ -145,11 +145,11 @@ private:
 
 namespace detail {
 
-/// The directions of a graph that are kept, as all sources over the same files share them.
+/// The available directions of a graph, shared by all sources over the same files.
 class csc_sides {
 public:
-    /// Throws `over_budget`; `invalid_argument` where no direction is given, one stands in the place of the other, or
-    /// they are of different graphs.
+    /// Throws `over_budget`; `invalid_argument` if no direction is given, if the two are swapped, or if they belong to
+    /// different graphs.
     csc_sides(const csc_files& files, memory_budget& budget)
         : charge_(
               budget.charge("offsets of neighbors", (files.in.empty() ? 0 : csc_lists::memory_of(files.in)) +
@@ -167,7 +167,7 @@ public:
             "incoming and outgoing neighbors are of different graphs");
     }
 
-    /// 0: incoming, 1: outgoing; null: not kept.
+    /// 0: incoming, 1: outgoing; null: absent.
     [[nodiscard]] const csc_lists* side(std::size_t which) const noexcept {
         return sides_[which] ? &*sides_[which] : nullptr;
     }
@@ -177,10 +177,10 @@ public:
     }
     [[nodiscard]] std::size_t which(const csc_lists& lists) const noexcept { return &lists == side(0) ? 0 : 1; }
 
-    /// Throws unless only neighbors are asked for.
+    /// Throws if relations or edge ids are requested.
     static void check(const neighbor_answer<>& answer) {
         if (!answer.relations.empty() || !answer.edge_ids.empty())
-            throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
+            throw error(errc::invalid_argument, "the graph stores no relations and no edge ids");
     }
 
 private:

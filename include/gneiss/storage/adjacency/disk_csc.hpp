@@ -26,22 +26,22 @@
 
 namespace gneiss {
 
-/// How a `disk_csc` reads.
+/// Options of a `disk_csc`.
 struct disk_csc_options {
-    std::uint64_t coalesce_bytes = 8 << 10;          ///< bytes that are read in vain rather than with a request of their own
+    std::uint64_t coalesce_bytes = 8 << 10;          ///< unneeded bytes that are read rather than split a request
     std::size_t request_bytes = 64 << 10; ///< longest request; a multiple of csc_block_bytes
-    std::size_t requests = 128;           ///< in flight at most, of a call
+    std::size_t requests = 128;           ///< maximum in flight, per call
     std::size_t wave =
-        std::size_t{1} << 20; ///< most places that are sorted at a time: beyond, a call makes several waves
+        std::size_t{1} << 20; ///< maximum places sorted at once: a larger call makes several waves
     std::size_t engines = 1;  ///< calls that read at once; others wait for them
 };
 
-/// What a `disk_csc` was asked for, and what that cost.
+/// Requests of a `disk_csc` and their cost.
 struct disk_csc_stats {
     io_stats io;
-    std::uint64_t neighbors = 0;        ///< asked for; 4 bytes each
-    std::uint64_t lists = 0;             ///< that any was asked of
-    std::uint64_t cached_neighbors = 0; ///< of those, found in a cache
+    std::uint64_t neighbors = 0;        ///< requested; 4 bytes each
+    std::uint64_t lists = 0;             ///< with at least one neighbor requested
+    std::uint64_t cached_neighbors = 0; ///< cache hits among `neighbors`
     std::uint64_t cached_lists = 0;
 
     disk_csc_stats& operator+=(const disk_csc_stats& other) noexcept {
@@ -54,18 +54,22 @@ struct disk_csc_stats {
     }
 };
 
-/// A graph whose neighbors stay on disk: offsets in memory, lists of chosen nodes in a cache, and of the rest those
-/// blocks of 4 KiB that hold drawn positions. A `neighbor_source`; samples are those of the same graph in memory.
+/// A graph whose neighbors stay on disk: offsets in memory, lists of chosen nodes in a cache, and for the rest reads of the
+/// 4 KiB blocks that hold drawn positions. A `neighbor_source`; samples equal those of the same graph in memory.
 ///
-/// A call is one wave: blocks are sorted, those near each other read together, requests kept in flight, and answers
-/// written as blocks arrive, in whatever order. Every block is verified before it is looked at. Degrees need no read.
-/// Memory, charged: that of `csc_lists`, and for each engine `engine_bytes`. Thread-safe, except `set_cache`.
-/// Errors: those of csc_lists; io_error; errc::corrupt with path and offset. After one the graph is usable.
-/// Source: Ginex, section 3.2 (what is cached); coalescing as measured in docs/architecture.md.
+///     disk_csc graph({"data/csc-in", "data/csc-out"}, engines, budget);
+///     graph.set_cache(&cache);   // optional: a neighbor_cache
+///     auto batch = sampler.sample(key, graph, seeds, executor, arena);
+///
+/// A call is one wave: blocks are sorted, nearby ones read together, requests kept in flight, and answers written as blocks
+/// arrive, in any order. Every block is verified before use. Degrees need no read.
+/// Memory, charged: that of `csc_lists`, and `engine_bytes` per engine. Thread-safe, except `set_cache`.
+/// Errors: those of csc_lists; io_error; errc::corrupt with path and offset. The graph remains usable after an error.
+/// Source: Ginex, section 3.2 (choice of cached lists); coalescing as measured in docs/architecture.md.
 class disk_csc {
 public:
     using id_type = node_id;
-    static constexpr std::size_t neighbor_batch = std::size_t{1} << 31; ///< all of a hop
+    static constexpr std::size_t neighbor_batch = std::size_t{1} << 31; ///< all requests of a hop
 
     disk_csc(const csc_files& files, engine_factory engines, memory_budget& budget, const disk_csc_options& options = {})
         : sides_(files, budget),
@@ -79,7 +83,7 @@ public:
         idle_.reserve(options.engines);
     }
 
-    /// Memory of an engine: where requests land, and what is sorted [bytes].
+    /// Returns the memory of an engine: staging and sort buffers [bytes].
     [[nodiscard]] static std::uint64_t engine_bytes(const disk_csc_options& options) noexcept {
         return options.requests * options.request_bytes + options.wave * (sizeof(wanted) + sizeof(std::uint64_t));
     }
@@ -87,14 +91,13 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return sides_.any().nodes(); }
     [[nodiscard]] edge_index edges() const noexcept { return sides_.any().edges(); }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
-    /// Of the lists of a direction that is kept; of both, outgoing ones: what a neighbor cache is tied to.
+    /// Returns the fingerprint of the lists of a direction; of the outgoing ones for both. A neighbor cache is tied to it.
     [[nodiscard]] std::uint64_t fingerprint(neighbor_direction d) const {
         return sides_.lists(d).first->stamp().fingerprint;
     }
 
-    /// Takes lists of the cache's direction from it from now on; null: of no direction. It may be loaded and released
-    /// as long as nobody samples, and must outlive this or be taken away. Throws `invalid_argument` for that of another
-    /// graph.
+    /// Serves lists of the cache's direction from it from now on; null: no cache. The cache may be loaded and released while no
+    /// sampling runs, and must outlive this or be reset. Throws `invalid_argument` for a cache of another graph.
     void set_cache(const neighbor_cache* cache) {
         if (cache != nullptr && cache->nodes() != nodes())
             throw error(errc::invalid_argument, "a neighbor cache of another graph");
@@ -131,17 +134,17 @@ public:
     }
 
 private:
-    /// Neighbors of one list that stand in one block: answers [first, first + count), each at base + its position.
+    /// Requested neighbors of one list in one block: answers [first, first + count), each at base + its position.
     struct wanted {
-        std::uint64_t base; // of the list among all neighbors of its file; modulo 2⁶⁴ for the second list of two
+        std::uint64_t base; // start of the list among all neighbors of its file; modulo 2⁶⁴ for the second list of two
         std::uint32_t first, count;
     };
-    /// Blocks that are read at once.
+    /// Blocks that one request reads.
     struct request_run {
         std::size_t first = 0, last = 0; // places in the order of blocks
         std::uint64_t block = 0;
     };
-    /// An engine with what a wave needs. Sort keys: file, block, number of the wanted piece.
+    /// An engine with the buffers of a wave. Sort keys: file, block, number of the wanted piece.
     struct lane {
         lane(any_engine result, const detail::csc_sides& sides, const disk_csc_options& options)
             : engine(std::move(result)),
@@ -156,14 +159,14 @@ private:
         any_engine engine;
         std::optional<file> files[2];
         aligned_buffer<std::byte> staging;
-        std::vector<request_run> runs; // of each part of the staging memory
+        std::vector<request_run> runs; // per part of the staging memory
         std::vector<wanted> pieces;
         std::vector<std::uint64_t> keys;
     };
 
     static constexpr std::size_t block_entries = csc_block_bytes / sizeof(node_id);
 
-    /// A lane that nobody uses; null: one may be made.
+    /// Returns an idle lane; null: the caller may make one.
     [[nodiscard]] std::unique_ptr<lane> lease() const {
         std::unique_lock lock(mutex_);
         returned_.wait(lock, [&] { return !idle_.empty() || lanes_ < options_.engines; });
@@ -175,7 +178,7 @@ private:
         idle_.pop_back();
         return found;
     }
-    /// Null: it is gone.
+    /// Returns a lane after use; null: it is gone.
     void give_back(std::unique_ptr<lane> executor, const disk_csc_stats& asked) const noexcept {
         {
             const std::scoped_lock lock(mutex_);
@@ -193,7 +196,7 @@ private:
         constexpr std::size_t group = 256;
         std::array<const node_id*, group> cached{};
         disk_csc_stats asked;
-        io_queue queue(executor.engine); // its destructor waits for what an error leaves in flight
+        io_queue queue(executor.engine); // its destructor waits for requests left in flight by an error
         executor.pieces.clear();
         executor.keys.clear();
         const auto ids = request.ids;
@@ -222,7 +225,7 @@ private:
         return asked;
     }
 
-    /// Adds the positions [k, end) of a node's list to the wave, neighboring ones of a block as one piece.
+    /// Adds the positions [k, end) of a node's list to the wave; positions in the same block become one piece.
     void want(lane& executor, io_queue& queue, const detail::list_pair<csc_lists>& lists, node_id v, std::size_t k,
         std::size_t end, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         const std::uint32_t outgoing = lists.second == nullptr ? ~std::uint32_t{0} : lists.first->degree(v);
@@ -246,7 +249,7 @@ private:
         }
     }
 
-    /// Reads what was added and writes the answers.
+    /// Reads the wave and writes the answers.
     void read_wave(
         lane& executor, io_queue& queue, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         std::ranges::sort(executor.keys);

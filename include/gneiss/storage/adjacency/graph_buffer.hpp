@@ -28,35 +28,39 @@
 
 namespace gneiss {
 
-/// How the graph of a state lies in memory.
+/// Form of the graph of a state in memory.
 enum class graph_form : std::uint8_t {
-    blocks, ///< as it was read: a swap reads what is new, two states share the rest; a node costs O(c) for c partitions
-    csr     ///< merged into one list a node while it is read: a node costs O(1), what two states share is copied
+    blocks, ///< as read: a swap reads new buckets, two states share the rest; a node costs O(c) for c partitions
+    csr     ///< merged into one list per node on load: a node costs O(1), the common part of two states is copied
 };
 
 struct graph_buffer_options {
-    /// `blocks` where a swap replaces few partitions, as with BETA; `csr` where it replaces half or more, as with COMET and
-    /// macro-batches, or all states are the same. A single partition's block is its CSR: it is never merged.
+    /// `blocks` if a swap replaces few partitions, as with BETA; `csr` if it replaces half or more, as with COMET and
+    /// macro-batches, or if all states are the same. A single partition's block is its CSR: it is never merged.
     graph_form form = graph_form::blocks;
-    csr_options columns{}; ///< what a `csr` tells beside neighbors; blocks tell all that is stored
+    csr_options columns{}; ///< columns of a `csr` besides neighbors; blocks have all that is stored
     trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
 };
 
-/// Holds the graph of the current state and loads that of the next one meanwhile: all buckets among the resident partitions,
-/// whether they are trained there or not.
+/// Holds the graph of the current state and loads that of the next one in the background: all buckets among the resident
+/// partitions, trained in that state or not.
 ///
-/// A swap reads the blocks of the buckets that are new and drops those that nobody holds any more; the others are shared or
-/// copied, also from the last state of an epoch to the first of the next. With all partitions resident, each block is read
-/// once. Batches of two states may be in flight together, each with the graph of its own.
-/// To merge, the blocks of one partition are in memory and those of the next on their way; O(edges), and O(log degree) a node
-/// of a partition that both states have.
-/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread asks for states; graphs may be dropped on any.
+///     const auto both = neighbor_direction::both;
+///     graph_buffer graphs(store, engines, both, graph_buffer::bytes_needed(plan, store, both), budget);
+///     graphs.begin_epoch(plan);
+///     for (std::uint32_t i = 0; i < plan.size(); ++i) { auto graph = graphs.acquire(i); … }   // a neighbor_source
+///
+/// A swap reads the blocks of new buckets and drops those without a user; the others are shared or copied, also from the last
+/// state of an epoch to the first of the next. With all partitions resident, each block is read once. Batches of two states may
+/// be in flight together, each with its own graph. Merging keeps the blocks of one partition in memory while those of the next
+/// are read; O(edges), and O(log degree) per node of a partition that both states have.
+/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; graphs may be dropped on any.
 /// Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
 class graph_buffer {
 public:
     /// \param store  outlives this
-    /// \param keeps  the lists to load; blocks of the other direction are not read
-    /// \param bytes  what `bytes_needed` said of the plans to come; one with a state that takes more charges the rest when it
+    /// \param keeps  lists to load; blocks of the other direction are not read
+    /// \param bytes  `bytes_needed` of the plans to come; a plan with a state that takes more charges the difference when it
     ///               begins. Throws over_budget
     graph_buffer(const bucket_store& store, engine_factory engines, neighbor_direction keeps, std::uint64_t bytes,
         memory_budget& budget, const graph_buffer_options& options = {})
@@ -71,8 +75,8 @@ public:
             open_track(options_.trace, "graph loader"), "load graph");
     }
 
-    /// What a plan needs: the most that two consecutive states take together, and what merging the second takes [bytes].
-    /// O(c²) a state.
+    /// Returns the memory of a plan: the most that two consecutive states take together, including the merge of the second
+    /// [bytes]. O(c²) per state.
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const bucket_store& store, neighbor_direction keeps,
         const graph_buffer_options& options = {}) {
         std::uint64_t most = 0;
@@ -88,27 +92,27 @@ public:
     }
 
     [[nodiscard]] const bucket_store& store() const noexcept { return store_; }
-    /// Number of a bucket's edge 0 among all edges; the others follow in their stored order.
+    /// Returns the number of a bucket's edge 0 among all edges; its other edges follow in their stored order.
     [[nodiscard]] edge_index first_edge(edge_bucket b) const noexcept {
         return first_edge_[static_cast<std::size_t>(store_.layout().index(b))];
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no graph of an earlier epoch is held.
-    /// Throws errc::invalid_argument for a plan of other partitions; over_budget for one with a state that the budget has no room
-    /// for, with the bytes of all that is charged.
+    /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a state
+    /// that the budget has no room for.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, store_.rows().partitions);
         for (std::size_t s = first_state; s < states.size(); ++s) charge_.at_least(bytes_beside(states[s].resident, {}));
         loader_->begin(states, first_state);
     }
 
-    /// The graph of state `index`. States are asked for in order, once each. Throws what loading threw, or
-    /// errc::canceled. Precondition: it is dropped before this goes.
+    /// Returns the graph of state `index`. States are acquired in order, once each. Rethrows errors of loading; throws
+    /// errc::canceled. Precondition: the graph is dropped before this.
     [[nodiscard]] std::shared_ptr<const resident_graph> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_->acquire(index, stop);
     }
 
-    /// Gives the memory up, but for the charge, until the next epoch begins; who has the budget may lend it meanwhile.
+    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins.
     /// Precondition: no graph is held.
     void release() {
         loader_->forget([this] {
@@ -118,7 +122,7 @@ public:
         });
     }
 
-    /// Whether state `index` is loaded, or beyond the plan. Not to be asked of a state that was acquired.
+    /// Returns true if state `index` is loaded, or beyond the plan. Precondition: it was not acquired yet.
     [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
 
     [[nodiscard]] io_stats statistics() const { return reader_.statistics(); }
@@ -130,7 +134,7 @@ private:
         return store.rows().size(d == edge_direction::out ? b.first : b.second);
     }
 
-    /// Bytes of the blocks among the partitions of one list or among those of the other.
+    /// Returns the bytes of the blocks among the partitions of either list.
     [[nodiscard]] static std::uint64_t bytes_of_both(const bucket_store& store, neighbor_direction keeps,
         std::span<const partition_id> these, std::span<const partition_id> those) {
         std::uint64_t sum = 0;
@@ -168,8 +172,8 @@ private:
         return resident_csr::bytes_needed(nodes, edges_among(store, resident), columns) * (keeps == neighbor_direction::both ? 2 : 1);
     }
 
-    /// Bytes of the lists among the partitions of one list, while those of another are there, and of the blocks that are in
-    /// memory at once while they are merged.
+    /// Returns the bytes of the lists among the partitions `now`, while those of `before` are in memory, and of the blocks that
+    /// are in memory at once during the merge.
     [[nodiscard]] static std::uint64_t bytes_of_merging(const bucket_store& store, neighbor_direction keeps,
         const csr_options& columns, std::span<const partition_id> now, std::span<const partition_id> before) {
         const std::uint64_t lists = bytes_of_lists(store, keeps, columns, now);
@@ -188,7 +192,7 @@ private:
         return lists + most + (before.empty() ? 0 : bytes_of_lists(store, keeps, columns, before));
     }
 
-    /// Bytes of the graph of a state, made while that of another is there.
+    /// Returns the bytes of a state's graph, made while that of another is in memory.
     [[nodiscard]] std::uint64_t bytes_beside(std::span<const partition_id> now, std::span<const partition_id> before) const {
         return merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.columns, now, before)
                                         : bytes_of_both(store_, keeps_, now, before);
@@ -198,15 +202,15 @@ private:
         return std::ranges::binary_search(some, p);
     }
 
-    // What follows is called by the loading thread.
+    // The functions below are called by the loading thread.
 
     [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_beside(s.resident, resident_) <= charge_.bytes(); }
 
-    /// The lists of a state, partition by partition: blocks of the next one are read while those of one are merged.
+    /// Returns the lists of a state, partition by partition: blocks of the next one are read while those of one are merged.
     [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const buffer_state& s) {
         const bool same = s.resident == resident_ && (lists_[0] || lists_[1]);
         if (!same) {
-            if (!fits_beside_last(s)) lists_[0] = lists_[1] = nullptr; // nobody holds them any more
+            if (!fits_beside_last(s)) lists_[0] = lists_[1] = nullptr; // without a user
             const edge_index edges = edges_among(store_, s.resident);
             std::shared_ptr<resident_csr> result[2];
             std::vector<std::pair<edge_direction, partition_id>> all;
@@ -232,7 +236,7 @@ private:
         return std::make_unique<resident_graph>(store_.rows(), lists_[0], lists_[1]);
     }
 
-    /// The parts of the lists of a partition, by partner; begins to read the blocks of those that are not copied.
+    /// Returns the parts of a partition's lists, by partner; starts reading the blocks of those that are not copied.
     [[nodiscard]] std::vector<resident_csr::part> begin_partition(const buffer_state& s, edge_direction d, partition_id own) {
         std::vector<resident_csr::part> parts;
         std::vector<block_place> wanted;
@@ -245,7 +249,7 @@ private:
         reader_.start(wanted);
         return parts;
     }
-    /// Whether the state before has the lists of a bucket.
+    /// Returns true if the previous state has the lists of a bucket.
     [[nodiscard]] bool copied(edge_direction d, partition_id own, partition_id other) const noexcept {
         return lists_[side(d)] && among(resident_, own) && among(resident_, other);
     }
@@ -258,7 +262,7 @@ private:
         return result;
     }
     [[nodiscard]] std::unique_ptr<resident_graph> make(const buffer_state& s) {
-        if (!fits_beside_last(s)) last_.clear(); // nobody holds it any more
+        if (!fits_beside_last(s)) last_.clear(); // without a user
         blocks now;
         std::vector<block_place> missing;
         for_each_side(keeps_, [&](edge_direction d) {
@@ -297,10 +301,10 @@ private:
     neighbor_direction keeps_;
     graph_buffer_options options_;
     detail::growing_charge charge_;
-    std::vector<edge_index> first_edge_; // of each bucket, among all edges
+    std::vector<edge_index> first_edge_; // first edge of each bucket, among all edges
 
-    block_reader reader_; // the loading thread's from here on
-    blocks last_;                        // of the state made last
+    block_reader reader_; // loading thread only, with the members below
+    blocks last_;                        // blocks of the state made last
     std::shared_ptr<const resident_csr> lists_[2]; // the same, merged: out, in
     std::vector<partition_id> resident_; // its partitions
 

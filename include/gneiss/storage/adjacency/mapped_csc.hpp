@@ -19,7 +19,7 @@
 namespace gneiss {
 namespace detail {
 
-/// Lists whose neighbors lie in the address space: what `mapped_csc` and `memory_csc` share.
+/// Lists whose neighbors are in the address space: the common part of `mapped_csc` and `memory_csc`.
 class addressed_csc {
 public:
     using id_type = node_id;
@@ -56,12 +56,13 @@ protected:
 
 } // namespace detail
 
-/// A graph whose neighbors are mapped from files: the operating system reads pages of 4 KiB when they are touched and
-/// keeps what it likes. The baseline that Ginex is measured against; a `neighbor_source`.
+/// A graph whose neighbors are mapped from files: the operating system reads pages of 4 KiB on access and decides what to keep.
+/// The baseline that Ginex is compared with; a `neighbor_source`.
 ///
-/// Each thread of the sampler waits for its own page faults: have more of them than cores. Memory: that of `csc_lists`,
-/// charged, and page cache. Immutable, thread-safe. Neighbors are checked to be nodes, and verified no further;
-/// `verify` reads all. Errors: as csc_lists; a file that is cut while mapped kills the process.
+/// Each sampler thread waits for its own page faults: use more threads than cores. Memory: that of `csc_lists`, charged, and
+/// page cache. Immutable, thread-safe. Neighbors are checked to be nodes, without verification of checksums; `verify` reads
+/// all.
+/// Errors: as csc_lists; a file that is truncated while mapped kills the process.
 class mapped_csc : public detail::addressed_csc {
 public:
     mapped_csc(const csc_files& files, memory_budget& budget) : addressed_csc(files, budget) {
@@ -76,7 +77,7 @@ public:
         }
     }
 
-    /// Reads the files from front to end. Throws errc::corrupt.
+    /// Reads and verifies the files sequentially. Throws errc::corrupt.
     void verify() const {
         for (std::size_t i = 0; i < 2; ++i)
             if (const csc_lists* lists = sides_.side(i))
@@ -89,9 +90,9 @@ private:
 
 static_assert(neighbor_source<mapped_csc>);
 
-/// The same files read whole and verified: a graph in memory, where it fits. A `neighbor_source`.
+/// The same files read whole and verified: a graph in memory. A `neighbor_source`.
 ///
-/// Memory: that of `csc_lists` and 4 bytes an edge, charged. Immutable, thread-safe. Errors: as csc_lists.
+/// Memory: that of `csc_lists` and 4 bytes per edge, charged. Immutable, thread-safe. Errors: as csc_lists.
 class memory_csc : public detail::addressed_csc {
 public:
     memory_csc(const csc_files& files, memory_budget& budget) : addressed_csc(files, budget) {

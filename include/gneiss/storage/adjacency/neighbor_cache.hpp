@@ -24,7 +24,7 @@
 
 namespace gneiss {
 
-/// Whole lists of neighbors of chosen nodes in memory, kept in a checked file between uses.
+/// Whole adjacency lists of chosen nodes in memory, kept in a checked file between uses.
 ///
 ///     const auto ranked = rank_lists(out_degrees, in_degrees);
 ///     neighbor_cache::build(path, graph, neighbor_direction::in, ranked, bytes, fingerprint);
@@ -32,20 +32,20 @@ namespace gneiss {
 ///     cache.load();                       // one sequential read
 ///     graph.set_cache(&cache);            // a disk_csc
 ///     …
-///     cache.release();                    // the memory is somebody else's for a while
+///     cache.release();                    // frees the memory until the next load
 ///
-/// The set never changes, so that nodes are found by a bitmap with ranks, a fortieth of the paper's table of addresses.
-/// Memory while loaded: `memory_bytes`; two bits for each node of the graph, 8 bytes a list and 4 an entry.
-/// Thread-safety: `find` from any thread; not while `load` or `release` run.
-/// Errors: io_error; errc::corrupt; errc::config_mismatch for a file of another graph; `over_budget` of `load`.
-/// Source: Ginex, section 3.2 and Figure 10, there with direct addressing.
+/// The set never changes, so nodes are found by a ranked bitmap, a fortieth of the paper's table of addresses.
+/// Memory while loaded: `memory_bytes`; two bits per node of the graph, 8 bytes per list and 4 per entry.
+/// Thread-safety: `find` from any thread, but not while `load` or `release` run.
+/// Errors: io_error; errc::corrupt; errc::config_mismatch for a file of another graph; `over_budget` from `load`.
+/// Source: Ginex, section 3.2 and Figure 10, where addressing is direct.
 class neighbor_cache {
 public:
     static constexpr std::uint64_t list_bytes = sizeof(std::uint64_t);
 
-    /// Chooses lists by rank until `bytes` are full, reads them from `graph` in ascending order and puts them into a
-    /// file at `path`, whole or not at all. Memory: 4 bytes a node and 16 a list, and what the graph brings.
-    /// \param fingerprint  of the graph, to be told again by whoever loads
+    /// Chooses lists by rank until `bytes` are full, reads them from `graph` in ascending order and writes them to a file at
+    /// `path`, atomically. Memory: 4 bytes per node and 16 per list, plus that of the graph.
+    /// \param fingerprint  of the graph; loading requires the same one
     template <neighbor_source G>
     static void build(const std::filesystem::path& path, const G& graph, neighbor_direction d,
         std::span<const node_id> ranked, std::uint64_t bytes, std::uint64_t fingerprint) {
@@ -84,14 +84,14 @@ public:
         file.sync();
         out.drop();
         file.close();
-        // The sidecar comes first: a crash between the two leaves a pair that does not verify, and is built again.
+        // The sidecar comes first: a crash between the two leaves a pair that does not verify, and is rebuilt.
         sums.finish(std::as_bytes(std::span(head))).store(temporary);
         std::filesystem::rename(sidecar_path(temporary), sidecar_path(path));
         std::filesystem::rename(temporary, path);
         sync_directory(path.parent_path());
     }
 
-    /// Opens a file; nothing is loaded yet.
+    /// Opens a file without loading it.
     neighbor_cache(std::filesystem::path path, std::uint64_t fingerprint, memory_budget& budget)
         : path_(std::move(path)),
           budget_(&budget),
@@ -115,18 +115,18 @@ public:
     }
 
     [[nodiscard]] neighbor_direction direction() const noexcept { return direction_; }
-    [[nodiscard]] std::uint64_t nodes() const noexcept { return nodes_; }     ///< of the graph
-    [[nodiscard]] std::uint64_t lists() const noexcept { return lists_; }     ///< that are cached
-    [[nodiscard]] std::uint64_t entries() const noexcept { return entries_; } ///< neighbors in them
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return nodes_; }     ///< nodes of the graph
+    [[nodiscard]] std::uint64_t lists() const noexcept { return lists_; }     ///< cached lists
+    [[nodiscard]] std::uint64_t entries() const noexcept { return entries_; } ///< neighbors in the cached lists
     [[nodiscard]] std::uint64_t memory_bytes() const noexcept {
         return ranked_bitmap::memory_of(nodes_) + (lists_ + 1) * list_bytes + entries_ * sizeof(node_id);
     }
     [[nodiscard]] bool loaded() const noexcept { return !starts_.empty(); }
 
-    /// Takes the memory and reads the file, all of it verified. Loaded already: nothing.
+    /// Charges the memory, reads the file and verifies all of it. No-op if loaded.
     void load() {
         if (loaded()) return;
-        const std::uint64_t most = std::max(lists_, entries_); // whose lists, then neighbors
+        const std::uint64_t most = std::max(lists_, entries_); // lists first, then neighbors
         memory_charge charge = budget_->charge("neighbor cache", memory_bytes() + (most - entries_) * sizeof(node_id));
         const plain_file file = plain_file::open(path_);
         std::vector<std::uint64_t> starts(static_cast<std::size_t>(lists_) + 1);
@@ -155,7 +155,7 @@ public:
         neighbors_ = std::move(neighbors);
         charge_ = std::move(charge);
     }
-    /// Gives the memory back; nothing is found until the next `load`.
+    /// Frees the memory; nothing is found until the next `load`.
     void release() noexcept {
         starts_ = std::vector<std::uint64_t>(); // `= {}` would keep the memory
         neighbors_ = std::vector<node_id>();
@@ -163,8 +163,8 @@ public:
         const memory_charge gone = std::move(charge_);
     }
 
-    /// The lists of nodes, nullptr for those that are not kept, and asks for the first lines of those that are.
-    /// Precondition: ids below nodes(); `to` is as long. O(ids), no allocation.
+    /// Returns in `to` the list of each node, nullptr if it is not cached, and prefetches the first cache lines of cached ones.
+    /// Precondition: ids below nodes(); `to` has the size of `ids`. O(ids), no allocation.
     void find(std::span<const node_id> ids, std::span<const node_id*> to) const noexcept {
         if (!loaded()) {
             std::ranges::fill(to, nullptr);
@@ -192,7 +192,7 @@ private:
     static constexpr std::uint64_t magic = 0x45484341'43524247ULL; // "GBRCACHE"
     static constexpr std::uint64_t version = 1;
     static constexpr std::size_t header_bytes = 4096;
-    static constexpr std::size_t piece = std::size_t{1} << 20; // entries read at a time
+    static constexpr std::size_t piece = std::size_t{1} << 20; // entries read at once
 
     template <class G, class Put>
     static void copy_lists(const G& graph, neighbor_direction d, std::span<const node_id> chosen,
@@ -228,7 +228,7 @@ private:
     std::uint64_t nodes_ = 0, lists_ = 0, entries_ = 0;
     memory_charge charge_;
     ranked_bitmap members_;
-    std::vector<std::uint64_t> starts_; // [lists + 1], of the members in order
+    std::vector<std::uint64_t> starts_; // [lists + 1], over the members in order
     std::vector<node_id> neighbors_;
 };
 

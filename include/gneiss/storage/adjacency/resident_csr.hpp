@@ -20,22 +20,22 @@
 
 namespace gneiss {
 
-/// The edges among some partitions in one direction as compressed sparse rows over the nodes of these partitions: what
-/// their blocks hold, in the same order, one list a node. Ids are those of rows; nodes of other partitions have none.
+/// The edges among some partitions in one direction as compressed sparse rows over the nodes of these partitions: the contents
+/// of their blocks, in the same order, as one list per node. Ids are row ids; nodes of other partitions have no edges.
 ///
-/// Filled partition by partition, so that the blocks of one are enough in memory; then immutable and thread-safe. A node's
-/// list is found in O(1). Memory: `bytes_needed`, and 4 bytes a partition of the dataset.
+/// Filled partition by partition, so that only the blocks of one are in memory; then immutable and thread-safe. A node's list
+/// is found in O(1). Memory: `bytes_needed`, and 4 bytes per partition of the dataset.
 class resident_csr {
 public:
-    /// The edges between the partition that is appended and a partner.
+    /// The edges between the partition being appended and a partner.
     struct part {
         partition_id partner = 0;
-        const edge_block* block = nullptr; ///< indexed by the partition that is appended; null: as other lists have them
+        const edge_block* block = nullptr; ///< indexed by the partition being appended; null: copied from `others`
         edge_index first_edge = 0;         ///< number of the bucket's edge 0 among all edges
     };
 
     /// \param resident  ascending
-    /// \param edges     among them
+    /// \param edges     number of edges among them
     resident_csr(const row_partitioning& rows, std::vector<partition_id> resident, edge_index edges, const csr_options& columns)
         : rows_(rows), finder_(rows), resident_(std::move(resident)), skipped_(rows.partitions, absent) {
         std::uint64_t nodes = 0;
@@ -53,19 +53,18 @@ public:
         if (columns.edge_ids) take(edge_ids_);
     }
 
-    /// [bytes]
+    /// Returns the memory of the lists [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(std::uint64_t nodes, edge_index edges, const csr_options& columns) noexcept {
         return csr<>::bytes_needed(nodes, edges, columns) + 3 * page_alignment;
     }
 
     /// Appends the lists of the next resident partition.
     ///
-    /// \param parts   by partner, ascending; together with those of all others they have as many edges as the lists were
-    ///                made for
-    /// \param others  where edges of parts without a block are copied from; both partitions are resident there
+    /// \param parts   by partner, ascending; all parts together have the number of edges given at construction
+    /// \param others  lists to copy the edges of parts without a block from; both partitions are resident there
     ///
-    /// O(edges), and O(log degree) a node and part that is copied. Works in tiles of nodes whose lists fit in a near cache:
-    /// parts visit them one after another.
+    /// O(edges), and O(log degree) per node and copied part. Works in tiles of nodes whose lists fit in a near cache: parts
+    /// visit them one after another.
     void append(std::span<const part> parts, const resident_csr* others = nullptr) {
         GNEISS_ASSERT(appended_ < resident_.size());
         constexpr std::uint64_t tile_edges = 1 << 14;
@@ -76,7 +75,8 @@ public:
             if (p.block != nullptr) edges += p.block->edges();
         const auto tile = static_cast<node_id>(
             std::clamp<std::uint64_t>(tile_edges * size / std::max<std::uint64_t>(edges, 1), 64, std::uint64_t{1} << 15));
-        std::vector<std::size_t> counted(parts.size(), 0), copied(parts.size(), 0); // of the nodes that blocks list
+        // per part, nodes whose lists were counted or copied
+        std::vector<std::size_t> counted(parts.size(), 0), copied(parts.size(), 0);
         edge_index* const ends = offsets_.data() + (begin - skipped_[own]) + 1;
         for (node_id first = 0; first < size; first += std::min(tile, size - first)) {
             const node_id last = first + std::min(tile, size - first);
@@ -91,7 +91,7 @@ public:
             };
             for (std::size_t k = 0; k < parts.size(); ++k)
                 for_each_run(parts[k], counted[k], [&](node_id v, std::size_t from, std::size_t to) { ends[v] += to - from; });
-            // Until they are filled lists end where they begin.
+            // Until they are filled, lists end where they begin.
             edge_index sum = *(ends + first - 1);
             for (node_id v = first; v < last; ++v) sum += std::exchange(ends[v], sum);
             GNEISS_ASSERT(sum <= neighbors_.size());
@@ -131,7 +131,7 @@ public:
         if (skipped != absent) prefetch(offsets_.data() + (v - skipped));
     }
 
-    // Of all lists; the last two empty if they are not kept.
+    // All lists; the last two are empty if absent.
     [[nodiscard]] std::span<const node_id> neighbors() const noexcept { return {neighbors_.data(), neighbors_.size()}; }
     [[nodiscard]] std::span<const relation_id> relations() const noexcept { return {relations_.data(), relations_.size()}; }
     [[nodiscard]] std::span<const edge_index> edge_ids() const noexcept { return {edge_ids_.data(), edge_ids_.size()}; }
@@ -139,7 +139,8 @@ public:
 private:
     static constexpr node_id absent = ~node_id{0};
 
-    /// Calls visit(v, first place, last place) with v from `first` to `last` for the neighbors of node begin + v in a partition.
+    /// Calls visit(v, first place, last place) for v in [first, last) with the run of node begin + v's neighbors in a
+    /// partition.
     template <class Visit>
     void for_each_run(node_id begin, node_id first, node_id last, partition_id partner, Visit&& visit) const {
         const std::uint64_t low = rows_.begin(partner), high = rows_.begin(partner + 1);
@@ -165,8 +166,8 @@ private:
     row_partitioning rows_;
     row_finder finder_;
     std::vector<partition_id> resident_;
-    std::vector<node_id> skipped_; // of each partition: nodes before it that are not resident
-    std::size_t appended_ = 0;     // resident partitions
+    std::vector<node_id> skipped_; // per partition: nodes before it that are not resident
+    std::size_t appended_ = 0;     // resident partitions so far
     std::vector<edge_index> offsets_;
     aligned_buffer<node_id> neighbors_;
     aligned_buffer<relation_id> relations_;

@@ -25,23 +25,23 @@
 
 namespace gneiss {
 
-/// One edge bucket in memory, by source or by destination, with a way to its lists: a bitmap of the nodes that have edges,
-/// ranked every 64 nodes. Memory: the block, and 2 bits a node of its own partition. Immutable.
+/// One edge bucket in memory, by source or by destination, with an index of its lists: a bitmap of the nodes that have edges,
+/// ranked every 64 nodes. Memory: the block, and 2 bits per node of its own partition. Immutable.
 class resident_block {
 public:
-    /// \param bytes       what `block` lies in
+    /// \param bytes       memory of `block`
     /// \param own_size    nodes of the partition that the block is indexed by
     /// \param first_edge  number of the bucket's edge 0 among all edges
     resident_block(
         aligned_buffer<std::byte> bytes, const edge_block& block, std::uint64_t own_size, edge_index first_edge)
         : bytes_(std::move(bytes)), block_(block), first_edge_(first_edge), ranks_(own_size, block_.nodes) {}
 
-    /// Bytes beside the block's own.
+    /// Bytes besides the block's own.
     [[nodiscard]] static constexpr std::uint64_t memory_of_ranks(std::uint64_t own_size) noexcept {
         return ranked_bitmap::memory_of(own_size);
     }
 
-    /// The edges of a node, by its local id: positions [first, second) of the block.
+    /// Returns the edges of a node, by its local id: positions [first, second) of the block.
     [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> edges_of(std::uint32_t node) const noexcept {
         const std::optional<std::uint32_t> at = ranks_.rank(node);
         if (!at) return {0, 0};
@@ -50,7 +50,7 @@ public:
     void prefetch_edges_of(std::uint32_t node) const noexcept { ranks_.prefetch(node); }
 
     [[nodiscard]] const edge_block& block() const noexcept { return block_; }
-    /// Number of the edge at a position among all edges of the dataset.
+    /// Returns the number of the edge at a position among all edges of the dataset.
     [[nodiscard]] edge_index edge_id(std::uint32_t position) const noexcept {
         return first_edge_ + block_.edge_id(position);
     }
@@ -62,15 +62,15 @@ private:
     ranked_bitmap ranks_;
 };
 
-/// The graph among the partitions of one state, a `neighbor_source`: the union of the blocks of their buckets, or the
-/// same lists merged.
+/// The graph among the partitions of one state, a `neighbor_source`: the union of the blocks of their buckets, or the same
+/// lists merged.
 ///
-/// A node's list is the concatenation over its resident partners, ascending, hence in the same order as a CSR of the same
-/// edges. Ids are those of rows. Edge ids count the dataset's edges bucket by bucket, row by row, each in its stored
-/// order; they do not depend on what is resident. Nodes of other partitions have no neighbors. Blocks are shared: two
-/// graphs that have a bucket in common hold it once, and each lives as long as somebody samples it.
-/// Cost: O(c) a node for c resident partitions and O(c) at most a position, merged O(1). Memory of its own: 2 pointers a
-/// bucket. Immutable, thread-safe.
+/// A node's list is the concatenation over its resident partners, ascending, hence in the same order as in a CSR of the same
+/// edges. Ids are row ids. Edge ids count the dataset's edges bucket by bucket, row by row, each in its stored order; they do
+/// not depend on residency. Nodes of other partitions have no neighbors. Blocks are shared: two graphs with a common bucket
+/// hold it once, and each graph lives until its last user drops it.
+/// Cost: O(c) per node for c resident partitions and at most O(c) per position; merged O(1). Own memory: 2 pointers per bucket.
+/// Immutable, thread-safe.
 class resident_graph {
 public:
     using id_type = node_id;
@@ -78,7 +78,7 @@ public:
     using block = std::shared_ptr<const resident_block>;
 
     /// \param resident  ascending
-    /// \param keeps     which of the two follow
+    /// \param keeps     available directions
     /// \param out, in   [c · c] blocks, at own · c + partner where own is the position of the partition that the block
     ///                  is indexed by; null: no edges
     resident_graph(const row_partitioning& rows, std::vector<partition_id> resident, neighbor_direction keeps,
@@ -98,7 +98,7 @@ public:
         GNEISS_ASSERT(keeps == neighbor_direction::out || in_.size() == resident_.size() * resident_.size());
     }
 
-    /// \param out, in  of the same partitions, filled; null: the direction is not kept. At least one is there
+    /// \param out, in  lists of the same partitions, filled; null: the direction is absent. At least one is not null
     resident_graph(const row_partitioning& rows, std::shared_ptr<const resident_csr> out, std::shared_ptr<const resident_csr> in)
         : rows_(rows),
           keeps_(!in ? neighbor_direction::out : !out ? neighbor_direction::in : neighbor_direction::both),
@@ -109,7 +109,7 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return rows_.nodes; }
     [[nodiscard]] std::span<const partition_id> resident() const noexcept { return resident_; }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
-    /// Edges among the resident partitions. O(c²), merged O(1).
+    /// Returns the number of edges among the resident partitions. O(c²), merged O(1).
     [[nodiscard]] edge_index edges() const noexcept {
         if (merged()) return (merged_in_ ? merged_in_ : merged_out_)->edges();
         edge_index sum = 0;
@@ -144,7 +144,7 @@ public:
         for (std::size_t i = 0; i < request.ids.size(); ++i) {
             const std::size_t end = request.offsets[i + 1] - request.offsets[0];
             if (k == end) continue;
-            runs.clear(); // where the parts of the list end, and the blocks they lie in
+            runs.clear(); // ends of the parts of the list, and their blocks
             std::uint32_t degree = 0;
             for_each_block(request.ids[i], request.direction, [&](const resident_block& b, std::uint32_t local, node_id other) {
                 const auto [first, last] = b.edges_of(local);
@@ -171,7 +171,7 @@ public:
 private:
     static constexpr std::uint32_t absent = ~std::uint32_t{0};
 
-    /// Part of a node's list: positions up to `end` stand at position + shift of a block.
+    /// Part of a node's list: positions up to `end` are at position + shift of a block.
     struct run {
         std::uint32_t end, shift; // shift modulo 2³²
         const resident_block* from;
@@ -191,7 +191,7 @@ private:
 
     void check(neighbor_direction d) const {
         if (keeps_ != neighbor_direction::both && keeps_ != d)
-            throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
+            throw error(errc::invalid_argument, "the graph does not store this direction");
     }
 
     /// Calls visit(block, local id, first node of the partner) in the order of the node's list.
@@ -225,7 +225,7 @@ private:
     std::vector<partition_id> resident_;
     std::shared_ptr<const resident_csr> merged_out_, merged_in_;
     // The union of blocks.
-    std::vector<std::uint32_t> place_; // of each partition among the resident ones
+    std::vector<std::uint32_t> place_; // index of each partition among the resident ones
     std::vector<node_id> begin_;       // first node of each resident partition
     std::vector<block> out_, in_;
 };

@@ -11,8 +11,8 @@
 
 namespace gneiss::detail {
 
-/// Throws errc::invalid_argument unless a buffer of `partitions` partitions can follow the plan: resident partitions ascend and are
-/// among them, and those of each edge bucket are resident. O(buckets log resident), once an epoch.
+/// Throws errc::invalid_argument unless a buffer of `partitions` partitions can follow the plan: resident partitions ascend and
+/// are below `partitions`, and those of each edge bucket are resident. O(buckets log resident), once per epoch.
 inline void check_plan(const epoch_plan& states, std::uint32_t partitions) {
     for (std::size_t s = 0; s < states.size(); ++s) {
         const auto& resident = states[s].resident;

@@ -11,8 +11,8 @@
 
 namespace gneiss::detail {
 
-/// Memory that a buffer may fill: charged from the beginning, and more as plans need more than was said. It never shrinks: plans
-/// of later epochs are alike. Thread-safety: one thread grows it, any reads `bytes`.
+/// Memory that a buffer may fill: charged at construction, and more if a plan needs more. It never shrinks, as plans of later
+/// epochs are similar. Thread-safety: one thread grows it, any reads `bytes`.
 class growing_charge {
 public:
     /// Precondition: the budget outlives this. Throws over_budget.
@@ -22,7 +22,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
-    /// Charges what is missing. Throws over_budget, and then nothing changes.
+    /// Charges the difference, if any. Throws over_budget, and then nothing changes.
     void at_least(std::uint64_t needed) {
         if (needed <= bytes()) return;
         charges_.push_back(budget_.charge(name_ + " of this plan", needed - bytes()));

@@ -21,19 +21,19 @@
 
 namespace gneiss::detail {
 
-/// Makes something of each state of a plan, in order, one state ahead of who uses it, on a thread of its own.
+/// Prefetches one object per state of a plan, in order, one state ahead of the consumer, on its own thread.
 ///
-/// At most two of them are alive, and those of consecutive states: the third is begun when the last user of the first let it
-/// go, even where the second is gone already. One that does not fit beside the one before is begun when nothing is alive: it
-/// waits rather than take more memory. Thread-safety: one thread asks; what it got may be dropped on any. What `make` throws
-/// is rethrown by `acquire`.
+/// At most two objects are alive, those of consecutive states: the third is begun when the last user of the first releases it,
+/// even if the second is gone already. An object that does not fit together with the previous one is begun when none is alive:
+/// it waits rather than take more memory. Thread-safety: one thread acquires; objects may be dropped on any. Exceptions of
+/// `make` are rethrown by `acquire`.
 template <class T>
 class state_prefetcher {
 public:
-    /// `make`, and `fits`, which tells whether a state's thing may be alive beside that of the state made last, are called by
-    /// the loading thread alone. Things made must be gone before this.
-    /// \param track  of the loading thread; null: nothing is traced
-    /// \param span   what `make` is called there
+    /// `make` makes an object. `fits` returns true if it fits in memory together with the object made last. Both are called by
+    /// the loading thread only. Precondition: all objects are gone before this.
+    /// \param track  of the loading thread; null: no trace
+    /// \param span   name of the span of `make`
     explicit state_prefetcher(std::function<std::unique_ptr<T>(const buffer_state&)> make,
         std::function<bool(const buffer_state&)> fits = [](const buffer_state&) { return true; }, std::unique_ptr<trace_track> track = {}, const char* span = "")
         : make_(std::move(make)), fits_(std::move(fits)), track_(std::move(track)), span_(span) {
@@ -47,13 +47,13 @@ public:
     state_prefetcher(const state_prefetcher&) = delete;
     state_prefetcher& operator=(const state_prefetcher&) = delete;
 
-    /// Starts a plan at `first_state`; loading begins at once. Precondition: nothing of an earlier plan is held.
+    /// Starts a plan at `first_state`; loading begins at once. Precondition: no object of an earlier plan is held.
     void begin(epoch_plan states, std::uint32_t first_state) {
         const std::size_t count = states.size();
         begin(count, [plan = std::move(states)](std::uint64_t index) { return plan[static_cast<std::size_t>(index)]; }, first_state);
     }
-    /// The same for a plan of `count` states that is not in memory: `state_of(index)` makes one when it is about to be loaded. It is
-    /// called by the loading thread.
+    /// The same for a plan of `count` states that is not in memory: the loading thread calls `state_of(index)` when the state
+    /// is about to be loaded.
     void begin(std::uint64_t count, std::function<buffer_state(std::uint64_t)> state_of, std::uint64_t first_state) {
         drop_unused();
         const std::scoped_lock lock(mutex_);
@@ -63,8 +63,8 @@ public:
         changed_.notify_all();
     }
 
-    /// Abandons the plan, drops what was made and not asked for, and calls `drop` while nothing is being made.
-    /// Precondition: nothing that was asked for is held.
+    /// Abandons the plan, drops objects not acquired, and calls `drop` while nothing is being made.
+    /// Precondition: no acquired object is held.
     template <class Drop>
     void forget(Drop&& drop) {
         drop_unused();
@@ -73,7 +73,7 @@ public:
         drop();
     }
 
-    /// What was made of state `index`; asked for in order, once each. Throws what making threw, or errc::canceled.
+    /// Returns the object of state `index`; in order, once each. Rethrows exceptions of `make`; throws errc::canceled.
     [[nodiscard]] std::shared_ptr<const T> acquire(std::uint64_t index, const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] {
             const std::scoped_lock lock(mutex_);
@@ -87,10 +87,10 @@ public:
         return std::move(ready_[found].second);
     }
 
-    /// For `make`: bytes that were moved for the state, as the trace names them.
+    /// For `make`: sets the bytes moved for the state, for the trace.
     void moved(std::uint64_t bytes) noexcept { moved_ = bytes; }
 
-    /// Whether `acquire(index)` would not wait; true beyond the plan.
+    /// Returns true if `acquire(index)` would not wait, or if `index` is beyond the plan.
     [[nodiscard]] bool ready(std::uint64_t index) const {
         const std::scoped_lock lock(mutex_);
         return failure_ || index >= states_ || find(index) != ready_.size();
@@ -99,13 +99,13 @@ public:
 private:
     using numbered = std::pair<std::uint64_t, std::shared_ptr<const T>>; // null: free
 
-    /// Which place of ready_ has the state's; as many as there are: none.
+    /// Returns the index in ready_ of the state's object; ready_.size() if none.
     [[nodiscard]] std::size_t find(std::uint64_t index) const noexcept {
         const auto found = std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
         return static_cast<std::size_t>(found - ready_.begin());
     }
 
-    /// Ends a plan: nothing of it is made any more, and what was made and not asked for is gone before the next one begins.
+    /// Ends a plan: nothing more of it is made, and objects not acquired are dropped before the next one begins.
     void drop_unused() {
         std::array<numbered, 2> unused; // dropping one locks
         const std::scoped_lock lock(mutex_);
@@ -114,7 +114,7 @@ private:
         ready_.swap(unused);
         ++epoch_;
     }
-    /// Whether the next state's thing may be made: only that of the state before, if any, is alive.
+    /// Returns true if the next state's object may be made: only that of the previous state, if any, is alive.
     [[nodiscard]] bool may_make() {
         if (next_ >= states_) return false;
         if (!alive_.empty() && (alive_.size() != 1 || alive_.front() + 1 != made_)) return false;
@@ -154,7 +154,7 @@ private:
                 lock.lock();
                 if (epoch == epoch_) *std::ranges::find(ready_, nullptr, &numbered::second) = {index, std::move(result)};
                 changed_.notify_all();
-                if (result) { // of a plan that was abandoned
+                if (result) { // belongs to an abandoned plan
                     lock.unlock();
                     result.reset();
                     lock.lock();
@@ -171,21 +171,21 @@ private:
     std::function<bool(const buffer_state&)> fits_;
     std::unique_ptr<trace_track> track_;
     const char* span_;
-    std::uint64_t moved_ = trace_arguments::none; // the loading thread's
+    std::uint64_t moved_ = trace_arguments::none; // bytes moved; loading thread only
 
-    mutable std::mutex mutex_; // guards what follows
+    mutable std::mutex mutex_; // guards the members below
     std::condition_variable changed_;
     std::function<buffer_state(std::uint64_t)> state_of_;
-    std::uint64_t states_ = 0;             // of the plan
-    std::uint64_t next_ = 0;               // to be made
-    std::optional<buffer_state> upcoming_; // that state, once it was looked at
-    std::uint64_t made_ = 0;           // things so far: their numbers
+    std::uint64_t states_ = 0;             // states of the plan
+    std::uint64_t next_ = 0;               // next state to load
+    std::optional<buffer_state> upcoming_; // that state, once requested
+    std::uint64_t made_ = 0;           // objects so far: their numbers
     std::vector<std::uint64_t> alive_; // numbers of those in memory or being made, at most two
-    std::array<numbered, 2> ready_;    // after alive_, from which each is erased as it goes
+    std::array<numbered, 2> ready_;    // after alive_, from which each is erased when it is dropped
     std::uint64_t epoch_ = 0;
     std::exception_ptr failure_;
 
-    std::jthread thread_; // after what it uses; its end is waited for before the rest goes
+    std::jthread thread_; // after the members it uses; joined before they are destroyed
 };
 
 } // namespace gneiss::detail

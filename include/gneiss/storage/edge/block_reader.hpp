@@ -30,32 +30,32 @@ struct block_place {
     friend auto operator<=>(const block_place&, const block_place&) = default;
 };
 
-/// The bucket whose block in a direction is indexed by partition `own`.
+/// Returns the bucket whose block in direction `d` is indexed by partition `own`.
 [[nodiscard]] constexpr edge_bucket bucket_of(partition_id own, partition_id other, edge_direction d) noexcept {
     return d == edge_direction::out ? edge_bucket{own, other} : edge_bucket{other, own};
 }
 
-/// Reads edge blocks as they lie, many at once, through an engine and past the page cache where the engine can.
+/// Reads edge blocks without decoding, many at once, through an engine, bypassing the page cache if the engine can.
 ///
-/// Cost: one wave of reads a call, one allocation a block. Thread-safety: one thread reads; `statistics` from any.
+/// Cost: one wave of reads per call, one allocation per block. Thread-safety: one thread reads; `statistics` from any.
 /// Errors: io_error; errc::corrupt with path and offset.
 class block_reader {
 public:
     /// Precondition: `store` outlives this.
     block_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
 
-    /// Memory that a block takes: its bytes, and what direct reads round to.
+    /// Returns the memory of a block: its bytes, rounded for direct reads.
     [[nodiscard]] static std::uint64_t memory_of(const bucket_store& store, const block_place& at) noexcept {
         return store.extent(at.bucket).range(at.direction).length + 2 * page_alignment;
     }
 
-    /// The blocks, verified, in the order asked. Precondition: no wave is under way.
+    /// Reads blocks and returns them, verified, in the given order. Precondition: no wave is in progress.
     [[nodiscard]] std::vector<loaded_block> read(std::span<const block_place> wanted) {
         start(wanted);
         return finish();
     }
 
-    /// Begins a wave of reads, which goes on while the caller works. Several may be under way.
+    /// Starts a wave of reads in the background. Several may be in progress.
     void start(std::span<const block_place> wanted) {
         or_abandon([&] {
             wave& begun = waves_.emplace_back();
@@ -83,7 +83,7 @@ public:
         });
     }
 
-    /// The blocks of the wave begun first, verified, in the order asked. Precondition: there is one.
+    /// Returns the blocks of the oldest wave, verified, in the given order. Precondition: a wave is in progress.
     [[nodiscard]] std::vector<loaded_block> finish() {
         GNEISS_ASSERT(!waves_.empty());
         std::vector<loaded_block> loaded;
@@ -113,11 +113,11 @@ private:
     struct wave {
         std::vector<block_place> wanted;
         std::vector<loaded_block> loaded;
-        std::vector<std::span<const std::byte>> bytes; // of each block, within its memory
+        std::vector<std::span<const std::byte>> bytes; // bytes of each block, within its memory
         std::size_t left = 0;                          // blocks that have not arrived
     };
 
-    /// Nothing is under way after an error.
+    /// Runs `work`; on an error abandons all waves.
     template <class Work>
     void or_abandon(Work&& work) {
         try {

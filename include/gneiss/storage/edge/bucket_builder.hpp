@@ -25,10 +25,9 @@
 
 namespace gneiss {
 
-/// Takes the words of a block file. `npy_writer` of u32 is one.
+/// A sink for the words of a block file, such as an `npy_writer` of u32.
 ///
-/// Meaning: `append` adds words, `end_segment` says that the next word belongs to another bucket, `bytes` is what was
-/// added so far.
+/// Meaning: `append` adds words, `end_segment` starts a new bucket with the next word, `bytes` returns the bytes added so far.
 template <class A>
 concept word_array = requires(A& a, std::span<const std::uint32_t> words) {
     a.append(words);
@@ -36,12 +35,11 @@ concept word_array = requires(A& a, std::span<const std::uint32_t> words) {
     { a.bytes() } -> std::same_as<std::uint64_t>;
 };
 
-/// Writes edges that come in the order (bucket, source, destination, relation) as blocks of both directions.
+/// Writes edges that arrive in the order (bucket, source, destination, relation) as blocks of both directions.
 ///
-/// The number of nodes of a block is known at its end, so a bucket's arrays are collected first: in `memory` while they
-/// fit, in scratch files beyond it. The incoming block is a sort of the bucket, in memory while it fits. The files are
-/// equal for any memory. Cost: O(edges) plus the sorts. Errors: `io_error`; errc::unsupported for 2³² edges in one
-/// bucket.
+/// A block's node count is known only at its end, so a bucket's arrays are collected first: up to `memory` in memory, beyond it
+/// in scratch files. The incoming block is a sort of the bucket, in memory if it fits. The files do not depend on the memory.
+/// Cost: O(edges) plus the sorts. Errors: `io_error`; errc::unsupported for 2³² edges in one bucket.
 template <class Array, class E = serial_executor>
 class bucket_writer {
     static_assert(word_array<Array>, "bucket_writer: Array must be a gneiss::word_array, see gneiss/storage/edge/bucket_builder.hpp");
@@ -63,7 +61,7 @@ public:
           edge_ids_(scratch_, memory / 16),
           table_(layout.buckets()) {}
 
-    /// Adds an edge between local ids. Precondition: not before the one added last; in range.
+    /// Adds an edge between local ids. Precondition: in range, and not before the previous one.
     void push(std::uint64_t bucket, std::uint32_t source, std::uint32_t destination, relation_id relation) {
         if (bucket != bucket_ || edges_ == 0) {
             flush();
@@ -76,7 +74,7 @@ public:
         index(source, destination, relation);
         ++edges_;
     }
-    /// Writes what is left. The table has a row for every bucket, empty ones too.
+    /// Writes the remaining edges. Returns the table, with a row for every bucket, including empty ones.
     [[nodiscard]] std::vector<bucket_row> finish() {
         flush();
         for (std::uint64_t b = written_; b < table_.size(); ++b) place(b);
@@ -87,7 +85,7 @@ private:
     struct incoming_edge {
         std::uint32_t destination, source, relation, id;
     };
-    struct incoming_less { // edges with equal ends are in the order of relations, then ids, already
+    struct incoming_less { // edges with equal ends are already in the order of relations, then ids
         [[nodiscard]] std::uint64_t key(const incoming_edge& e) const noexcept {
             return (std::uint64_t{e.destination} << 32) | e.source;
         }
@@ -106,7 +104,7 @@ private:
         neighbors_.push(neighbor);
         if (layout_.has_relations()) relations_.push(relation);
     }
-    /// Rows up to `b`: what lies between two buckets is empty and has no bytes.
+    /// Fills the rows up to `b`: buckets in between are empty and take no bytes.
     void place(std::uint64_t b) {
         table_[b].out_offset = out_.bytes();
         table_[b].in_offset = in_.bytes();
@@ -153,23 +151,23 @@ private:
     std::uint32_t last_node_ = 0;
 };
 
-/// Sorts edges that come in any order into buckets.
+/// Sorts edges that arrive in any order into buckets.
 ///
 ///     bucket_builder builder(layout, 256 << 20, scratch);
-///     builder.push(edges);                                  // as often as needed, internal ids
+///     builder.push(edges);                                  // any number of times, internal ids
 ///     auto table = builder.finish(out, in);                 // two npy_writers of u32
 ///
-/// The result depends on the set of edges only: not on their order, the memory or the threads. Self edges and repeated
-/// edges are kept. Memory: the table of buckets, and of the rest of `memory` half for sorting, half for the bucket being written.
-/// Cost: one external sort of 12-byte records. Errors: over_budget where `memory` does not hold the table; errc::out_of_range for
+/// The result depends only on the set of edges: not on their order, the memory or the threads. Self edges and repeated edges
+/// are kept. Memory: the table of buckets; half of the rest of `memory` for sorting, half for the bucket being written.
+/// Cost: one external sort of 12-byte records. Errors: over_budget if `memory` does not hold the table; errc::out_of_range for
 /// ids beyond the layout; `io_error`.
 template <executor E = serial_executor>
 class bucket_builder {
 public:
-    /// Called after each bucket with the edges written so far.
+    /// Called after each bucket with the number of edges written so far.
     using progress = std::function<void(std::uint64_t edges)>;
 
-    /// What the table of `partitions`² buckets takes, with the checksums of their blocks [bytes].
+    /// Returns the memory of the table of `partitions`² buckets, with the checksums of their blocks [bytes].
     [[nodiscard]] static constexpr std::uint64_t table_bytes(std::uint32_t partitions) noexcept {
         return std::uint64_t{partitions} * partitions * (sizeof(bucket_row) + 2 * sizeof(checked_block));
     }
@@ -202,7 +200,7 @@ public:
         for (const edge& e : edges) push(e);
     }
 
-    /// Writes both block files. Call once. The arrays are not closed.
+    /// Writes both block files. Call once. Does not close the arrays.
     template <word_array Array>
     [[nodiscard]] std::vector<bucket_row> finish(Array& out, Array& in, const progress& report = {}) {
         bucket_writer<Array, E> writer(layout_, out, in, memory_, scratch_, executor_);
@@ -250,7 +248,7 @@ private:
     };
     using sorter = external_sorter<record, record_order, E>;
 
-    /// Half of what the table leaves.
+    /// Returns half of the memory that the table leaves.
     static std::uint64_t beside_table(std::uint64_t memory, std::uint32_t partitions) {
         const std::uint64_t table = table_bytes(partitions), least = 2 * sorter::minimum_memory;
         if (table > memory && table > least)
@@ -262,9 +260,9 @@ private:
         return layout;
     }
 
-    // An edge's key is its place among all pairs of nodes, in the order (bucket, source, destination): below nodes².
+    // An edge's key is its rank among all pairs of nodes, in the order (bucket, source, destination): below nodes².
 
-    /// The keys of a bucket: from `begin` on, `stride` for each source.
+    /// The keys of a bucket: from `begin` on, `stride` per source.
     struct bucket_keys {
         std::uint64_t begin = 0, size = 0, stride = 1;
     };
@@ -281,7 +279,7 @@ private:
 
     bucket_layout layout_;
     row_finder finder_;
-    std::vector<std::uint64_t> begin_; // of each partition, and the end of the last
+    std::vector<std::uint64_t> begin_; // first key of each partition, and the end of the last
     std::uint64_t memory_;
     std::filesystem::path scratch_;
     E executor_;

@@ -20,10 +20,11 @@
 
 namespace gneiss {
 
-/// Reads edge buckets through an engine, past the page cache where the engine can, and decodes them to global ids.
+/// Reads edge buckets through an engine, bypassing the page cache if the engine can, and decodes them to global ids.
 ///
-/// Memory: `bytes_needed`, the largest block or, where blocks are small, 1 MiB or 16 of them, whichever is less: as many buckets
-/// are in flight as it holds. Thread-safety: one thread loads; `statistics` from any. Errors: io_error; errc::corrupt with path and offset.
+/// Memory: `bytes_needed`, the largest block or, for small blocks, 1 MiB or 16 of them, whichever is less; it bounds the
+/// buckets in flight. Thread-safety: one thread loads; `statistics` from any. Errors: io_error; errc::corrupt with path and
+/// offset.
 class bucket_reader {
 public:
     /// Precondition: `store` outlives this.
@@ -37,7 +38,7 @@ public:
     /// Fills `to` [extent(bucket).edges] with the bucket's edges in stored order. One read.
     void load(edge_bucket bucket, std::span<edge> to) { load(std::span(&bucket, 1), std::span(&to, 1)); }
 
-    /// The same for many, each into its span: one read a bucket that has edges, in the given order, several in flight.
+    /// The same for several buckets, each into its span: one read per bucket with edges, in the given order, several in flight.
     void load(std::span<const edge_bucket> buckets, std::span<const std::span<edge>> to) {
         GNEISS_ASSERT(buckets.size() == to.size());
         if (!queue_) open();
@@ -53,7 +54,7 @@ public:
                 take(buckets[first.index], first.bytes, to[first.index]);
                 reads_.pop_front();
             }
-        } catch (...) { // whose memory is used again
+        } catch (...) { // the caller reuses its memory
             queue_->abandon();
             reads_.clear();
             throw;
@@ -62,7 +63,7 @@ public:
         statistics_ = queue_->stats();
     }
 
-    /// This as where an `edge_buffer` takes its edges from. Precondition: this outlives it.
+    /// Returns this as the loader of an `edge_buffer`. Precondition: this outlives it.
     [[nodiscard]] edge_loader source() {
         return {.size = [this](edge_bucket b) { return static_cast<edge_index>(store_.extent(b).edges); },
             .load = [this](edge_bucket b, std::span<edge> to) { load(b, to); },
@@ -77,10 +78,10 @@ public:
 
 private:
     struct read {
-        std::size_t index = 0;  // of the bucket in the call
-        std::size_t offset = 0; // in the buffer; reads are there in the order they were begun, round and round
+        std::size_t index = 0;  // index of the bucket in the call
+        std::size_t offset = 0; // in the buffer, which is used as a ring in the order of the reads
         std::size_t end = 0;
-        std::span<std::byte> bytes; // of the block
+        std::span<std::byte> bytes; // bytes of the block
         bool done = false;
     };
 
@@ -88,12 +89,12 @@ private:
         auto engine = std::make_unique<any_engine>(engines_());
         auto opened = std::make_unique<file>(*engine, store_.path(edge_direction::out), open_options{.direct = true});
         buffer_ = aligned_buffer<std::byte>(static_cast<std::size_t>(bytes_needed(store_)));
-        queue_ = std::make_unique<io_queue>(*engine); // all of it or, when something throws, nothing
+        queue_ = std::make_unique<io_queue>(*engine); // all of it or, if something throws, nothing
         file_ = std::move(opened);
         engine_ = std::move(engine);
     }
 
-    /// Where in the buffer `length` bytes are free behind the read that was begun last; none: they are not.
+    /// Returns where `length` bytes are free in the buffer after the newest read; empty if they are not.
     [[nodiscard]] std::optional<std::size_t> room(std::size_t length) const {
         if (reads_.empty()) return 0;
         const std::size_t first = reads_.front().offset, end = reads_.back().end;
@@ -104,7 +105,7 @@ private:
         return length <= first - end ? std::optional(end) : std::nullopt;
     }
 
-    /// Begins to read a bucket. False: there is no room.
+    /// Starts reading a bucket. Returns false if the buffer is full.
     bool begin(edge_bucket bucket, std::size_t index) {
         const byte_range range = store_.extent(bucket).range(edge_direction::out);
         const std::uint64_t offset = store_.data_offset(edge_direction::out) + range.offset;
@@ -123,7 +124,7 @@ private:
             static_cast<node_id>(store_.rows().begin(bucket.second)), to);
     }
 
-    static constexpr std::size_t alignment = 64; // of blocks in the buffer, where the file asks for none
+    static constexpr std::size_t alignment = 64; // alignment of blocks in the buffer if the file requires none
 
     const bucket_store& store_;
     engine_factory engines_;
@@ -131,7 +132,7 @@ private:
     std::unique_ptr<file> file_;
     std::unique_ptr<io_queue> queue_;
     aligned_buffer<std::byte> buffer_;
-    std::deque<read> reads_;   // in the order they were begun
+    std::deque<read> reads_;   // oldest first
     std::uint64_t begun_ = 0;  // reads so far: their tags
     mutable std::mutex mutex_;
     io_stats statistics_;

@@ -20,7 +20,7 @@
 
 namespace gneiss {
 
-/// What a bucket is made of and where its blocks lie.
+/// Size of a bucket and place of its blocks.
 struct bucket_extent {
     std::uint64_t edges = 0;
     byte_range out{}, in{}; ///< in the data of each file; whole multiples of 512 bytes
@@ -30,27 +30,29 @@ struct bucket_extent {
     }
 };
 
-/// A block with the memory it lies in.
+/// A block with its memory.
 struct loaded_block {
     aligned_buffer<std::byte> bytes;
     edge_block block;
 };
 
-/// The edge buckets of a dataset on disk, read block by block, each block verified and checked before anyone sees it.
+/// The edge buckets of a dataset on disk, read block by block; each block is verified and checked before use.
 ///
-/// Two ways to read: `read` (one thread, through the page cache), or an engine that reads `extent(b).range(d)` of the
-/// file `path(d)` at `data_offset() + offset` itself and calls `parse_and_verify` on the bytes. Immutable; all calls
-/// are thread-safe. Memory: the table, 48·p² bytes, and 16 bytes per checksum block. Errors: `io_error`; errc::corrupt
-/// with path and offset.
+///     const bucket_store store = my_dataset.buckets();
+///     store.for_each_edge([&](std::span<const edge> edges) { … });
+///
+/// Two ways to read: `read` (one thread, through the page cache), or an engine that reads `extent(b).range(d)` of the file
+/// `path(d)` at `data_offset(d) + offset` and passes the bytes to `parse_and_verify`. Immutable; all calls are thread-safe.
+/// Memory: the table, 48·p² bytes, and 16 bytes per checksum block. Errors: `io_error`; errc::corrupt with path and offset.
 class bucket_store {
 public:
-    /// One block file: where it is, and its checksums.
+    /// One block file: its path and checksums.
     struct block_file {
         std::filesystem::path path;
         checksum_table checksums;
     };
 
-    /// Opens and checks headers, sizes and the table, not yet the blocks.
+    /// Opens and checks headers, sizes and the table, but not the blocks.
     /// \param table_path  for messages
     bucket_store(const bucket_layout& layout, std::vector<bucket_row> table, block_file out, block_file in,
         const std::filesystem::path& table_path)
@@ -72,7 +74,7 @@ public:
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
     [[nodiscard]] std::span<const bucket_row> table() const noexcept { return table_; }
     [[nodiscard]] const std::filesystem::path& path(edge_direction d) const noexcept { return side(d).file.path(); }
-    /// Of the data in both files [bytes]; a multiple of 4096.
+    /// Offset of the data in the file of a direction [bytes]; a multiple of 4096.
     [[nodiscard]] std::uint64_t data_offset(edge_direction d) const noexcept { return side(d).checksums.data_offset(); }
 
     /// Precondition: both partitions exist. O(1).
@@ -80,14 +82,14 @@ public:
         const bucket_row& r = row(bucket);
         return {r.edges, layout_.range(bucket, r, edge_direction::out), layout_.range(bucket, r, edge_direction::in)};
     }
-    /// Most bytes that any block of this direction takes. O(p²).
+    /// Returns the size of the largest block of a direction [bytes]. O(p²).
     [[nodiscard]] std::uint64_t largest_block(edge_direction d) const noexcept {
         std::uint64_t most = 0;
         for_each_bucket([&](edge_bucket b) { most = std::max(most, extent(b).range(d).length); });
         return most;
     }
 
-    /// The block in `bytes`, which are those of `extent(bucket).range(d)`; the view lies in them.
+    /// Parses the block in `bytes`, those of `extent(bucket).range(d)`; the result is a view of them.
     ///
     /// Two passes over the bytes, no allocation: checksums, then ids, order and counts. Precondition, checked: whole
     /// range, 4-byte aligned.
@@ -118,12 +120,12 @@ public:
         return loaded;
     }
 
-    /// Some bytes of a direction's data, for blocks that are larger than memory. Checksums are verified, for which checksum
-    /// blocks at both ends are read whole; contents are the caller's to check.
+    /// Reads some bytes of a direction's data, for blocks larger than memory. Verifies checksums, for which it reads the
+    /// checksum blocks at both ends whole; the caller checks the contents.
     void read_bytes(edge_direction d, std::uint64_t offset, std::span<std::byte> to) const {
         side(d).checksums.read(side(d).file, offset, to);
     }
-    /// A hash of the edges of a direction as they are stored. O(checksum blocks), reads nothing.
+    /// Returns a hash of the edges of a direction as stored. O(checksum blocks), without I/O.
     [[nodiscard]] std::uint64_t fingerprint(edge_direction d) const {
         return checksum(std::as_bytes(side(d).checksums.blocks()), edges_);
     }
@@ -135,8 +137,8 @@ public:
             for (partition_id j = 0; j < layout_.rows.partitions; ++j) visit(edge_bucket{i, j});
     }
 
-    /// Streams all edges with global ids in stored order, by bucket, source, destination, relation: one call for each
-    /// bucket that has edges. Memory: the block and the edges of the largest bucket.
+    /// Streams all edges with global ids in stored order, by bucket, source, destination, relation: one call per bucket with
+    /// edges. Memory: the block and the edges of the largest bucket.
     template <std::invocable<std::span<const edge>> Sink>
     void for_each_edge(Sink&& sink) const {
         std::vector<edge> edges;
@@ -149,8 +151,7 @@ public:
         });
     }
 
-    /// Reads and checks everything: every block, and that both directions hold the same edges. Throws at the first
-    /// fault.
+    /// Reads and checks everything: every block, and that both directions hold the same edges. Throws at the first fault.
     void verify() const {
         std::vector<edge> by_source, by_destination;
         for_each_bucket([&](edge_bucket bucket) {

@@ -17,16 +17,16 @@
 
 namespace gneiss {
 
-/// Each block of a bucket begins at a multiple of this many bytes, so that it can be read directly.
+/// Alignment of the blocks of buckets [bytes], so that they can be read directly.
 inline constexpr std::uint64_t bucket_alignment = 512;
 
 /// Row of edges.table.npy for bucket (i, j), at i·p + j. Six 64-bit words on disk.
 struct bucket_row {
     std::uint64_t edges = 0;
     std::uint64_t out_nodes = 0;  ///< sources with edges
-    std::uint64_t out_offset = 0; ///< of the outgoing block in the data of edges.out.npy [bytes]
+    std::uint64_t out_offset = 0; ///< outgoing block in the data of edges.out.npy [bytes]
     std::uint64_t in_nodes = 0;   ///< destinations with edges
-    std::uint64_t in_offset = 0;  ///< of the incoming block in the data of edges.in.npy [bytes]
+    std::uint64_t in_offset = 0;  ///< incoming block in the data of edges.in.npy [bytes]
     std::uint64_t reserved = 0;   ///< 0
 
     [[nodiscard]] constexpr std::uint64_t nodes(edge_direction d) const noexcept {
@@ -40,10 +40,10 @@ struct bucket_row {
 };
 static_assert(sizeof(bucket_row) == 48);
 
-/// What all buckets of a dataset share.
+/// Layout shared by all buckets of a dataset.
 struct bucket_layout {
     row_partitioning rows{};
-    std::uint64_t relations = 0; ///< relation ids are below; with 0 or 1 none is stored
+    std::uint64_t relations = 0; ///< upper bound of relation ids, exclusive; with 0 or 1 none is stored
 
     [[nodiscard]] bool has_relations() const noexcept { return relations > 1; }
     [[nodiscard]] std::uint64_t buckets() const noexcept {
@@ -60,7 +60,7 @@ struct bucket_layout {
         return {direction, row.edges, row.nodes(direction), has_relations(), out ? sources : destinations,
             out ? destinations : sources, relations};
     }
-    /// Where a block lies, padding included.
+    /// Returns the place of a block, including padding.
     [[nodiscard]] byte_range range(
         edge_bucket bucket, const bucket_row& row, edge_direction direction) const noexcept {
         return {row.offset(direction), round_up(4 * shape(bucket, row, direction).words(), bucket_alignment)};
@@ -77,8 +77,8 @@ inline void check_bucket_rows(const row_partitioning& rows) {
         throw error(errc::unsupported, std::to_string(rows.nodes) + " nodes need more than 32-bit ids");
 }
 
-/// Checks a table that was read: blocks in order and without gaps, counts that fit their partitions. Throws
-/// errc::corrupt that names `path` and the row. Returns the data bytes that the two files must have. O(p²).
+/// Checks a table read from disk: blocks in order and without gaps, counts that fit their partitions. Throws errc::corrupt,
+/// naming `path` and the row. Returns the data bytes that the two files must have. O(p²).
 struct bucket_bytes {
     std::uint64_t out = 0, in = 0;
 };

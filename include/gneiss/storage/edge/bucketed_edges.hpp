@@ -23,11 +23,11 @@ namespace gneiss {
 
 struct bucketing {
     std::uint32_t partitions = 1;
-    std::uint64_t nodes = 0;     ///< 0: the largest id and one more
-    std::uint64_t relations = 0; ///< 0: the largest and one more
+    std::uint64_t nodes = 0;     ///< 0: the largest id plus one
+    std::uint64_t relations = 0; ///< 0: the largest id plus one
 };
 
-/// Edges by the partitions of their ends: in memory, or those of a dataset on disk. What link trainers take.
+/// Edges by the partitions of their ends, in memory or in a dataset on disk: the input of link trainers.
 ///
 ///     const bucketed_edges some(my_edges, {.partitions = 8});    // sorts a copy: O(E log E), 12 bytes an edge
 ///     const bucketed_edges all(my_dataset.buckets());            // reads nothing yet
@@ -35,7 +35,7 @@ struct bucketing {
 /// Immutable; copies share the edges.
 class bucketed_edges {
 public:
-    /// Throws errc::out_of_range for a node or a relation beyond what `into` says; errc::invalid_argument for no partition.
+    /// Throws errc::out_of_range for a node or a relation beyond `into`; errc::invalid_argument for 0 partitions.
     bucketed_edges(std::span<const edge> edges, const bucketing& into) {
         auto held = std::make_shared<in_memory>();
         std::uint64_t nodes = 0, relations = 0;
@@ -65,7 +65,7 @@ public:
     [[nodiscard]] std::uint64_t relations() const noexcept { return relations_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return memory_ ? memory_->edges.size() : disk_->edges(); }
 
-    /// Where an `edge_buffer` takes edges from, with what it reads through. One thread at a time loads.
+    /// Edge loader for an `edge_buffer`, with its reader. One thread at a time loads.
     struct source {
         edge_loader loader;
         std::shared_ptr<bucket_reader> reader; ///< null in memory
@@ -85,10 +85,10 @@ public:
                     .rows = rows_},
             nullptr};
     }
-    /// Memory of what `open` reads through [bytes].
+    /// Returns the memory of the reader that `open` makes [bytes].
     [[nodiscard]] std::uint64_t reader_bytes() const { return disk_ ? bucket_reader::bytes_needed(*disk_) : 0; }
 
-    /// Calls visit(edges) for all edges, in parts. On disk: one pass over them.
+    /// Calls visit(edges) for all edges, in parts. On disk: one pass.
     void for_each_edge(const std::function<void(std::span<const edge>)>& visit) const {
         if (memory_) visit(memory_->edges);
         else disk_->for_each_edge(visit);

@@ -20,17 +20,17 @@
 
 namespace gneiss {
 
-/// A `scratch` on disk: each set of edges is a file without a name, which is gone with it, even after a crash. Relations are
-/// not kept.
+/// A `scratch` on disk: each set of edges is an unnamed file, deleted with the set, even after a crash. Relations are not
+/// stored.
 ///
 ///     disk_scratch place("/var/tmp");
 ///     auto writer = place.create(nodes);
 ///     writer.append(edges);
 ///     auto stream = std::move(writer).finish();   // an edge_stream, verified as it is read
 ///
-/// Cost: 8 bytes an edge, written and read in order. Memory: a set that is written or is being read takes `block_edges` edges
-/// of 8 or 20 bytes, one that waits 8 bytes for each block; the page cache holds 512 KiB a set, and no more than two blocks of what was
-/// read. Sets of one place may be used by several threads, each set by one.
+/// Cost: 8 bytes per edge, written and read in order. Memory: a set being written or read takes `block_edges` edges of 8 or 20
+/// bytes, an idle one 8 bytes per block; the page cache holds 512 KiB per set, and at most two blocks of data just read.
+/// Thread-safety: several threads may use the sets of one place, each set from one thread.
 /// Errors: io_error, with out_of_space() on a full disk; errc::corrupt with path and offset; errc::out_of_range for an edge
 /// beyond the nodes when it is read.
 class disk_scratch {
@@ -56,18 +56,18 @@ class disk_scratch {
         edge_index edges = 0;
         std::shared_ptr<usage> used;
         plain_file file;
-        std::vector<std::uint64_t> hashes; // of blocks
+        std::vector<std::uint64_t> hashes; // one per block
     };
 
 public:
-    static constexpr std::size_t block_edges = 8192; ///< that one checksum covers
+    static constexpr std::size_t block_edges = 8192; ///< edges per checksum
 
     explicit disk_scratch(std::filesystem::path directory)
         : directory_(std::move(directory)), used_(std::make_shared<usage>()) {}
 
     class stream;
 
-    /// Takes the edges of a set.
+    /// Writes the edges of a set.
     class writer {
     public:
         using edge_type = edge;
@@ -87,7 +87,7 @@ public:
 
         void write();
 
-        std::unique_ptr<set> set_; // at its address, which the sequential writer has
+        std::unique_ptr<set> set_; // at a fixed address: the sequential writer refers to it
         sequential_writer out_;
         std::vector<pair> block_;
     };
@@ -109,12 +109,12 @@ public:
         std::unique_ptr<set> set_;
         std::vector<pair> block_;
         std::vector<edge> edges_;
-        std::size_t at_ = 0; // the next block
+        std::size_t at_ = 0; // next block
     };
 
     [[nodiscard]] writer create(std::uint64_t nodes) const { return {*this, nodes}; }
 
-    /// Of all sets now, and at most so far.
+    /// Bytes of all sets now; `peak_bytes`: the maximum so far.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return used_->now; }
     [[nodiscard]] std::uint64_t peak_bytes() const noexcept { return used_->peak; }
 

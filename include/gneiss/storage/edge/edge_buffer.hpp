@@ -30,13 +30,13 @@ namespace gneiss {
 /// The edges of one state: those of its buckets, in the state's order. Read-only, shared by the batches cut from it.
 class state_edges {
 public:
-    /// Edges of the state's bucket `i`, in their stored order.
+    /// Returns the edges of the state's bucket `i`, in their stored order.
     [[nodiscard]] std::span<const edge> bucket(std::size_t i) const noexcept { return buckets_[i]->span(); }
     [[nodiscard]] std::size_t buckets() const noexcept { return buckets_.size(); }
-    /// Number of edges of each bucket.
+    /// Returns the number of edges of each bucket.
     [[nodiscard]] std::span<const edge_index> sizes() const noexcept { return sizes_; }
     [[nodiscard]] edge_index size() const noexcept { return first_.back(); }
-    /// Edge `position` of the state, buckets one after the other. O(log buckets). Precondition: position < size().
+    /// Returns edge `position` of the state, buckets concatenated. O(log buckets). Precondition: position < size().
     [[nodiscard]] const edge& operator[](edge_index position) const noexcept {
         const auto next = std::upper_bound(first_.begin() + 1, first_.end() - 1, position);
         const auto i = static_cast<std::size_t>(next - first_.begin()) - 1;
@@ -58,34 +58,41 @@ private:
     std::vector<edge_index> first_{0};
 };
 
-/// Where a bucket's edges come from: how many there are, and a way to read them into memory of that size. An `edge_buffer` calls
+/// Source of a bucket's edges: their number, and a function that reads them into memory of that size. An `edge_buffer` calls
 /// them from one thread at a time.
 struct edge_loader {
     std::function<edge_index(edge_bucket)> size;
     std::function<void(edge_bucket, std::span<edge>)> load;
-    std::optional<row_partitioning> rows{}; ///< into which the buckets cut the nodes, where known: compared at construction of a trainer
-    /// Many buckets at once, each into its span, where that is faster; empty: they are loaded one by one.
+    std::optional<row_partitioning> rows{}; ///< partitioning of the buckets, if known: a trainer's constructor compares it
+    /// Loads several buckets at once, each into its span, if that is faster; empty: they are loaded one by one.
     std::function<void(std::span<const edge_bucket>, std::span<const std::span<edge>>)> load_many{};
 };
 
 struct edge_buffer_options {
-    std::uint32_t partitions = 0; ///< into which the nodes are cut; 0: as the loader's `rows` say
-    bool cache_all = false;       ///< each bucket is loaded once and stays; else those of two states
-    std::uint64_t bytes = 0;      ///< charged at construction: what `bytes_needed` says for the plans to come
+    std::uint32_t partitions = 0; ///< number of node partitions; 0: that of the loader's `rows`
+    bool cache_all = false;       ///< load each bucket once and keep it; else keep those of two states
+    std::uint64_t bytes = 0;      ///< charged at construction: `bytes_needed` of the plans to come
     trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
 };
 
-/// Holds the edges of the current state and loads those of the next one meanwhile; or, with `cache_all`, all edges once.
+/// Holds the edges of the current state and loads those of the next one in the background; or, with `cache_all`, all edges
+/// once.
 ///
-/// At most two states are in memory: the third waits until the last batch of the first was cut. Buckets are loaded in the
-/// order of the plan by one background thread.
-/// Memory: see `bytes_needed`; what a plan needs is charged to the budget before it is loaded. Where the budget has room for one
-/// state only, the next is loaded when that is gone. Thread-safety: one thread asks for states; a state's edges may be
-/// dropped on any thread. Errors of the background thread are rethrown by `acquire`.
+///     const edge_loader source = reader.source();   // a bucket_reader
+///     edge_buffer edges(source, {.bytes = edge_buffer::bytes_needed(plan, source)}, budget);
+///     edges.begin_epoch(plan);
+///     for (std::uint32_t i = 0; i < plan.size(); ++i) train_on(*edges.acquire(i));
+///
+/// At most two states are in memory: the third waits until the last batch of the first is cut. One background thread loads
+/// buckets in the order of the plan.
+/// Memory: see `bytes_needed`; the memory of a plan is charged to the budget before loading. If the budget has room for one
+/// state only, the next is loaded when that is gone. Thread-safety: one thread acquires states; a state's edges may be dropped
+/// on any thread. Errors of the background thread are rethrown by `acquire`.
 class edge_buffer {
 public:
-    /// A plan that needs more than `options.bytes`, as a randomized order may, charges the rest when it begins.
-    /// Throws over_budget; errc::invalid_argument for partitions that neither says, or that options and loader say differently.
+    /// A plan that needs more than `options.bytes`, as a randomized order may, charges the difference when it begins.
+    /// Throws over_budget; errc::invalid_argument if the number of partitions is unknown, or differs between options and
+    /// loader.
     edge_buffer(edge_loader source, const edge_buffer_options& options, memory_budget& budget)
         : source_(std::move(source)),
           partitions_(partitions_of(source_, options)),
@@ -96,7 +103,8 @@ public:
           loader_([this](const buffer_state& s) { return load(s.edge_buckets); }, [this](const buffer_state& s) { return fits_beside_last(s); },
               open_track(options.trace, "edge loader"), "load edges") {}
 
-    /// What a plan needs: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once [bytes].
+    /// Returns the memory of a plan: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once
+    /// [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, const edge_buffer_options& options = {}) {
         std::uint64_t most = 0, before = 0;
         if (options.cache_all) {
@@ -116,17 +124,17 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no edges of an earlier epoch are held.
-    /// Throws errc::invalid_argument for a plan of other partitions; over_budget for one with a state that the budget has no room
-    /// for, with the bytes of all that is charged, and then nothing is loaded.
+    /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a state
+    /// that the budget has no room for; then nothing is loaded.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, partitions_);
         charge(states, first_state);
         loader_.begin(states, first_state);
     }
 
-    /// Announces the partitions in which those who train have the nodes. Throws errc::invalid_argument for others than the edges
-    /// are bucketed by; where the loader does not say which, `acquire` does for an edge that is in the wrong bucket: O(1) an edge,
-    /// when it is loaded. Precondition: no epoch is running.
+    /// Announces the partitioning of the trainer's nodes. Throws errc::invalid_argument if it is not that of the edges; if the
+    /// loader has no `rows`, `acquire` throws for an edge in the wrong bucket instead: O(1) per edge, on load.
+    /// Precondition: no epoch is running.
     void expect(const row_partitioning& rows) {
         const std::scoped_lock lock(source_turn_);
         if (source_.rows) return check_same_partitions(*source_.rows, "edges", rows, "embeddings and graph");
@@ -137,7 +145,7 @@ public:
         expected_ = rows;
     }
 
-    /// The edges of state `index`. States are asked for in order. Throws what loading threw, or errc::canceled.
+    /// Returns the edges of state `index`. States are acquired in order. Rethrows errors of loading; throws errc::canceled.
     [[nodiscard]] std::shared_ptr<const state_edges> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_.acquire(index, stop);
     }
@@ -159,8 +167,7 @@ private:
         return edges * sizeof(edge);
     }
 
-    /// Charges what two consecutive states take beyond what is charged, or else what one does; or all buckets of the plan that
-    /// were in none before.
+    /// Charges the missing memory of two consecutive states, or else of one; or of all buckets that no earlier plan had.
     void charge(const epoch_plan& states, std::uint32_t first_state) {
         std::uint64_t one = 0, two = 0, before = 0;
         if (cache_all_) {
@@ -187,7 +194,7 @@ private:
         }
     }
 
-    /// The loading thread's.
+    /// Returns true if a state fits together with the last one; loading thread only.
     [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return cache_all_ || last_bytes_ + bytes_of(s) <= charge_.bytes(); }
 
     [[nodiscard]] std::unique_ptr<state_edges> load(const std::vector<edge_bucket>& wanted) {
@@ -237,22 +244,22 @@ private:
             if (outside(e.source, b.first) || outside(e.destination, b.second))
                 throw error(errc::invalid_argument, "edge (" + std::to_string(e.source) + ", " + std::to_string(e.relation) + ", " +
                                                         std::to_string(e.destination) + ") is in bucket (" + std::to_string(b.first) + ", " +
-                                                        std::to_string(b.second) + "), whose nodes in " + std::to_string(partitions_) +
-                                                        " partitions are others");
+                                                        std::to_string(b.second) + "), but belongs to another bucket of " + std::to_string(partitions_) +
+                                                        " partitions");
     }
 
-    static constexpr std::size_t at_once = 1024; // buckets that a turn at the source loads
+    static constexpr std::size_t at_once = 1024; // buckets loaded per lock of the source
 
-    mutable std::mutex source_turn_; // an epoch may begin while a bucket of one that was given up is loaded
+    mutable std::mutex source_turn_; // an epoch may begin while a bucket of an abandoned one is loaded
     edge_loader source_;
-    std::optional<row_partitioning> expected_; // where the loader does not say
+    std::optional<row_partitioning> expected_; // if the loader has no `rows`
     std::uint32_t partitions_;
     bool cache_all_;
     detail::growing_charge charge_;
-    std::vector<bool> counted_; // buckets in plans so far, where all edges are kept
+    std::vector<bool> counted_; // buckets in plans so far, with `cache_all`
     std::uint64_t counted_bytes_ = 0;
-    std::vector<std::shared_ptr<const state_edges::edges>> cached_; // loader thread only, with what follows
-    std::uint64_t last_bytes_ = 0;                                  // of the state made last
+    std::vector<std::shared_ptr<const state_edges::edges>> cached_; // loading thread only, with the members below
+    std::uint64_t last_bytes_ = 0;                                  // bytes of the state made last
 
     detail::state_prefetcher<state_edges> loader_; // last: its thread uses the rest
 };

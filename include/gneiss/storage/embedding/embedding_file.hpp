@@ -26,28 +26,33 @@
 
 namespace gneiss {
 
-/// Rows of value and optimizer state on disk, partition by partition, in slots that a `slot_map` hands out.
+/// Rows of value and optimizer state on disk, partition by partition, in slots that a `slot_map` assigns.
 ///
-/// Every partition is written whole into one slot, with a checksum for each block of 1 MiB that is seeded with the
-/// block's place; a read verifies them, so a torn, stale or misplaced block is an error and never a row. What is current
-/// lives in memory; it becomes the state after a crash when a checkpoint names it.
+///     embedding_file::create(engine, path, partitioning, layout, 2);   // 2 spare slots
+///     embedding_file file(engines, path, partitioning, layout, 2);
+///     file.fill([&](std::uint64_t first_row, matrix_view<float> rows) { … });
+///     file.sync();
 ///
-/// Thread-safety: one thread may read while another writes and a third syncs; each has an engine of its own.
+/// Every partition is written whole into one slot, with a checksum for each block of 1 MiB, seeded with the block's place; a
+/// read verifies them, so a torn, stale or misplaced block is an error and never a row. The current assignment is in memory; it
+/// becomes the state after a crash when a checkpoint names it.
+///
+/// Thread-safety: one thread may read while another writes and a third syncs; each has its own engine.
 class embedding_file {
 public:
-    /// Makes the file, sparse: slots take space on the disk when they are written. Throws io_error.
+    /// Creates the file, sparse: slots take disk space when written. Throws io_error.
     static void create(any_engine& engine, const std::filesystem::path& path, const row_partitioning& partitioning,
         const row_layout& layout, std::uint32_t spare) {
         file result(engine, path, {.write = true, .create = true, .truncate = true});
         result.resize(slot_bytes_of(partitioning, layout) * (partitioning.partitions + std::uint64_t{spare}));
     }
 
-    /// Opens a file whose partitions are still to be written, all of them, before they are read.
+    /// Opens a file whose partitions must all be written before they are read.
     embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
         row_layout layout, std::uint32_t spare)
         : embedding_file(std::move(engines), std::move(path), partitioning, layout, slot_map(partitioning.partitions, spare)) {}
 
-    /// Opens what a checkpoint names: `slots` and `checksums` (see `checksums()`) of every partition.
+    /// Opens the state of a checkpoint: `slots` and `checksums` (see `checksums()`) of every partition.
     embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
         row_layout layout, std::span<const disk_slot> slots, std::uint32_t disk_slots, std::span<const std::uint64_t> checksums)
         : embedding_file(std::move(engines), std::move(path), partitioning, layout, slot_map(slots, disk_slots)) {
@@ -59,12 +64,12 @@ public:
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
     [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
     [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
-    /// Bytes that a partition takes on disk and in memory, padded for direct I/O.
+    /// Returns the bytes of a partition on disk and in memory, padded for direct I/O.
     [[nodiscard]] std::uint64_t slot_bytes() const noexcept { return slot_bytes_of(partitioning_, layout_); }
     [[nodiscard]] static std::uint64_t slot_bytes_of(const row_partitioning& partitioning, const row_layout& layout) {
         return round_up(partitioning.capacity() * layout.bytes(), std::uint64_t{page_alignment});
     }
-    /// Bytes that a load or a write of partition `p` moves: its rows, padded.
+    /// Returns the bytes that a load or a write of partition `p` moves: its rows, padded.
     [[nodiscard]] std::uint64_t bytes_of(partition_id p) const noexcept {
         return round_up(partitioning_.size(p) * layout_.bytes(), std::uint64_t{page_alignment});
     }
@@ -82,12 +87,12 @@ public:
         }
         const auto bytes = to.first(bytes_of(p));
         if (bytes.empty()) return;
-        std::size_t bad = blocks_; // the first corrupt block; others are read on, since their requests use `to`
+        std::size_t bad = blocks_; // first corrupt block; the others are still read, since their requests use `to`
         reader_.use(*this, [&](io_queue& queue, file& at) {
             for_each_block(bytes, [&](std::size_t block, std::span<std::byte> data) {
                 queue.read(at, offset_of(slot) + block * checksum_block_bytes, data, block);
             });
-            while (const auto done = queue.next_done()) { // summed in the order of arrival, while others are in flight
+            while (const auto done = queue.next_done()) { // summed in order of arrival, while others are in flight
                 const auto block = static_cast<std::size_t>(*done);
                 if (checksum(block_of(bytes, block), seed_of(slot, block)) != expected[block]) bad = std::min(bad, block);
             }
@@ -98,15 +103,15 @@ public:
                     .length = block_of(bytes, bad).size()});
     }
 
-    /// A disk slot for the next version of `p`; empty when a commit must come first (see slot_map). Throws io_error after
-    /// a failed sync: what was written may be lost, so that memory holds the only copy and must not be given up.
+    /// Returns a disk slot for the next version of `p`; empty if a commit must come first (see slot_map). Throws io_error after
+    /// a failed sync: earlier writes may be lost, so memory holds the only copy and must not be freed.
     [[nodiscard]] std::optional<disk_slot> begin_write(partition_id p, std::uint32_t reserve) {
         const std::scoped_lock lock(mutex_);
         if (poison_ != 0) throw io_error(poison_, "refused after a failed sync", {.path = path_});
         return slots_.begin_write(p, slots_.slots() - slots_.partitions() >= slots_.partitions() ? 0 : reserve);
     }
-    /// Writes the version of `p` in `from` to the slot that `begin_write` gave. Throws io_error: the slot is given back then,
-    /// so begin anew.
+    /// Writes the version of `p` in `from` to the slot from `begin_write`. If it throws io_error, the slot is returned: call
+    /// `begin_write` again.
     void write(partition_id p, disk_slot slot, std::span<const std::byte> from) {
         const auto bytes = from.first(bytes_of(p));
         std::vector<std::uint64_t> sums(blocks_, 0);
@@ -118,7 +123,7 @@ public:
                     queue.submit(); // the device writes while the next block is summed
                 });
             });
-        } catch (...) { // nothing is on its way to the slot any more
+        } catch (...) { // no request for the slot is in flight
             const std::scoped_lock lock(mutex_);
             slots_.abandon_write(p, slot);
             throw;
@@ -128,8 +133,8 @@ public:
         slots_.finish_write(p, slot);
     }
 
-    /// Writes a version of every partition: `values(first_row, rows [n, dim + state])` fills a block of zeros or of what
-    /// it filled before. Throws io_error; errc::no_space when spare slots run out. Memory: one slot.
+    /// Writes a version of every partition: `values(first_row, rows [n, dim + state])` fills a block of zeros or of its
+    /// previous values. Throws io_error; errc::no_space if spare slots run out. Memory: one slot.
     template <class Values>
     void fill(Values&& values) {
         auto slot = aligned_buffer<float>::zeroed(static_cast<std::size_t>(slot_bytes() / sizeof(float)));
@@ -141,7 +146,7 @@ public:
         }
     }
 
-    /// Everything written is on the device when this returns. Throws io_error; never tried again after a failure.
+    /// Waits until all writes are on the device. Throws io_error; never retried after a failure.
     void sync() {
         syncer_.use(*this, [&](io_queue& queue, file& at) {
             try {
@@ -154,7 +159,7 @@ public:
             }
         });
     }
-    /// A durable checkpoint names the current slots: those of the one before may be written again.
+    /// Records that a durable checkpoint names the current slots: those of the previous one may be overwritten.
     void commit() {
         const std::scoped_lock lock(mutex_);
         slots_.commit();
@@ -164,7 +169,7 @@ public:
         const std::scoped_lock lock(mutex_);
         return {slots_.all_current().begin(), slots_.all_current().end()};
     }
-    /// Of the current versions: ⌈slot_bytes / 1 MiB⌉ per partition, partition by partition.
+    /// Returns the checksums of the current versions: ⌈slot_bytes / 1 MiB⌉ per partition, partition by partition.
     [[nodiscard]] std::vector<std::uint64_t> checksums() const {
         const std::scoped_lock lock(mutex_);
         return checksums_;
@@ -174,13 +179,13 @@ public:
     }
 
 private:
-    /// One thread's way to the file: engine and queue are made at the first use, in the thread that uses them. Whether a use
-    /// ends well or by an exception, nothing is in flight after it.
+    /// One thread's access to the file: engine and queue are made at the first use, in the thread that uses them. After a use,
+    /// successful or not, nothing is in flight.
     class channel {
     public:
         template <class Body>
         void use(const embedding_file& rows, Body&& body) {
-            if (!queue_) { // all of it or, when something throws, nothing: another use tries again
+            if (!queue_) { // all of it or, if something throws, nothing: the next use retries
                 auto engine = std::make_unique<any_engine>(rows.engines_());
                 auto opened = std::make_unique<file>(*engine, rows.path_, open_options{.write = true, .direct = true});
                 queue_ = std::make_unique<io_queue>(*engine);
@@ -240,10 +245,10 @@ private:
     std::size_t blocks_; // checksum blocks per slot
     channel reader_, writer_, syncer_;
 
-    mutable std::mutex mutex_; // guards what follows
+    mutable std::mutex mutex_; // guards the members below
     slot_map slots_;
     std::vector<std::uint64_t> checksums_;
-    int poison_ = 0; // errno of the sync that failed
+    int poison_ = 0; // errno of the failed sync
 };
 
 } // namespace gneiss

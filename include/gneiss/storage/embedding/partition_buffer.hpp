@@ -26,39 +26,38 @@
 
 namespace gneiss {
 
-/// A batch's hold on the rows of its state. Copies share it; the last one to go lets partitions leave.
+/// Keeps the rows of a state in memory for a batch. Copies share it; partitions can be released after the last copy.
 using state_lease = std::shared_ptr<const resident_embeddings>;
 
-/// What the leases of an epoch do with rows.
+/// Access of an epoch's leases to rows.
 enum class lease_use : std::uint8_t { update, read };
 
-/// How much memory a partition buffer takes.
+/// Memory of a partition buffer.
 struct partition_buffer_options {
-    std::uint32_t resident_partitions = 8;    ///< partitions that a state may name (the paper's c)
-    std::uint32_t prefetch = 2; ///< further slots, for partitions that arrive early or are still being written
-    trace_recorder* trace = nullptr; ///< gets tracks of the threads that load and store; outlives the buffer
+    std::uint32_t resident_partitions = 8;    ///< maximum partitions of a state (the paper's c)
+    std::uint32_t prefetch = 2; ///< extra slots, for partitions that are loaded early or still being written
+    trace_recorder* trace = nullptr; ///< gets tracks of the loading and storing threads; outlives the buffer
 };
 
-/// Keeps the partitions of a plan's current states in memory, loads the next ones early and writes the changed ones
-/// back (Marius, OSDI'21, §4.2).
+/// Keeps the partitions of a plan's current states in memory, loads the next ones early and writes changed ones back (Marius,
+/// OSDI'21, §4.2).
 ///
-/// A training loop asks for the states in order and holds a lease while batches of a state are in flight:
+/// A training loop acquires the states in order and holds a lease while batches of a state are in flight:
 ///
 ///     buffer.begin_epoch(plan);
-///     for (const buffer_state& s : plan) { auto rows = buffer.acquire(s);  … batches copy the lease, read and update rows … }
+///     for (std::uint32_t i = 0; i < plan.size(); ++i) { auto rows = buffer.acquire(i);  … batches copy the lease, read and update rows … }
 ///     buffer.end_epoch();
 ///
-/// Nothing drains at a swap: batches of consecutive states overlap; a partition leaves after the last lease of its last
-/// state is gone, is written by one thread while another loads what comes next, and its slot is used again. All
-/// partitions of a plan may be resident at once (`resident_partitions` ≥ partitions): then they stay, and nothing is read or written
-/// between the first load and the next `flush`.
+/// A swap does not drain the pipeline: batches of consecutive states overlap. A partition is released after the last lease of
+/// its last state: one thread writes it while another loads the next one, and its slot is reused. If all partitions of a plan
+/// fit (`resident_partitions` ≥ partitions), they stay, without I/O between the first load and the next `flush`.
 ///
 /// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. I/O: exactly `cost_of(plan)`.
 /// Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any thread.
 /// Errors of the background threads are rethrown by the next driving call; none is lost.
 class partition_buffer {
 public:
-    /// Precondition: `file` outlives the buffer. Throws over_budget; std::system_error where the system refuses a thread.
+    /// Precondition: `file` outlives the buffer. Throws over_budget; std::system_error if a thread cannot be started.
     partition_buffer(embedding_file& file, const partition_buffer_options& options, memory_budget& budget)
         : file_(file), partitions_(file.partitioning().partitions), keep_(options.resident_partitions >= partitions_),
           memory_slots_(keep_ ? partitions_ : options.resident_partitions + options.prefetch),
@@ -78,12 +77,12 @@ public:
 
     [[nodiscard]] const embedding_file& file() const noexcept { return file_; }
     [[nodiscard]] std::uint32_t memory_slots() const noexcept { return memory_slots_; }
-    /// Whether every partition stays in memory.
+    /// Returns true if every partition stays in memory.
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
 
-    /// Starts an epoch at `first_state`; loading begins at once. Where leases update rows, partitions are written when they
-    /// leave. Throws errc::invalid_argument for a plan of other partitions, for a state that names more than there are slots, and
-    /// where the epoch before, finished or abandoned, was not ended: its changes would be lost.
+    /// Starts an epoch at `first_state`; loading begins at once. If leases update rows, partitions are written on release.
+    /// Throws errc::invalid_argument for a plan of other partitions, for a state with more partitions than slots, and if the
+    /// previous epoch, finished or abandoned, was not ended: its changes would be lost.
     void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, lease_use use = lease_use::update) {
         detail::check_plan(states, partitions_);
         const std::scoped_lock lock(mutex_);
@@ -100,7 +99,7 @@ public:
             for (partition_id p = 0; p < partitions_; ++p) stays.push_back({{p, 0, 0}, 1});
         else if (replaced)
             for (const residency& each : residencies_of(states, first_state)) stays.push_back({each, each.last - each.first + 1});
-        changes_ = use == lease_use::update; // nothing fails from here on
+        changes_ = use == lease_use::update; // no failure is possible from here on
         commit_wanted_ = false;
         if (changes_) flushed_ = false;
         plan_ = std::move(states);
@@ -112,11 +111,11 @@ public:
         changed_.notify_all();
     }
 
-    /// The rows of state `index`, once all its partitions are here. States are asked for in order, each once.
+    /// Returns the rows of state `index`, after all its partitions are loaded. States are acquired in order, once each.
     ///
-    /// Empty when the disk has no free slot for a partition that must leave, or `committed` did not follow a `flush`: drop
-    /// every lease, then `flush`, make a checkpoint, call `committed` and ask again. Throws errc::canceled on stop, and what the
-    /// background threads met.
+    /// Empty if the disk has no free slot for a partition that must be released, or `committed` did not follow a `flush`: drop
+    /// every lease, then `flush`, make a checkpoint, call `committed` and retry. Throws errc::canceled on stop; rethrows errors
+    /// of the background threads.
     [[nodiscard]] std::optional<state_lease> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         const std::stop_callback wake(stop, [this] { notify(); });
         std::unique_lock lock(mutex_);
@@ -129,7 +128,8 @@ public:
         if (stop.stop_requested()) throw error(errc::canceled, "stopped while loading partitions");
         if (!std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; }))
             return std::nullopt;
-        const auto held = std::make_shared<hold>(*this, wanted); // the last to find no memory; until it counts it drops nothing
+        // the last allocation; until counted, its destructor releases nothing
+        const auto held = std::make_shared<hold>(*this, wanted);
         for (const std::size_t i : wanted) {
             held->rows.place(residencies_[i].span.partition, memory_[residencies_[i].slot.value()].data());
             ++residencies_[i].leases;
@@ -140,9 +140,9 @@ public:
         return state_lease(held, &held->rows);
     }
 
-    /// Ends the epoch: waits for the leases, writes what changed and empties the buffer (unless it keeps all).
+    /// Ends the epoch: waits for the leases, writes changed partitions and empties the buffer (unless it keeps all).
     ///
-    /// Precondition: every state was acquired, or none will be (an abandoned epoch).
+    /// Precondition: every state was acquired, or no more will be (an abandoned epoch).
     void end_epoch() {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return failure_ || leases_ == 0; });
@@ -155,16 +155,15 @@ public:
         if (failure_) std::rethrow_exception(failure_);
         running_ = commit_wanted_;
     }
-    /// Whether `end_epoch` left partitions behind because the disk needs a commit first: `flush`, then end again.
+    /// Returns true if `end_epoch` left partitions because the disk needs a commit first: `flush`, then end again.
     [[nodiscard]] bool commit_wanted() const {
         const std::scoped_lock lock(mutex_);
         return commit_wanted_;
     }
 
-    /// Writes everything that changed and makes it durable; partitions stay where they are. Throws errc::no_space where the
-    /// file has no spare slot for each.
-    /// From then on nothing is written until `committed`, so that the checkpoint made meanwhile names whole partitions. Another
-    /// `flush`, or an epoch of updates, gives up a checkpoint that was not committed.
+    /// Writes all changes and makes them durable; partitions stay in memory. Throws errc::no_space if the file does not have a
+    /// spare slot for each changed partition. Nothing is written after that until `committed`, so that the checkpoint made
+    /// meanwhile names whole partitions. Another `flush`, or an epoch of updates, discards a checkpoint that was not committed.
     /// Precondition: no thread reads or updates rows meanwhile; leases may be held and dropped.
     void flush() {
         std::unique_lock lock(mutex_);
@@ -180,19 +179,19 @@ public:
         });
         flushing_ = false;
         if (failure_) std::rethrow_exception(failure_);
-        for (tracked_residency& s : residencies_) s.dirty |= changes_ && s.leases > 0; // their batches go on
+        for (tracked_residency& s : residencies_) s.dirty |= changes_ && s.leases > 0; // their batches continue
         flushed_ = true;
         lock.unlock();
         try {
             file_.sync();
-        } catch (...) { // the rows in memory may be the only copy: nothing leaves any more
+        } catch (...) { // the rows in memory may be the only copy: no more releases
             lock.lock();
             failure_ = std::current_exception();
             changed_.notify_all();
             throw;
         }
     }
-    /// A checkpoint now names what `flush` wrote: the slots of the one before are free.
+    /// Records that a checkpoint now names the slots that `flush` wrote; frees those of the previous one.
     void committed() {
         const std::scoped_lock lock(mutex_);
         file_.commit();
@@ -200,7 +199,7 @@ public:
         changed_.notify_all();
     }
 
-    /// Visits all rows in order, one partition a block, loading ahead. Precondition: no epoch is running.
+    /// Visits all rows in order, one partition per block, loading ahead. Precondition: no epoch is running.
     void for_each_block(const embedding_block_visitor& visit) {
         epoch_plan one_by_one(partitions_);
         for (partition_id p = 0; p < partitions_; ++p) one_by_one[p].resident = {p};
@@ -218,11 +217,11 @@ public:
     [[nodiscard]] std::size_t dim() const noexcept { return file_.layout().dim; }
 
 private:
-    /// What the background threads do with a partition. Whether it leaves is no phase: leases are dropped in any of them.
+    /// Background work on a partition. Leaving is not a phase: leases are dropped in any of them.
     enum class phase : std::uint8_t { planned, loading, resident, flushing, writing, gone };
     struct tracked_residency {
         residency span;
-        std::uint32_t states_left = 0; // 0: leaves as soon as nothing is done with it
+        std::uint32_t states_left = 0; // 0: is released when no work on it is left
         std::uint32_t leases = 0;
         buffer_slot slot{};
         phase status = phase::planned;
@@ -233,7 +232,7 @@ private:
         return s.status == phase::resident && s.states_left == 0;
     }
 
-    /// What leases of a state share: its rows, and the stays that they hold.
+    /// Shared by the leases of a state: its rows, and its residencies.
     struct hold {
         hold(partition_buffer& buffer, std::vector<std::size_t> indices)
             : rows(buffer.file_.partitioning(), buffer.file_.layout(), buffer.locks_), from(buffer), stays(std::move(indices)) {}
@@ -254,9 +253,9 @@ private:
         changed_.notify_all();
     }
 
-    /// A background thread: repeats `step` until stopped; its first exception is kept for the driving thread.
+    /// Runs a background thread: repeats `step` until stopped; keeps its first exception for the driving thread.
     void run(const std::stop_token& stop, bool (partition_buffer::*step)(std::unique_lock<std::mutex>&)) {
-        const std::stop_callback wake(stop, [this] { notify(); }); // outlives the lock, which a notice needs
+        const std::stop_callback wake(stop, [this] { notify(); }); // outlives the lock, which `notify` needs
         std::unique_lock lock(mutex_);
         try {
             while (!stop.stop_requested()) {
@@ -272,7 +271,8 @@ private:
         }
     }
 
-    /// Loads the next planned stay if there is room and its last version is on disk. False: nothing to do now.
+    /// Loads the next planned residency if there is room and its last version is on disk. Returns false if it did
+    /// nothing.
     bool load_next(std::unique_lock<std::mutex>& lock) {
         if (next_load_ == residencies_.size() || free_memory_.empty()) return false;
         tracked_residency& next = residencies_[next_load_];
@@ -295,7 +295,7 @@ private:
         return true;
     }
 
-    /// Writes one stay that leaves or must be flushed. False: nothing to do now.
+    /// Writes one residency that is leaving or must be flushed. Returns false if it did nothing.
     bool write_next(std::unique_lock<std::mutex>& lock) {
         while (first_live_ < next_load_ && residencies_[first_live_].status == phase::gone) ++first_live_;
         const auto found = std::find_if(residencies_.begin() + static_cast<std::ptrdiff_t>(first_live_),
@@ -308,7 +308,7 @@ private:
             std::optional<disk_slot> slot;
             if (!flushed_) slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
             if (!slot) {
-                if (flushing_) // `committed` frees slots, and comes after it
+                if (flushing_) // `committed` frees slots, and follows it
                     throw error(errc::no_space, "has fewer spare slots than partitions that changed in memory", {.path = file_.path()});
                 commit_wanted_ = true;
                 changed_.notify_all();
@@ -331,12 +331,12 @@ private:
         return true;
     }
 
-    /// Indices of the stays that cover state `index`.
+    /// Returns the indices of the residencies that include state `index`.
     [[nodiscard]] std::vector<std::size_t> residencies_of_partition(std::uint32_t index) const {
         std::vector<std::size_t> found;
         for (std::size_t i = first_live_; i < residencies_.size(); ++i) {
             const residency& span = residencies_[i].span;
-            if (!keep_ && span.first > index) break; // stays are in the order of their first states
+            if (!keep_ && span.first > index) break; // residencies are in the order of their first states
             const bool covers = keep_ ? std::ranges::binary_search(plan_[index].resident, span.partition)
                                       : span.first <= index && index <= span.last;
             if (covers) found.push_back(i);
@@ -344,7 +344,7 @@ private:
         return found;
     }
 
-    /// The last lease of a state is gone: the partitions for which it was the last state leave.
+    /// Called when the last lease of a state is dropped: releases the partitions of which it was the last state.
     void release(std::span<const std::size_t> stays) noexcept {
         const std::scoped_lock lock(mutex_);
         --leases_;
@@ -356,7 +356,7 @@ private:
         changed_.notify_all();
     }
 
-    /// What an abandoned epoch leaves: loaded stays leave, planned ones are dropped.
+    /// Retires the residencies of an abandoned epoch: loaded ones leave, planned ones are dropped.
     void retire_all() {
         if (keep_) return;
         for (tracked_residency& s : residencies_) {
@@ -379,14 +379,14 @@ private:
     std::condition_variable changed_;
     std::vector<buffer_slot> free_memory_;
     epoch_plan plan_;
-    std::vector<tracked_residency> residencies_; // of the current plan, in load order
+    std::vector<tracked_residency> residencies_; // for the current plan, in load order
     std::size_t next_load_ = 0;
-    std::size_t first_live_ = 0; // all stays before it are gone
+    std::size_t first_live_ = 0; // all residencies before it are gone
     std::uint32_t leases_ = 0;
-    bool running_ = false; // an epoch, until it ended
+    bool running_ = false; // an epoch began and has not ended
     bool changes_ = true;
     bool flushing_ = false;
-    bool flushed_ = false; // and not committed: a checkpoint may name the slots written last, which would be written in place
+    bool flushed_ = false; // and not committed: a checkpoint may name the newest slots, which would be overwritten in place
     bool commit_wanted_ = false;
     std::exception_ptr failure_;
 

@@ -8,7 +8,7 @@
 
 namespace gneiss {
 
-/// One uninterrupted stay of a partition in memory: it is loaded for state `first` and leaves after state `last`.
+/// One uninterrupted stay of a partition in memory: it is loaded for state `first` and released after state `last`.
 struct residency {
     partition_id partition = 0;
     std::uint32_t first = 0; ///< state
@@ -17,13 +17,13 @@ struct residency {
     friend bool operator==(const residency&, const residency&) = default;
 };
 
-/// The stays of a plan from state `first_state` on, in the order in which they must be loaded: by first state, then by
-/// partition. What a partition buffer does is decided here, on integers.
+/// Returns the residencies of a plan from state `first_state` on, in load order: by first state, then by partition. They
+/// determine the behavior of a partition buffer.
 ///
 /// Cost: O(sum of resident partitions · log c). Source: Marius, OSDI'21, §4.2.
 [[nodiscard]] inline std::vector<residency> residencies_of(const epoch_plan& states, std::uint32_t first_state = 0) {
     std::vector<residency> residencies;
-    std::vector<std::size_t> open; // stays that reach the state before, by ascending partition
+    std::vector<std::size_t> open; // residencies that include the previous state, by ascending partition
     for (std::uint32_t s = first_state; s < states.size(); ++s) {
         std::vector<std::size_t> now;
         auto before = open.begin();

@@ -17,10 +17,10 @@
 
 namespace gneiss {
 
-/// Mutexes that rows share: consecutive blocks of rows take turns among a fixed number of them.
+/// Mutexes shared by rows: consecutive blocks of rows are assigned to a fixed number of mutexes in turn.
 ///
-/// They keep a row whole while one batch reads it and another updates it. A leaf of a parallel loop holds one at a time
-/// and starts nothing while it does.
+/// They keep a row consistent while one batch reads it and another updates it. A leaf of a parallel loop holds one at a time
+/// and starts no other work meanwhile.
 class row_locks {
 public:
     static constexpr std::uint64_t rows_per_lock = 512;
@@ -35,9 +35,9 @@ private:
     std::unique_ptr<std::mutex[]> locks_ = std::make_unique<std::mutex[]>(count);
 };
 
-/// Rows of the resident partitions of one state: where each lies, value and optimizer state side by side.
+/// Rows of the resident partitions of one state: the address of each, with value and optimizer state adjacent.
 ///
-/// A view: valid while the lease that gave it is held. Any number of threads may gather and update through it.
+/// A view: valid while its lease is held. Any number of threads may gather and update through it.
 class resident_embeddings {
 public:
     resident_embeddings() = default;
@@ -52,22 +52,22 @@ public:
     [[nodiscard]] bool resident(partition_id p) const noexcept { return base_[p] != nullptr; }
     [[nodiscard]] row_locks& locks() const noexcept { return *locks_; }
 
-    /// All rows of partition `p`, values only: [rows, dim].
+    /// Returns all rows of partition `p`, values only: [rows, dim].
     [[nodiscard]] matrix_view<const float> values(partition_id p) const noexcept {
         return {base_[p], static_cast<std::size_t>(partitioning_.size(p)), layout_.dim, layout_.floats()};
     }
-    /// All of partition `p`, row after row: [rows · (dim + state)].
+    /// Returns all floats of partition `p`, row by row: [rows · (dim + state)].
     [[nodiscard]] std::span<float> numbers(partition_id p) const noexcept {
         return {base_[p], static_cast<std::size_t>(partitioning_.size(p) * layout_.floats())};
     }
-    /// Value and state of a resident node's row: [dim + state].
+    /// Returns value and state of a resident node's row: [dim + state].
     [[nodiscard]] std::span<float> operator[](node_id node) const noexcept {
         const partition_id p = finder_.of(node);
         GNEISS_ASSERT(base_[p] != nullptr);
         return {base_[p] + (node - finder_.begin(p)) * layout_.floats(), layout_.floats()};
     }
 
-    /// Asks for a resident node's row to be read later.
+    /// Prefetches a resident node's row.
     void prefetch(node_id node) const noexcept {
         const partition_id p = finder_.of(node);
         const auto* const row = reinterpret_cast<const std::byte*>(base_[p] + (node - finder_.begin(p)) * layout_.floats());
@@ -84,8 +84,8 @@ private:
 
 /// Calls `body(i, row)` for every ids[i], with `row` [dim + state] locked against other batches.
 ///
-/// Precondition: ids distinct and resident. Cost: one lock per run of ids that share a lock, so that ascending ids cost
-/// least; O(ids) calls in parallel.
+/// Precondition: ids distinct and resident. Cost: one lock per run of ids that share a lock, so ascending ids cost least;
+/// O(ids) calls in parallel.
 template <executor E, class Body>
 void for_each_row(const E& executor, const resident_embeddings& rows, std::span<const node_id> ids, Body&& body) {
     constexpr std::size_t ahead = 2;
@@ -101,7 +101,7 @@ void for_each_row(const E& executor, const resident_embeddings& rows, std::span<
     });
 }
 
-/// Copies the first `out.columns()` floats of every ids[i]'s row (dim: the values; dim + state: all) to out[i].
+/// Copies the first `out.columns()` floats of each ids[i]'s row (dim: the values; dim + state: all) to out[i].
 template <executor E>
 void gather_rows(
     const E& executor, const resident_embeddings& rows, std::span<const node_id> ids, matrix_view<float> out) {

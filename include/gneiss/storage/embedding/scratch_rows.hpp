@@ -24,20 +24,20 @@
 
 namespace gneiss {
 
-/// Rows of all nodes that live as long as this object: written partition by partition, then read any number of times,
-/// from memory or from a file. A `embedding_stream`.
+/// Rows of all nodes that live as long as this object: written partition by partition, then read any number of times, from
+/// memory or from a file. An `embedding_stream`.
 ///
 ///     scratch_rows rows(partitioning, 128, engines, directory);
 ///     for (partition_id p = 0; p < partitioning.partitions; ++p) { fill(rows.room(p)); rows.put(p); }
 ///     rows.for_each_block(visit);
 ///
-/// A file has a name of its own in the directory and is removed by the destructor (only a killed process leaves it);
-/// its blocks have checksums that are verified on read. Cost: a partition is one write, and one read each time. Memory:
-/// `memory_bytes`, and what readers bring. Thread-safety: one thread may `read` while another writes other partitions.
+/// The file has a unique name in the directory and is removed by the destructor (only a killed process leaves it); its blocks
+/// have checksums that are verified on read. Cost: one write per partition, and one read each time. Memory: `memory_bytes`, and
+/// the buffers of readers. Thread-safety: one thread may `read` while another writes other partitions.
 /// Errors: io_error (no space among them); errc::corrupt.
 class scratch_rows {
 public:
-    /// In memory.
+    /// Constructs rows in memory.
     scratch_rows(const row_partitioning& partitioning, std::size_t dim)
         : partitioning_(partitioning),
           dim_(dim),
@@ -47,7 +47,7 @@ public:
             advise_huge_pages(memory_[p].data(), memory_[p].size_bytes());
         }
     }
-    /// In a file.
+    /// Constructs rows in a file.
     scratch_rows(const row_partitioning& partitioning, std::size_t dim, const engine_factory& engines,
         const std::filesystem::path& directory)
         : partitioning_(partitioning),
@@ -61,15 +61,15 @@ public:
         memory_[0] = aligned_buffer<float>::zeroed(buffer_floats(partitioning, dim));
     }
 
-    /// Memory of rows in memory [bytes].
+    /// Returns the memory of rows in memory [bytes].
     [[nodiscard]] static std::uint64_t memory_bytes(const row_partitioning& partitioning, std::size_t dim) {
         return file_memory_bytes(partitioning, dim) * partitioning.partitions;
     }
-    /// Memory of rows in a file: a buffer of one partition [bytes].
+    /// Returns the memory of rows in a file: a buffer of one partition [bytes].
     [[nodiscard]] static std::uint64_t file_memory_bytes(const row_partitioning& partitioning, std::size_t dim) {
         return buffer_floats(partitioning, dim) * sizeof(float);
     }
-    /// Floats of a buffer that a partition of a file is read into.
+    /// Returns the floats of a buffer for a partition of a file.
     [[nodiscard]] static std::size_t buffer_floats(const row_partitioning& partitioning, std::size_t dim) {
         return static_cast<std::size_t>(
             embedding_file::slot_bytes_of(partitioning, {static_cast<std::uint32_t>(dim), 0}) / sizeof(float));
@@ -80,7 +80,7 @@ public:
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
     [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
 
-    /// Where the rows of `p` are to be put [size(p), dim], then `put(p)`; one partition at a time.
+    /// Returns the memory for the rows of `p` [size(p), dim]; fill it, then call `put(p)`. One partition at a time.
     [[nodiscard]] matrix_view<float> room(partition_id p) noexcept { return view(memory_[file_ ? 0 : p], p); }
     void put(partition_id p) {
         if (!file_) return;
@@ -88,8 +88,8 @@ public:
         file_->write(p, *slot, memory_[0].bytes());
     }
 
-    /// The rows of `p`; those of a file are read into `to`, which grows to `buffer_floats`. Precondition: they were
-    /// put.
+    /// Returns the rows of `p`; those of a file are read into `to`, which grows to `buffer_floats`. Precondition: `put(p)` was
+    /// called.
     [[nodiscard]] matrix_view<const float> read(partition_id p, aligned_buffer<float>& to) {
         if (!file_) return view(memory_[p], p);
         if (to.size() < buffer_floats(partitioning_, dim_))
@@ -98,8 +98,8 @@ public:
         return view(to, p);
     }
 
-    /// Visits all rows in order, one partition a block. Those of a file are read into the room, whose content is lost.
-    /// Precondition: all were put, and none is put meanwhile.
+    /// Visits all rows in order, one partition per block. Those of a file are read into the buffer of `room`, whose content is
+    /// lost. Precondition: all were put, and none is put meanwhile.
     void for_each_block(const embedding_block_visitor& visit) {
         for (partition_id p = 0; p < partitioning_.partitions; ++p) {
             const auto rows = read(p, memory_[0]);
@@ -110,7 +110,7 @@ public:
     [[nodiscard]] io_stats statistics() const { return file_ ? file_->statistics() : io_stats{}; }
 
 private:
-    /// The name of a file that is there, and goes with this.
+    /// A unique file name, removed with this object.
     struct unique_name {
         std::filesystem::path path;
 
@@ -136,8 +136,8 @@ private:
 
     row_partitioning partitioning_;
     std::size_t dim_;
-    std::vector<aligned_buffer<float>> memory_; // of each partition, or the buffer that is written
-    unique_name name_;                          // goes after the file
+    std::vector<aligned_buffer<float>> memory_; // one per partition, or the write buffer
+    unique_name name_;                          // destroyed after the file
     std::unique_ptr<embedding_file> file_;
 };
 

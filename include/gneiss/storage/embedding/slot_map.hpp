@@ -12,15 +12,15 @@
 
 namespace gneiss {
 
-/// Which disk slot holds which partition, such that a crash never loses the last committed version.
+/// Assignment of partitions to disk slots that never loses the last committed version in a crash.
 ///
-/// A row file has `partitions + spare` slots. A write goes to a slot that the last commit does not name; a commit makes
-/// the current slots the committed ones and frees the rest. So after a crash every committed slot is whole.
-/// Integers only: the bytes are moved by `partition_buffer`, the commit is made durable by `checkpoint`.
-/// Not thread-safe. All calls O(1) but `commit`, O(partitions).
+/// An embedding file has `partitions + spare` slots. A write goes to a slot that the last commit does not name; a commit makes
+/// the current slots the committed ones and frees the rest. So after a crash every committed slot is whole. Integers only:
+/// `partition_buffer` moves the bytes, `checkpoint` makes the commit durable.
+/// Not thread-safe. All calls O(1), except `commit`, O(partitions).
 class slot_map {
 public:
-    /// Partition i starts in slot i; nothing is committed yet, so first versions are written in place.
+    /// Assigns slot i to partition i; without a commit, first versions are written in place.
     slot_map(std::uint32_t partitions, std::uint32_t spare) : current_(partitions), written_(partitions, true) {
         for (std::uint32_t i = 0; i < partitions; ++i) current_[i] = disk_slot{i};
         committed_ = current_;
@@ -28,7 +28,7 @@ public:
         slots_ = partitions + spare;
     }
 
-    /// Takes up a committed assignment again. Throws errc::corrupt when two partitions share a slot.
+    /// Restores a committed assignment. Throws errc::corrupt if two partitions share a slot.
     slot_map(std::span<const disk_slot> committed, std::uint32_t slots)
         : current_(committed.begin(), committed.end()), committed_(current_), written_(current_.size(), false),
           slots_(slots) {
@@ -44,14 +44,14 @@ public:
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return static_cast<std::uint32_t>(current_.size()); }
     [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
-    /// Where the newest written version of `p` is.
+    /// Returns the slot of the newest written version of `p`.
     [[nodiscard]] disk_slot current(partition_id p) const noexcept { return current_[p]; }
     [[nodiscard]] std::span<const disk_slot> all_current() const noexcept { return current_; }
 
-    /// A slot for the next version of `p`: its own when the last commit does not name it, else a free one.
+    /// Returns a slot for the next version of `p`: its own if the last commit does not name it, else a free one.
     ///
-    /// Empty when only `reserve` free slots are left: commit first. From here on the slot's content is undefined until
-    /// `finish_write`; the committed version stays whole.
+    /// Empty if only `reserve` free slots are left: commit first. The slot's content is undefined until `finish_write`; the
+    /// committed version stays whole.
     [[nodiscard]] std::optional<disk_slot> begin_write(partition_id p, std::uint32_t reserve = 0) {
         if (written_[p]) return current_[p];
         if (free_.size() <= reserve) return std::nullopt;
@@ -59,17 +59,18 @@ public:
         free_.pop_back();
         return slot;
     }
-    /// The write of `p` to `slot`, which `begin_write` gave, is complete.
+    /// Records that the write of `p` to `slot`, from `begin_write`, is complete.
     void finish_write(partition_id p, disk_slot slot) noexcept {
         current_[p] = slot;
         written_[p] = true;
     }
-    /// The write of `p` to `slot` failed: a slot that was free is free again.
+    /// Records that the write of `p` to `slot` failed: a free slot is free again.
     void abandon_write(partition_id p, disk_slot slot) {
         if (current_[p] != slot) free_.push_back(slot);
     }
 
-    /// The current slots are durable and named by the new generation; what the last one named is free.
+    /// Makes the current slots, now durable and named by the new generation, the committed ones; frees those of the last
+    /// commit.
     void commit() {
         for (partition_id p = 0; p < partitions(); ++p) {
             if (committed_[p] != current_[p]) free_.push_back(committed_[p]);
@@ -81,7 +82,7 @@ public:
 private:
     std::vector<disk_slot> current_;
     std::vector<disk_slot> committed_;
-    std::vector<bool> written_; // since the last commit: the slot may be written again
+    std::vector<bool> written_; // since the last commit: the slot may be rewritten
     std::vector<disk_slot> free_;
     std::uint32_t slots_ = 0;
 };

@@ -10,10 +10,10 @@
 
 namespace gneiss {
 
-/// Owner of an engine whose type is chosen at run time; models `io_engine` itself.
+/// Owner of an engine of any type, chosen at run time; models `io_engine` itself.
 ///
-/// Cost: one virtual call per batch of requests. Movable; files and queues hold its address, so move it before they
-/// are made. Thread-safety: that of every engine, one thread at a time.
+/// Cost: one virtual call per batch of requests. Movable; files and queues hold its address, so move it before making them.
+/// Thread-safety: that of every engine, one thread at a time.
 class any_engine {
 public:
     template <class E>
@@ -70,7 +70,7 @@ private:
 };
 static_assert(io_engine<any_engine>);
 
-/// Makes an engine. Each thread that moves bytes calls it for an engine of its own; callable from any thread.
+/// Makes an engine. Each I/O thread calls it for its own engine; callable from any thread.
 using engine_factory = std::function<any_engine()>;
 
 } // namespace gneiss

@@ -27,35 +27,35 @@ struct io_request {
     std::uint64_t tag = 0;       ///< returned with the completion
 };
 
-/// What became of a request.
+/// Result of a request.
 struct io_completion {
     std::uint64_t tag = 0;
-    std::int64_t result = 0; ///< bytes moved, possibly fewer than asked; or −errno
+    std::int64_t result = 0; ///< bytes moved, possibly fewer than requested; or −errno
 };
 
-/// How a file is opened.
+/// Options of opening a file.
 struct open_options {
     bool write = false;  ///< read only otherwise
-    bool create = false; ///< made when absent
+    bool create = false; ///< create if absent
     bool truncate = false;
-    bool direct = false; ///< bypass the page cache; ignored where the file system cannot, or not by pages of 4096 bytes
+    bool direct = false; ///< bypass the page cache; ignored if the file system cannot, or not by pages of 4096 bytes
 };
 
-/// What an engine can do.
+/// Capabilities of an engine.
 struct engine_traits {
     std::string_view name; ///< "uring", "threads", "memory", …
     bool direct = false;   ///< direct files bypass the page cache
     bool durable = false;  ///< a completed sync survives power loss
-    std::size_t depth = 1; ///< requests in flight at most
+    std::size_t depth = 1; ///< maximum requests in flight
 };
 
 /// Asynchronous reads and writes.
 ///
-/// Meaning: `submit` takes a prefix of the requests (at most `traits().depth` in flight) and returns how many;
-/// `wait` blocks until at least `at_least` completions are there (or none is in flight) and returns how many it
-/// wrote. Completions come in any order. A failed operation is a completion with −errno; only failures of the engine
-/// itself throw, and a `submit` that throws has taken nothing. `open` throws io_error. Cost: one system call per `submit` and per `wait`, amortized over many
-/// requests. One thread uses an engine at a time.
+/// Meaning: `submit` takes a prefix of the requests (at most `traits().depth` in flight) and returns its length; `wait` blocks
+/// until there are `at_least` completions (or none is in flight) and returns the number it wrote. Completions come in any
+/// order. A failed operation is a completion with −errno; only failures of the engine itself throw, and a `submit` that throws
+/// has taken nothing. `open` throws io_error.
+/// Cost: one system call per `submit` and per `wait`, amortized over many requests. One thread uses an engine at a time.
 template <class E>
 concept io_engine = requires(E& e, const E& c, const std::filesystem::path& path, const open_options& options, int file,
     std::uint64_t size, std::span<const io_request> requests, std::span<io_completion> done, std::size_t at_least) {

@@ -14,18 +14,18 @@
 
 namespace gneiss {
 
-/// What goes wrong.
+/// Kind of an injected fault.
 enum class fault_kind : std::uint8_t {
     device_error,   ///< EIO, from any call
     no_space,       ///< ENOSPC, from open, resize, write and sync
-    short_transfer, ///< a read or write moves about half of what was asked
+    short_transfer, ///< a read or write moves about half of the request
     zero_read,      ///< a read moves nothing, as at the end of a file
     interrupted,    ///< EINTR, from read, write and sync
     try_again,      ///< EAGAIN, from read, write and sync
     canceled        ///< ECANCELED, from read, write and sync
 };
 
-/// The calls that a fault may strike. Only those to which its kind applies are counted.
+/// The calls that a fault may affect. Only those to which its kind applies are counted.
 struct fault_targets {
     bool open = true;
     bool resize = true;
@@ -34,7 +34,7 @@ struct fault_targets {
     bool sync = true;
 };
 
-/// Strikes operation number `at`, counted from 1; when sticky, all after it too. 0: none.
+/// Fails operation number `at`, counted from 1; if sticky, all after it too. 0: none.
 struct fault {
     fault_kind kind = fault_kind::device_error;
     std::uint64_t at = 0;
@@ -42,19 +42,19 @@ struct fault {
     fault_targets on{};
 };
 
-/// Counts the operations of all engines that share it and says which one fails. Thread-safe; an atomic step a call.
+/// Counts the operations of all engines that share it and selects the one that fails. Thread-safe; one atomic step per call.
 class fault_injector {
 public:
     enum class call : std::uint8_t { open, resize, read, write, sync };
 
     explicit fault_injector(fault what = {}) : fault_(what) {}
 
-    /// Operations so far that the fault could have struck: a sweep ends when this stays below `at`.
+    /// Returns the number of operations that the fault could have affected: a sweep ends when it stays below `at`.
     [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
     [[nodiscard]] std::uint64_t injected() const noexcept { return injected_; }
     [[nodiscard]] fault_kind kind() const noexcept { return fault_.kind; }
 
-    /// Counts one call and says whether it fails.
+    /// Counts one call and returns true if it fails.
     bool strikes(call which) noexcept {
         if (!applies(which)) return false;
         const std::uint64_t number = ++operations_;
@@ -91,11 +91,11 @@ private:
     std::atomic<std::uint64_t> operations_ = 0, injected_ = 0;
 };
 
-/// An engine that fails where its injector says; otherwise `Engine`.
+/// Wraps `Engine` and injects the failures of a `fault_injector`.
 ///
-/// Meaning: an operation that is struck does not take place, except a short transfer, which truly moves the shorter
-/// length (a multiple of the direct alignment; a transfer of one unit is left alone). A struck read, write or sync
-/// completes with the error's number, as a device reports it; a struck `open` or `resize` throws io_error.
+/// Meaning: a failed operation has no effect, except a short transfer, which moves the shorter length (a multiple of the direct
+/// alignment; a transfer of one unit is not shortened). A failed read, write or sync completes with the error number, as a
+/// device reports it; a failed `open` or `resize` throws io_error.
 /// Cost: that of `Engine`, and a copy of each request. Thread-safety: that of `Engine`. Models `io_engine`.
 template <class Engine>
 class faulty {
@@ -183,8 +183,8 @@ private:
 
     Engine engine_;
     std::shared_ptr<fault_injector> injector_;
-    std::vector<io_request> passed_;    // for the engine, which has not taken them yet
-    std::vector<io_completion> struck_; // complete without the engine
+    std::vector<io_request> passed_;    // not yet submitted to the engine
+    std::vector<io_completion> struck_; // completed without the engine
 };
 
 } // namespace gneiss

@@ -11,13 +11,13 @@ namespace gneiss {
 
 /// An open file of an engine, closed by the destructor.
 ///
-/// Meaning: bytes move through an `io_queue` on the same engine; this object knows name, size and alignment. After a
-/// failed sync the file is *poisoned*: the kernel may have dropped the dirty pages and marked them clean, so a second
-/// sync would lie. Every later write, sync or resize through this object throws; memory then holds the only copy.
+/// Meaning: bytes move through an `io_queue` on the same engine; this object has name, size and alignment. After a failed sync
+/// the file is *poisoned*: the kernel may have dropped the dirty pages and marked them clean, so a second sync would succeed
+/// without data on the device. Every later write, sync or resize through this object throws; memory then holds the only copy.
 /// Precondition: the engine outlives the file and stays at its address; the file stays at its address while
 /// operations on it are outstanding. Errors: `io_error`. Thread-safety: that of its engine.
 class file {
-    /// Engines know handles only; adds the name to what they throw.
+    /// Adds the name to errors of the engine, which knows handles only.
     template <class Call>
     auto named(Call call) const {
         try {
@@ -53,14 +53,14 @@ public:
     [[nodiscard]] int handle() const noexcept { return handle_; }
     [[nodiscard]] bool is_open() const noexcept { return handle_ >= 0; }
     [[nodiscard]] bool writable() const noexcept { return writable_; }
-    /// What offset, length and address of each operation must be a multiple of; 1 when the page cache is used.
+    /// Alignment of offset, length and address of each operation; 1 if the page cache is used.
     [[nodiscard]] std::size_t alignment() const noexcept { return alignment_; }
     [[nodiscard]] bool direct() const noexcept { return alignment_ > 1; }
 
     [[nodiscard]] std::uint64_t size() const {
         return named([&] { return engine_->size(handle_); });
     }
-    /// Cuts the file or extends it by zeros. Not durable before the next sync.
+    /// Truncates the file or extends it by zeros. Not durable before the next sync.
     void resize(std::uint64_t bytes) {
         throw_if_poisoned();
         named([&] { engine_->resize(handle_, bytes); });
@@ -71,7 +71,7 @@ public:
         if (handle_ >= 0) engine_->close(std::exchange(handle_, -1));
     }
 
-    /// errno of the sync that failed; 0: none did.
+    /// errno of the failed sync; 0: none.
     [[nodiscard]] int poison() const noexcept { return poison_; }
     void set_poison(int error_number) noexcept { poison_ = error_number; }
     void throw_if_poisoned() const {

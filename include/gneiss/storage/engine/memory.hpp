@@ -16,12 +16,12 @@
 
 namespace gneiss {
 
-/// Named files in RAM, shared by all engines that are made on it. A value: copies are the same file system.
+/// Named files in RAM, shared by all engines made on it. A value: copies are the same file system.
 ///
 /// Thread-safe, by one lock.
 class memory_file_system {
 public:
-    /// \param capacity  bytes that all files together may hold; beyond it writes and resizes fail with ENOSPC
+    /// \param capacity  maximum bytes of all files together; beyond it writes and resizes fail with ENOSPC
     explicit memory_file_system(std::uint64_t capacity = std::numeric_limits<std::uint64_t>::max())
         : disk_(std::make_shared<disk>()) {
         disk_->capacity = capacity;
@@ -31,12 +31,12 @@ public:
         const std::scoped_lock lock(disk_->mutex);
         return disk_->files.contains(path);
     }
-    /// Open handles keep what they have, as on POSIX.
+    /// Removes a file. Open handles keep the data, as on POSIX.
     void remove(const std::filesystem::path& path) {
         const std::scoped_lock lock(disk_->mutex);
         disk_->files.erase(path);
     }
-    /// A copy of the bytes. Throws `io_error` (ENOENT).
+    /// Returns a copy of a file's bytes. Throws `io_error` (ENOENT).
     [[nodiscard]] std::vector<std::byte> contents(const std::filesystem::path& path) const {
         const std::scoped_lock lock(disk_->mutex);
         const auto found = disk_->files.find(path);
@@ -71,11 +71,10 @@ private:
 
 inline memory_file_system::content::~content() { place->used -= bytes.size(); }
 
-/// An engine on files in RAM: for tests, and for data sets that fit.
+/// An engine on files in RAM: for tests, and for small datasets.
 ///
-/// Meaning: operations take effect in `wait`, in an order that is random but fixed by the seed, so that a caller who
-/// relies on an order is found out. Nothing is durable; direct is ignored. Cost: a copy per operation under the file
-/// system's lock. Models `io_engine`.
+/// Meaning: operations take effect in `wait`, in a random order fixed by the seed, which exposes callers that rely on an order.
+/// Nothing is durable; direct is ignored. Cost: one copy per operation under the file system's lock. Models `io_engine`.
 class memory_engine {
 public:
     explicit memory_engine(memory_file_system executor = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)

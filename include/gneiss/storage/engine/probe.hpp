@@ -17,25 +17,25 @@ namespace gneiss {
 
 /// An engine that may or may not work on this machine.
 struct engine_candidate {
-    std::string name;    ///< as users give it
-    engine_factory make; ///< throws where the engine cannot be set up
+    std::string name;    ///< the name that users pass
+    engine_factory make; ///< throws if the engine cannot be set up
 };
 
-/// What was chosen, and why, for the user to see.
+/// The chosen engine, and the reason, for display.
 struct engine_choice {
-    engine_factory make; ///< each thread that moves bytes makes its own engine
+    engine_factory make; ///< each I/O thread makes its own engine
     std::string name;
     std::string reason; ///< one line, e.g. "io_uring works here" or "uring: … Operation not permitted"
 };
 
-/// The blocking-call engine as a candidate.
+/// Returns the blocking-call engine as a candidate.
 [[nodiscard]] inline engine_candidate threads_candidate(std::size_t depth = 24) {
     return {"threads", [depth] { return any_engine(threads_engine(depth)); }};
 }
 
-/// Reads a few bytes of a file that is always there through an engine. Throws what the engine throws, or `io_error`.
+/// Reads a few bytes of a file that always exists through an engine. Throws errors of the engine, or `io_error`.
 ///
-/// Containers and old kernels may grant a ring and refuse its use, so only a real read tells.
+/// Containers and old kernels may grant a ring and refuse its use, so only a real read is proof.
 inline void probe_engine(any_engine& engine, const std::filesystem::path& readable = "/proc/self/exe") {
     file probed(engine, readable);
     std::array<std::byte, 16> bytes{};
@@ -47,10 +47,10 @@ inline void probe_engine(any_engine& engine, const std::filesystem::path& readab
     if (done.result == 0) throw io_error(EIO, "engine reads nothing", {.path = readable});
 }
 
-/// Chooses an engine by trying it: a name, or "auto" for the first candidate through which a real read works.
+/// Chooses an engine by name, or for "auto" the first candidate that passes a real read.
 ///
-/// Errors: `error` (invalid_argument) for a name that is not among the candidates, `error` (unsupported) with all the
-/// refusals as text when none works. Cost: one engine and one read of 16 bytes per candidate tried. Thread-safe.
+/// Errors: `error` (invalid_argument) for a name that is not among the candidates, `error` (unsupported) with the text of all
+/// refusals if none works. Cost: one engine and one read of 16 bytes per candidate tried. Thread-safe.
 [[nodiscard]] inline engine_choice choose_engine(
     std::string_view name, const std::vector<engine_candidate>& candidates) {
     std::string refusals, known;
@@ -64,7 +64,7 @@ inline void probe_engine(any_engine& engine, const std::filesystem::path& readab
             refusals += (refusals.empty() ? "" : "; ") + candidate.name + ": " + e.what();
             continue;
         }
-        std::string reason = name == "auto" ? "first that works here" : "asked for";
+        std::string reason = name == "auto" ? "first that works here" : "requested";
         if (!refusals.empty()) reason = refusals;
         return {candidate.make, candidate.name, std::move(reason)};
     }

@@ -20,12 +20,12 @@ namespace gneiss {
 
 /// An engine of blocking system calls (pread, pwrite, fdatasync) on a pool of threads: works everywhere.
 ///
-/// Cost: two thread hand-overs per operation; 16 threads reach about 80 % of io_uring's small random reads, 24
-/// about 90 %, and both all of its sequential rate. Threads are started when work first needs them. Models `io_engine`;
-/// the destructor waits for operations in flight.
+/// Cost: two thread hand-overs per operation; 16 threads reach about 80 % of io_uring's small random reads, 24 about 90 %, and
+/// both all of its sequential rate. Threads are started when first needed. Models `io_engine`; the destructor waits for
+/// operations in flight.
 class threads_engine {
 public:
-    /// \param depth  operations in flight, and threads, at most; at least 1
+    /// \param depth  maximum operations in flight, and threads; at least 1
     explicit threads_engine(std::size_t depth = 16) : pool_(std::make_unique<pool>(depth == 0 ? 1 : depth)) {}
 
     [[nodiscard]] engine_traits traits() const noexcept {
@@ -78,9 +78,9 @@ private:
                 closing = true;
             }
             work.notify_all();
-        } // the jthreads join, after what is queued is done
+        } // the jthreads join after the queued operations
 
-        /// Enough threads for `wanted_threads` operations, or as many as the system grants, at least one.
+        /// Starts enough threads for `wanted_threads` operations, or the number that the system grants, at least one.
         void grow(std::size_t wanted_threads) {
             try {
                 while (workers.size() < wanted_threads) workers.emplace_back([this] { run(); });
@@ -125,7 +125,7 @@ private:
         std::vector<io_completion> finished; // has room for all: a worker cannot throw
         std::size_t wanted = 0;
         bool closing = false;
-        std::vector<std::jthread> workers; // last: joined before the rest goes
+        std::vector<std::jthread> workers; // last: joined before the rest is destroyed
     };
 
     detail::posix_files files_; // before the pool: closed after its operations

@@ -16,14 +16,14 @@
 
 namespace gneiss {
 
-/// A disk that does not exist.
+/// An imaginary disk.
 struct throttle_options {
     double bytes_per_second = 150e6;          ///< > 0
-    std::chrono::nanoseconds latency{100'000}; ///< added to each operation; operations in flight share it
-    std::size_t block_bytes = 128 * 1024;     ///< transfers are charged as a whole number of these; at least 1
+    std::chrono::nanoseconds latency{100'000}; ///< added to each operation; shared by operations in flight
+    std::size_t block_bytes = 128 * 1024;     ///< transfers are charged in whole blocks; at least 1
 };
 
-/// The time that `throttled` lives in; tests put one of their own in its place.
+/// The clock of `throttled`; tests replace it.
 struct steady_timer {
     using time_point = std::chrono::steady_clock::time_point;
 
@@ -31,7 +31,7 @@ struct steady_timer {
     void sleep_until(time_point when) const { std::this_thread::sleep_until(when); }
 };
 
-/// The one device behind all engines that share it: serves transfers one after the other. Thread-safe.
+/// The one device behind all engines that share it: serves transfers one at a time. Thread-safe.
 template <class Timer = steady_timer>
 class throttled_device {
 public:
@@ -43,11 +43,11 @@ public:
     [[nodiscard]] const throttle_options& options() const noexcept { return options_; }
     [[nodiscard]] Timer& timer() noexcept { return timer_; }
 
-    /// Bytes that a transfer of `length` costs.
+    /// Returns the bytes charged for a transfer of `length`.
     [[nodiscard]] std::size_t charged(std::size_t length) const noexcept {
         return round_up(length, std::max<std::size_t>(options_.block_bytes, 1));
     }
-    /// When a transfer of `length` bytes that is asked for now is complete.
+    /// Returns the completion time of a transfer of `length` bytes requested now.
     [[nodiscard]] time_point reserve(std::size_t length) {
         const std::chrono::duration<double> busy(static_cast<double>(charged(length)) / options_.bytes_per_second);
         const std::scoped_lock lock(mutex_);
@@ -62,11 +62,10 @@ private:
     time_point free_;
 };
 
-/// `Engine`, slowed to the bandwidth and latency of a given device: stands for a slow disk.
+/// Wraps `Engine` and limits it to the bandwidth and latency of a given device, to simulate a slow disk.
 ///
-/// Meaning: bytes move as `Engine` moves them; a completion is held back until the device would be done with it. So
-/// n bytes take at least n / bandwidth, whatever lies below. Blocks in `wait`, never longer than what is in flight
-/// takes. Models `io_engine`.
+/// Meaning: `Engine` moves the bytes; a completion is held back until the device would have finished it. So n bytes take at
+/// least n / bandwidth on any storage. Blocks in `wait`, never longer than the operations in flight take. Models `io_engine`.
 template <class Engine, class Timer = steady_timer>
 class throttled {
     static_assert(io_engine<Engine>, "throttled: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
@@ -145,8 +144,8 @@ private:
 
     Engine engine_;
     std::shared_ptr<device_type> device_;
-    std::vector<slot> slots_;          // requests in flight, by the tag the engine sees
-    std::vector<std::size_t> landed_; // those that the engine is done with
+    std::vector<slot> slots_;          // requests in flight, by the tag passed to the engine
+    std::vector<std::size_t> landed_; // those that the engine completed
 };
 
 } // namespace gneiss

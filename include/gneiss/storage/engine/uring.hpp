@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that sees liburing.
+// The only header that includes liburing.
 #include <liburing.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace gneiss {
 
 /// An engine on one io_uring.
 ///
-/// Meaning: made anywhere; the thread of the first `submit` becomes the ring's owner (SINGLE_ISSUER | DEFER_TASKRUN,
-/// Linux 6.1; older kernels get COOP_TASKRUN or no flags). Another thread may take the engine over while nothing is
-/// in flight, which costs a new ring. Cost: one system call per `submit` and at most one per `wait`. Errors: the
-/// constructor throws `io_error` with the kernel's refusal (EPERM, ENOSYS, ENOMEM, …), and so does a `submit` that needs a
-/// new ring. Models `io_engine`; the destructor, called by the owner, waits for operations in flight.
+/// Meaning: it can be made on any thread; the thread of the first `submit` becomes the ring's owner (SINGLE_ISSUER |
+/// DEFER_TASKRUN, Linux 6.1; older kernels get COOP_TASKRUN or no flags). Another thread may take the engine over while nothing
+/// is in flight, which costs a new ring. Cost: one system call per `submit` and at most one per `wait`. Errors: the constructor
+/// throws `io_error` with the kernel's refusal (EPERM, ENOSYS, ENOMEM, …), and so does a `submit` that needs a new ring. Models
+/// `io_engine`; the destructor, called by the owner, waits for operations in flight.
 class uring_engine {
 public:
-    /// \param depth  operations in flight at most, 1 … 4096
+    /// \param depth  maximum operations in flight, 1 … 4096
     explicit uring_engine(std::size_t depth = 64)
         : depth_(std::clamp<std::size_t>(depth, 1, 4096)), ring_(std::make_unique<ring>(depth_)) {}
     uring_engine(uring_engine&&) noexcept = default;
@@ -42,7 +42,7 @@ public:
         try {
             io_completion dropped[16];
             while (in_flight() > 0) (void)wait(dropped, 1);
-        } catch (...) { // a destructor has nobody to tell; closing the ring cancels the rest
+        } catch (...) { // a destructor cannot report it; closing the ring cancels the rest
             ring_->in_flight = 0;
         }
     }
@@ -64,7 +64,7 @@ public:
         if (count == 0) return 0;
         if (!ring_) ring_ = std::make_unique<ring>(depth_);
         int result = start(requests.first(count));
-        if (result == -EEXIST && before == 0) { // the ring belongs to another thread, which is done with it
+        if (result == -EEXIST && before == 0) { // the ring belongs to another thread, which no longer uses it
             drop_ring();
             ring_ = std::make_unique<ring>(depth_);
             result = start(requests.first(count));
@@ -106,7 +106,7 @@ private:
                      IORING_SETUP_COOP_TASKRUN, 0U}) {
                 flags = attempt;
                 result = io_uring_queue_init(static_cast<unsigned>(depth), &value, attempt);
-                if (result != -EINVAL) break; // EINVAL: a flag that this kernel does not know
+                if (result != -EINVAL) break; // EINVAL: a flag unknown to this kernel
             }
             if (result < 0) throw io_error(-result, "cannot set up io_uring", {});
         }
@@ -128,7 +128,7 @@ private:
         bool enabled = false;
     };
 
-    /// Gives requests to the kernel: all of them, or −errno. The ring has room for as many as may be in flight.
+    /// Submits all requests to the kernel. Returns 0, or −errno. The ring has room for all that may be in flight.
     int start(std::span<const io_request> requests) {
         if (!ring_->enabled) ring_->enable();
         for (const io_request& request : requests) prepare(*io_uring_get_sqe(&ring_->value), request);
@@ -169,8 +169,8 @@ private:
         return count;
     }
 
-    /// Requests that the kernel has not seen go with their ring; kept, they would reach it later, when their memory is used for
-    /// something else. Precondition: it has seen none of those in flight.
+    /// Drops requests that the kernel has not seen, with their ring: it could see them later, when their memory is reused.
+    /// Precondition: it has seen none of those in flight.
     void drop_ring() noexcept { ring_.reset(); }
 
     detail::posix_files files_;
@@ -179,12 +179,12 @@ private:
 };
 static_assert(io_engine<uring_engine>);
 
-/// io_uring as a candidate of `choose_engine`.
+/// Returns io_uring as a candidate of `choose_engine`.
 [[nodiscard]] inline engine_candidate uring_candidate(std::size_t depth = 64) {
     return {"uring", [depth] { return any_engine(uring_engine(depth)); }};
 }
 
-/// The engine of this name, or with "auto" the first of io_uring and threads that works here.
+/// Returns the engine of this name; for "auto" the first of io_uring and threads that works here.
 [[nodiscard]] inline engine_choice choose_engine(std::string_view name = "auto") {
     return choose_engine(name, {uring_candidate(), threads_candidate()});
 }

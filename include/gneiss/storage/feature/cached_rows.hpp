@@ -24,15 +24,21 @@
 
 namespace gneiss {
 
-/// A cache of some rows of another source, whose content is decided elsewhere: by change sets.
+/// A cache of some rows of another source; change sets control its contents.
 ///
-/// Meaning: `gather` copies the rows that are here and asks the source below for the others; what is here changes only
-/// by `fill` and `apply`, so a policy on integers (cache/simulate.hpp) knows it exactly. A cache is a row source, so
-/// that one can lie over another.
-/// Cost: a lookup and a copy a row, by the executor; misses are read while hits are copied, if the source below is an
-/// `async_row_source`. Memory: `bytes_needed`, charged to the budget, and 12 bytes an id of the largest gather.
-/// Errors: those of the source below; over_budget. A `fill` that fails and a change set that breaks the rules leave the
-/// cache empty, so that no slot claims a row it does not hold.
+///     disk_rows below(engines, rows, {}, executor, budget);
+///     cached_rows cache(below, capacity, slot_table_kind::direct, executor, budget);
+///     cache.fill(policy.initial());
+///     cache.gather(ids, to);             // hits from memory, misses from below
+///     cache.apply(changes, ids, to);     // a change_set of the policy
+///
+/// Meaning: `gather` copies cached rows and reads the others from the source below. The contents change only by `fill` and
+/// `apply`, so a policy on integers (cache/simulate.hpp) knows them exactly. A cache is a row source, so caches can be stacked.
+/// Cost: a lookup and a copy per row, by the executor; misses are read while hits are copied, if the source below is an
+/// `async_row_source`.
+/// Memory: `bytes_needed`, charged to the budget, and 12 bytes per id of the largest gather.
+/// Errors: those of the source below; over_budget. A `fill` that fails and an invalid change set leave the cache empty, so that
+/// no slot claims a row it does not hold.
 /// Thread-safety: as a row source; `fill`, `apply`, `release` and `acquire` count as gathers.
 /// Source: Park et al., "Ginex", VLDB 2022, section 3.3 (feature cache: structure and update).
 template <class Below>
@@ -40,7 +46,7 @@ class cached_rows {
     static_assert(row_source<Below>, "cached_rows: Below must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
 
 public:
-    /// \param slots  rows that the cache holds at most; 0: it only passes on
+    /// \param capacity  maximum number of cached rows; 0: all gathers go to the source below
     /// Precondition: the source below, the executor and the budget outlive this. Throws over_budget.
     cached_rows(Below& below, std::size_t capacity, slot_table_kind kind, executor_ref executor, memory_budget& budget)
         : below_(below), row_bytes_(below.row_bytes()),
@@ -51,7 +57,7 @@ public:
     cached_rows(const cached_rows&) = delete;
     cached_rows& operator=(const cached_rows&) = delete;
 
-    /// Memory of a cache [bytes].
+    /// Returns the memory of a cache [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(
         std::uint64_t rows, std::size_t row_bytes, std::size_t capacity, slot_table_kind kind) noexcept {
         return std::min<std::uint64_t>(capacity, rows) * row_bytes + slot_table::bytes_needed(rows, capacity, kind);
@@ -67,7 +73,7 @@ public:
         begin(ids, to);
         finish();
     }
-    /// Finds what is here and begins to read what is not. The cache does not change before `finish`.
+    /// Looks up cached rows and starts reading the others. The cache does not change before `finish`.
     void begin(std::span<const node_id> ids, const gather_target& to) {
         check_rows(ids, rows());
         to.check(ids.size(), row_bytes_);
@@ -90,9 +96,9 @@ public:
         misses_.clear();
     }
 
-    /// Reads rows from below into the cache: `in` takes the slots of `out`, then free ones. What else is here stays, so
-    /// a cache that is carried over reads only what it lacks. Throws errc::invalid_argument for more rows than fit, for
-    /// one that is here or given twice, and for one in `out` that is not here.
+    /// Reads rows from below into the cache: `in` takes the slots of `out`, then free ones. Other cached rows stay, so a cache
+    /// that is carried over reads only the missing rows. Throws errc::invalid_argument for too many rows, for one that is
+    /// cached or repeated, and for one in `out` that is not cached.
     void fill(std::span<const node_id> in, std::span<const node_id> out = {}) {
         try {
             assign(in, out);
@@ -104,10 +110,10 @@ public:
         slot_of_.clear();
     }
 
-    /// What changes after a batch was gathered. Throws errc::invalid_argument for a change set that this cache cannot follow, or
-    /// whose positions are not those of its rows. O(changes), not O(ids).
-    /// \param ids       of the batch
-    /// \param gathered  where their rows are: in[i] at row in_position[i]
+    /// Applies the changes after a gathered batch. Throws errc::invalid_argument for a change set that is invalid for this
+    /// cache, or whose positions are not those of its rows. O(changes), not O(ids).
+    /// \param ids       ids of the batch
+    /// \param gathered  target of their gather: in[i] is at row in_position[i]
     void apply(const change_set& changes, std::span<const node_id> ids, const gather_target& gathered) {
         try {
             gathered.check(ids.size(), row_bytes_);
@@ -122,13 +128,13 @@ public:
         slot_of_.clear();
     }
 
-    /// Forgets all rows and gives the memory back; until `acquire` every row is a miss.
+    /// Drops all rows and frees the memory; until `acquire` every row is a miss.
     void release() noexcept {
         held_.reset();
         memory_ = {};
         charge_ = {};
     }
-    /// Takes the memory again: an empty cache. Throws over_budget.
+    /// Allocates the memory of an empty cache again. Throws over_budget.
     void acquire() {
         if (held_ || capacity_ == 0) return;
         charge_ = budget_.charge("cached rows", bytes_needed(rows(), row_bytes_, capacity_, kind_));
@@ -137,7 +143,7 @@ public:
         held_.emplace(rows(), capacity_, kind_);
     }
 
-    /// Rows and hits of this cache, and what was read below it.
+    /// Returns rows and hits of this cache, and the reads below it.
     [[nodiscard]] gather_stats statistics() const {
         gather_stats all = below_.statistics();
         const std::scoped_lock lock(mutex_);
@@ -147,7 +153,7 @@ public:
     }
 
 private:
-    static constexpr std::size_t copy_bytes = std::size_t{64} << 10; // of a task
+    static constexpr std::size_t copy_bytes = std::size_t{64} << 10; // bytes copied per task
 
     [[nodiscard]] std::byte* row(cache_slot slot) noexcept { return memory_.data() + std::size_t{slot} * row_bytes_; }
     [[nodiscard]] gather_target missing_target() const noexcept {
@@ -160,7 +166,7 @@ private:
         });
     }
 
-    /// slot_of_ of all ids; misses_ and where they go.
+    /// Computes slot_of_ for all ids, and misses_ with their positions.
     void find(std::span<const node_id> ids) {
         slot_of_.assign(ids.size(), no_slot);
         if (held_) held_->find(ids, slot_of_, executor_);
@@ -173,7 +179,7 @@ private:
         }
     }
 
-    /// slot_of_[i] = the slot that in[i] gets; of a change set after a batch, or of `in` and `out`.
+    /// Computes slot_of_[i], the slot for in[i]; for a change set after a batch, or for `in` and `out`.
     template <class Change>
     void assign(const Change& change, std::span<const node_id> other) {
         slot_of_.clear();
@@ -192,13 +198,13 @@ private:
     memory_budget& budget_;
     memory_charge charge_;
     aligned_buffer<std::byte> memory_;    // [slots, row_bytes]
-    std::optional<row_slots> held_;       // none while the memory is given back
+    std::optional<row_slots> held_;       // empty while the memory is released
 
     gather_target target_;
-    std::vector<cache_slot> slot_of_;     // of the ids of a gather, or of the rows that come in
+    std::vector<cache_slot> slot_of_;     // for the ids of a gather, or the rows to insert
     std::vector<node_id> misses_;
     std::vector<std::uint32_t> missing_positions_;
-    mutable std::mutex mutex_;            // guards what follows
+    mutable std::mutex mutex_;            // guards the members below
     gather_stats statistics_;
 };
 

@@ -35,12 +35,12 @@
 
 namespace gneiss {
 
-/// The features of one partition's rows in memory, as they are stored. Immutable.
+/// The features of one partition's rows in memory, as stored. Immutable.
 class feature_block {
 public:
     struct part {
         aligned_buffer<std::byte> memory;
-        std::span<const std::byte> bytes; ///< of the rows, in it
+        std::span<const std::byte> bytes; ///< the rows, within it
     };
     explicit feature_block(std::array<part, feature_parts> parts) : parts_(std::move(parts)) {}
 
@@ -64,8 +64,8 @@ private:
     std::array<part, feature_parts> parts_;
 };
 
-/// The features of the resident partitions of one state. Blocks are shared: two states that have a partition in common
-/// hold it once, and each lives as long as somebody reads it. Immutable, thread-safe.
+/// The features of the resident partitions of one state. Blocks are shared: two states with a common partition hold it once,
+/// and each block lives until its last user drops it. Immutable, thread-safe.
 class resident_features {
 public:
     using block = std::shared_ptr<const feature_block>;
@@ -77,8 +77,8 @@ public:
     [[nodiscard]] bool sparse() const noexcept { return store_.sparse(); }
     [[nodiscard]] bool resident(partition_id p) const noexcept { return blocks_[p] != nullptr; }
 
-    /// out[i] = features of node ids[i], as floats: out [ids, columns]. Throws errc::invalid_argument for another shape of `out`,
-    /// or sparse features; errc::out_of_range for an id beyond the nodes. Precondition: nodes are resident.
+    /// Gathers as floats: out[i] = features of node ids[i], out [ids, columns]. Throws errc::invalid_argument for another shape
+    /// of `out`, or sparse features; errc::out_of_range for an id beyond the nodes. Precondition: nodes are resident.
     template <executor E>
     void gather(const E& executor, std::span<const node_id> ids, matrix_view<float> out) const {
         if (sparse() || out.rows() < ids.size() || out.columns() != columns())
@@ -95,11 +95,11 @@ public:
             }
         });
     }
-    /// The same for sparse rows; they are never expanded. Memory of `to` is kept between calls.
+    /// The same for sparse rows; they are never expanded. Reuses the memory of `to`.
     /// Throws errc::out_of_range for 2³² entries or more, or an id beyond the nodes; errc::invalid_argument for dense features.
     template <executor E>
     void gather(const E& executor, std::span<const node_id> ids, sparse_feature_rows& to) const {
-        if (!sparse()) throw error(errc::invalid_argument, "features are dense, sparse ones are asked for");
+        if (!sparse()) throw error(errc::invalid_argument, "features are dense, but sparse rows were requested");
         check_rows(ids, store_.rows().nodes);
         to.offsets.resize(ids.size() + 1);
         parallel_for(executor, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
@@ -154,16 +154,20 @@ private:
     std::vector<block> blocks_;
 };
 
-/// Holds the features of the current state's partitions and loads those of the next one meanwhile, verified.
+/// Holds the features of the current state's partitions and loads those of the next one in the background, verified.
 ///
-/// A swap reads what is new and drops what nobody holds any more; partitions that both states have are shared, also
-/// from the last state of an epoch to the first of the next. With all partitions resident each is read once.
-/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread asks for states; what it got may be dropped
-/// on any. Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
+///     feature_buffer features(store, engines, feature_buffer::bytes_needed(plan, store), budget);
+///     features.begin_epoch(plan);
+///     for (std::uint32_t i = 0; i < plan.size(); ++i) features.acquire(i)->gather(executor, ids, out);
+///
+/// A swap reads new partitions and drops those without a user; partitions that both states have are shared, also from the last
+/// state of an epoch to the first of the next. With all partitions resident each is read once.
+/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; features may be dropped on any.
+/// Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
 class feature_buffer {
 public:
     /// \param store  outlives this
-    /// \param bytes  what `bytes_needed` said of the plans to come; one with a state that takes more charges the rest when it
+    /// \param bytes  `bytes_needed` of the plans to come; a plan with a state that takes more charges the difference when it
     ///               begins. Throws over_budget
     /// \param trace  gets a track of the loading thread; outlives this
     feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget, trace_recorder* trace = nullptr)
@@ -173,7 +177,7 @@ public:
             open_track(trace, "feature loader"), "load features");
     }
 
-    /// What a plan needs: the most that the partitions of two consecutive states take together [bytes].
+    /// Returns the memory of a plan: the most that the partitions of two consecutive states take together [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const feature_store& store) {
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s)
@@ -183,22 +187,22 @@ public:
 
     [[nodiscard]] const feature_store& store() const noexcept { return store_; }
 
-    /// Starts an epoch at `first_state`; loading begins at once. Precondition: nothing of an earlier epoch is held.
-    /// Throws errc::invalid_argument for a plan of other partitions; over_budget for one with a state that the budget has no room
-    /// for, with the bytes of all that is charged.
+    /// Starts an epoch at `first_state`; loading begins at once. Precondition: no features of an earlier epoch are held.
+    /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a state
+    /// that the budget has no room for.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, store_.rows().partitions);
         for (std::size_t s = first_state; s < states.size(); ++s) charge_.at_least(bytes_of_both(store_, states[s].resident, {}));
         loader_->begin(states, first_state);
     }
 
-    /// The features of state `index`. States are asked for in order, once each. Throws what loading threw, or
-    /// errc::canceled. Precondition: they are dropped before this goes.
+    /// Returns the features of state `index`. States are acquired in order, once each. Rethrows errors of loading; throws
+    /// errc::canceled. Precondition: the features are dropped before this.
     [[nodiscard]] std::shared_ptr<const resident_features> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_->acquire(index, stop);
     }
 
-    /// Gives the memory up, but for the charge, until the next epoch begins; who has the budget may lend it meanwhile.
+    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins.
     /// Precondition: no features are held.
     void release() {
         loader_->forget([this] {
@@ -207,7 +211,7 @@ public:
         });
     }
 
-    /// Whether state `index` is loaded, or beyond the plan. Not to be asked of a state that was acquired.
+    /// Returns true if state `index` is loaded, or beyond the plan. Precondition: it was not acquired yet.
     [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
 
     [[nodiscard]] io_stats statistics() const {
@@ -221,7 +225,7 @@ private:
 
     [[nodiscard]] static std::uint64_t buffer_bytes(const feature_store& store, partition_id p, feature_part part) {
         const byte_range range = store.blocks(p, part);
-        return range.length == 0 ? 0 : range.length + 2 * page_alignment; // what direct reads round to
+        return range.length == 0 ? 0 : range.length + 2 * page_alignment; // rounded for direct reads
     }
     [[nodiscard]] static std::uint64_t bytes_of_both(
         const feature_store& store, std::span<const partition_id> these, std::span<const partition_id> those) {
@@ -235,11 +239,11 @@ private:
         return sum;
     }
 
-    // What follows is called by the loading thread.
+    // The functions below are called by the loading thread.
 
     [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_of_both(store_, s.resident, resident_) <= charge_.bytes(); }
     [[nodiscard]] std::unique_ptr<resident_features> make(const buffer_state& s) {
-        if (!fits_beside_last(s)) std::ranges::fill(last_, nullptr); // nobody holds it any more
+        if (!fits_beside_last(s)) std::ranges::fill(last_, nullptr); // without a user
         std::vector<resident_features::block> now(last_.size());
         std::vector<partition_id> missing;
         for (const partition_id p : s.resident) {
@@ -301,10 +305,10 @@ private:
     mutable std::mutex statistics_mutex_;
     io_stats statistics_;
 
-    std::unique_ptr<any_engine> engine_; // the loading thread's from here on
+    std::unique_ptr<any_engine> engine_; // loading thread only, with the members below
     std::array<std::unique_ptr<file>, feature_parts> files_;
     std::unique_ptr<io_queue> queue_;
-    std::vector<resident_features::block> last_; // of the state made last, by partition
+    std::vector<resident_features::block> last_; // blocks of the state made last, by partition
     std::vector<partition_id> resident_;         // its partitions
 
     std::optional<detail::state_prefetcher<resident_features>> loader_; // last: its thread uses the rest

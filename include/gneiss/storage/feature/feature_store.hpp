@@ -20,7 +20,7 @@
 
 namespace gneiss {
 
-/// Scales the numbers of a row so that their absolute values sum to 1. A row of zeros stays.
+/// Scales a row so that its absolute values sum to 1. Leaves a row of zeros unchanged.
 inline void normalize_row(std::span<float> row) noexcept {
     double sum = 0;
     for (const float x : row) sum += std::abs(static_cast<double>(x));
@@ -29,16 +29,16 @@ inline void normalize_row(std::span<float> row) noexcept {
     for (float& x : row) x *= factor;
 }
 
-/// The arrays that hold the features of nodes by row, and how to read them: one dense matrix, or compressed sparse rows.
+/// Arrays with the features of nodes by row, and their encoding: one dense matrix, or compressed sparse rows.
 struct feature_files {
     struct array {
-        std::filesystem::path path; ///< empty: there is none
+        std::filesystem::path path; ///< empty: absent
         checksum_table checksums;
     };
     std::uint64_t rows = 0, columns = 0;
-    bool f16 = false; ///< numbers are f16, else f32
-    bool normalized = false; ///< rows are to be scaled by `normalize_row` when they are read
-    array values{};     ///< dense: [rows, columns]; sparse: [entries], or none: all are 1
+    bool f16 = false; ///< values are f16, else f32
+    bool normalized = false; ///< scale rows by `normalize_row` on read
+    array values{};     ///< dense: [rows, columns]; sparse: [entries], absent if all are 1
     array offsets{};     ///< sparse: u64 [rows + 1]
     array indices{};     ///< sparse: u32 [entries], ascending within a row
 
@@ -48,14 +48,13 @@ struct feature_files {
 enum class feature_part : std::uint8_t { values, offsets, indices };
 inline constexpr std::size_t feature_parts = 3;
 
-/// The features of a dataset on disk by partition: which bytes of which file a partition's rows are, and whether bytes
-/// that were read are sound.
+/// The features of a dataset on disk by partition: the bytes of a partition's rows in each file, and their verification.
 ///
 /// Immutable, thread-safe. Memory: 8 bytes a partition and 16 per checksum block. Errors: `io_error`; errc::corrupt with
 /// path and offset.
 class feature_store {
 public:
-    /// Checks sizes and reads where the partitions' entries begin: at most a checksum block each.
+    /// Checks sizes and reads the first entry of each partition: at most one checksum block each.
     feature_store(feature_files files, row_partitioning rows) : files_(std::move(files)), rows_(std::move(rows)) {
         if (files_.rows != rows_.nodes)
             throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
@@ -86,9 +85,9 @@ public:
     [[nodiscard]] bool f16() const noexcept { return files_.f16; }
     [[nodiscard]] bool normalized() const noexcept { return files_.normalized; }
     [[nodiscard]] std::size_t value_bytes() const noexcept { return files_.f16 ? sizeof(half) : sizeof(float); }
-    /// Stored numbers: rows · columns, or the entries of the sparse rows.
+    /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t nnz() const noexcept { return sparse() ? nnz_ : files_.rows * files_.columns; }
-    /// Sparse: number of the first entry of a partition's rows; of the last and one more: of all.
+    /// Sparse: returns the number of the first entry of a partition's rows; for partition `partitions`, of all entries.
     [[nodiscard]] std::uint64_t first_entry(partition_id p) const noexcept { return first_entry_[p]; }
 
     [[nodiscard]] const feature_files::array& file(feature_part part) const noexcept {
@@ -96,7 +95,7 @@ public:
                : part == feature_part::offsets ? files_.offsets
                                                : files_.indices;
     }
-    /// What a partition's rows are in the data of a file; sparse rows have one more offset than rows.
+    /// Returns the bytes of a partition's rows in the data of a file; sparse rows have one more offset than rows.
     [[nodiscard]] byte_range range(partition_id p, feature_part part) const noexcept {
         const std::uint64_t first = rows_.begin(p), count = rows_.size(p);
         if (file(part).path.empty() || count == 0) return {};
@@ -108,7 +107,7 @@ public:
         return of(first_entry_[p], first_entry_[p + 1] - first_entry_[p],
             part == feature_part::indices ? sizeof(std::uint32_t) : value_bytes());
     }
-    /// The checksum blocks that cover it: what is read. The range itself where blocks end with partitions.
+    /// Returns the checksum blocks that cover `range`, which must be read: `range` itself if blocks end with partitions.
     [[nodiscard]] byte_range blocks(partition_id p, feature_part part) const {
         const byte_range wanted = range(p, part);
         const auto run = file(part).checksums.covering(wanted.offset, wanted.length);
@@ -134,7 +133,7 @@ private:
     [[nodiscard]] error out_of_order(std::uint64_t row) const {
         return {errc::corrupt, "offset " + std::to_string(row) + " is out of order", {.path = files_.offsets.path}};
     }
-    /// An array has so many elements, and no checksum block ends within one.
+    /// Throws unless an array has `elements` elements and no checksum block ends within one.
     static void need(const feature_files::array& of, std::uint64_t elements, std::uint64_t element_bytes) {
         const checksum_table& sums = of.checksums;
         if (sums.data_bytes() != elements * element_bytes)

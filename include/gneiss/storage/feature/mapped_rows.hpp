@@ -23,7 +23,7 @@ namespace gneiss {
 
 namespace detail {
 
-/// Copies row ids[i] of a table in memory to to.row(i), tasks of about `task_bytes`.
+/// Copies row ids[i] of a table in memory to to.row(i), in tasks of about `task_bytes`.
 inline void copy_rows(const executor_ref& executor, const std::byte* table, std::size_t row_bytes,
     std::span<const node_id> ids, const gather_target& to, std::size_t task_bytes) {
     parallel_for(executor, ids.size(), std::max<std::size_t>(task_bytes / row_bytes, 1), [&](std::size_t i, std::size_t end) {
@@ -33,16 +33,16 @@ inline void copy_rows(const executor_ref& executor, const std::byte* table, std:
 
 } // namespace detail
 
-/// Rows of a file through a memory map: the page cache decides what stays in memory. The baseline that disk sources
-/// are compared with.
+/// Rows of a file through a memory map: the page cache decides which rows stay in memory. The baseline that disk sources are
+/// compared with.
 ///
-/// The map is advised that accesses are random, so a fault reads the pages of one row and not what follows. A task of
-/// the executor blocks while the device reads, so an executor of many more threads than cores keeps the device busy;
-/// more than twice as many is a fair choice.
-/// Cost: a page fault for each page that is not cached. Pages are the system's memory and in no budget, and how many
-/// requests they took is not known: the statistics count rows.
-/// Errors: those of opening. A device that fails later, or a file that is cut, kills the process by SIGBUS; a source
-/// that must tell is `disk_rows`. Thread-safety: any number of gathers at once.
+/// The map is advised that accesses are random, so a fault reads the pages of one row and no read-ahead. A task of the executor
+/// blocks while the device reads, so an executor of many more threads than cores keeps the device busy; more than twice the
+/// cores is a fair choice.
+/// Cost: a page fault for each page that is not cached. Pages belong to the system and to no budget, and the number of requests
+/// is unknown: the statistics count rows.
+/// Errors: those of opening. A device that fails later, or a file that is truncated, kills the process by SIGBUS; use
+/// `disk_rows` to get an error. Thread-safety: any number of gathers at once.
 /// Source: Park et al., "Ginex", VLDB 2022, sections 2.3 and 5.1 (PyG+).
 class mapped_rows {
 public:
@@ -59,7 +59,7 @@ public:
 
     void gather(std::span<const node_id> ids, const gather_target& to) {
         rows_.check(ids, to);
-        constexpr std::size_t task = 16384; // a few pages to wait for, so that every thread has its share
+        constexpr std::size_t task = 16384; // a few pages to wait for, so that every thread gets work
         detail::copy_rows(executor_, map_.bytes().data() + rows_.offset, rows_.row_bytes, ids, to, task);
         const std::scoped_lock lock(mutex_);
         statistics_.rows += ids.size();
@@ -81,11 +81,11 @@ static_assert(row_source<mapped_rows>);
 
 /// All rows of a file in memory, charged to a budget.
 ///
-/// Cost: one sequential read to begin with, then copies. Errors: `io_error`; errc::corrupt for a file that is too
-/// short, or whose checksums do not hold; over_budget. Thread-safety: any number of gathers at once.
+/// Cost: one sequential read at first, then copies. Errors: `io_error`; errc::corrupt for a file that is too short, or whose
+/// checksums do not match; over_budget. Thread-safety: any number of gathers at once.
 class memory_rows {
 public:
-    /// \param checksums  of the file, whose data begins with the first row; null: the bytes are taken as they are
+    /// \param checksums  of the file, whose data begins with the first row; null: no verification
     /// Precondition: executor and budget outlive this.
     memory_rows(stored_rows rows, const checksum_table* checksums, executor_ref executor, memory_budget& budget)
         : rows_(std::move(rows)), executor_(executor) {

@@ -25,29 +25,29 @@
 
 namespace gneiss {
 
-/// How `disk_rows` turns rows into requests.
+/// Options of `disk_rows`.
 struct gather_options {
-    /// Unwanted bytes between two wanted rows up to which one request reads both. About bandwidth / IOPS of the device
-    /// is best (`io_profile::coalesce_bytes`); 0 merges only rows that touch or share a block.
+    /// Most unwanted bytes between two wanted rows that one request reads together. About bandwidth / IOPS of the device is
+    /// best (`io_profile::coalesce_bytes`); 0 merges only rows that touch or share a block.
     std::size_t coalesce_bytes = std::size_t{16} << 10;
-    std::size_t run_bytes = std::size_t{256} << 10;    ///< of a request at most; a longer row is a request of its own
-    std::size_t staging_bytes = std::size_t{16} << 20; ///< memory that requests read into; two blocks at least
-    bool direct = true;                                ///< past the page cache, where that can be
+    std::size_t run_bytes = std::size_t{256} << 10;    ///< largest request; a longer row is a request by itself
+    std::size_t staging_bytes = std::size_t{16} << 20; ///< memory that requests read into; at least two blocks
+    bool direct = true;                                ///< bypass the page cache if possible
 };
 
 /// Rows of a file, read through an engine.
 ///
-/// Meaning: the wanted rows are sorted; neighbors become one request, which begins and ends at multiples of the file's
-/// direct alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging
-/// memory in that order, and as many as the engine takes are in flight until the last has begun: no wave is drained. A
-/// block that is complete is copied to the target by the executor while others are read, so the target holds nothing of
+/// Meaning: the wanted rows are sorted; nearby ones become one request, which begins and ends at multiples of the file's direct
+/// alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging memory in that
+/// order, and the engine's depth is kept in flight until the last has begun, without waves to drain. The executor copies a
+/// complete block to the target while others are read, so the target holds nothing of a failed request.
 /// a request that failed.
-/// Cost: O(n log n) for n ids, on one thread below 2¹⁸; 16 bytes an id, and the staging memory, charged to the budget.
-/// Errors: those of `row_source` with path, offset and length, after all that is in flight has come back; the source
-/// can be used again. Throws over_budget.
-/// Thread-safety: a gather begins and finishes on one thread, the next may be another's; `statistics` from any.
-/// Source: Park et al., "Ginex", VLDB 2022, section 4, gathers by direct reads too, a row a call on many threads; that
-/// neighbors are read together and one thread keeps a window full is ours.
+/// Cost: O(n log n) for n ids, on one thread below 2¹⁸; 16 bytes per id, and the staging memory, charged to the budget.
+/// Errors: those of `row_source` with path, offset and length, after all requests in flight have returned; the source remains
+/// usable. Throws over_budget.
+/// Thread-safety: a gather begins and finishes on one thread, the next may use another; `statistics` from any.
+/// Source: Park et al., "Ginex", VLDB 2022, section 4, also gathers by direct reads, one row per call on many threads; reading
+/// nearby rows together and filling a window from one thread are ours.
 class disk_rows {
 public:
     /// Opens the file. Precondition: the executor and the budget outlive this.
@@ -58,7 +58,7 @@ public:
           window_(2 * engine_.traits().depth) {
         rows_.check(file_.size());
         options_.run_bytes = std::max(options_.run_bytes & ~mask_, file_.alignment());
-        const std::size_t longest = round_up(rows_.row_bytes + mask_, file_.alignment()), // of one row, at worst
+        const std::size_t longest = round_up(rows_.row_bytes + mask_, file_.alignment()), // one row, at worst
             block_bytes = std::max({2 * options_.run_bytes, scatter_bytes, longest}),
             blocks = std::max<std::size_t>(options_.staging_bytes / block_bytes, 2);
         charge_ = budget.charge("row gather", blocks * block_bytes);
@@ -80,7 +80,7 @@ public:
         finish();
     }
 
-    /// Starts a gather: the engine has its first window when this returns.
+    /// Starts a gather: the first window is submitted on return.
     void begin(std::span<const node_id> ids, const gather_target& to) {
         drop();
         rows_.check(ids, to);
@@ -95,7 +95,7 @@ public:
         }
     }
 
-    /// Ends it: reads the rest and writes to the target. Without a `begin` there is nothing to do.
+    /// Finishes the gather: reads the rest and writes to the target. Without a `begin` it does nothing.
     void finish() {
         try {
             for (;;) {
@@ -129,11 +129,11 @@ public:
     }
 
 private:
-    /// Bytes of a block at least, that several threads may share its copying; of a thread's part.
+    /// Smallest block that several threads copy; bytes per thread.
     static constexpr std::size_t scatter_bytes = std::size_t{256} << 10, scatter_grain = std::size_t{64} << 10;
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
-    /// One request: rows order_[first …), which lie from `offset` in the file and from `at` in the block.
+    /// One request: rows order_[first …), at `offset` in the file and at `at` in the block.
     struct run {
         std::size_t first = 0;
         std::uint64_t offset = 0;
@@ -145,8 +145,8 @@ private:
         std::vector<run> runs{};
         std::size_t last = 0;
         std::size_t used = 0;
-        std::size_t open = 0; // runs that are not here yet
-        bool whole = false;   // no run is added any more
+        std::size_t open = 0; // runs that have not arrived
+        bool whole = false;   // no run will be added
     };
     struct by_value {
         [[nodiscard]] static std::uint64_t key(std::uint64_t value) noexcept { return value; }
@@ -155,7 +155,7 @@ private:
 
     [[nodiscard]] static node_id id_of(std::uint64_t entry) noexcept { return static_cast<node_id>(entry >> 32); }
 
-    /// order_ = ids with where each stands among them, ascending.
+    /// Sets order_ to the ids with their positions, ascending.
     void sort(std::span<const node_id> ids) {
         if (ids.size() > std::numeric_limits<std::uint32_t>::max())
             throw error(errc::out_of_range, "a gather of 2^32 rows or more");
@@ -174,12 +174,12 @@ private:
         next_ = distinct_ = 0;
     }
 
-    /// Gives the queue runs while it has room and there are blocks.
+    /// Queues runs while the queue has room and blocks are free.
     void enqueue() {
         while (next_ < order_.size() && queue_.outstanding() < window_) {
             if (filling_ == none) {
                 if (free_.empty()) return;
-                filling_ = free_.back(); // the one used last is the likeliest to be in the processor's cache
+                filling_ = free_.back(); // the last one used is most likely in the CPU cache
                 free_.pop_back();
                 blocks_[filling_] = {.memory = blocks_[filling_].memory, .runs = std::move(blocks_[filling_].runs)};
                 blocks_[filling_].runs.clear();
@@ -188,14 +188,14 @@ private:
         }
     }
 
-    /// Finds the longest run from order_[next_] on and adds it to the block being filled, or closes that if it is full.
+    /// Finds the longest run from order_[next_] on and adds it to the current block, or closes the block if it is full.
     void add_run() {
         const std::uint64_t begin = rows_.offset_of(id_of(order_[next_])) & ~std::uint64_t{mask_};
-        std::uint64_t end = begin, wanted = begin; // of the blocks; of the rows
+        std::uint64_t end = begin, wanted = begin; // end of the blocks; end of the rows
         std::size_t last = next_, distinct = 0;
         for (; last < order_.size(); ++last) {
             const std::uint64_t row = rows_.offset_of(id_of(order_[last]));
-            if (row + rows_.row_bytes == wanted) continue; // the same row again
+            if (row + rows_.row_bytes == wanted) continue; // a repeated row
             const std::uint64_t row_end = (row + rows_.row_bytes + mask_) & ~std::uint64_t{mask_};
             if (last != next_ &&
                 ((row & ~std::uint64_t{mask_}) > end + options_.coalesce_bytes || row_end - begin > options_.run_bytes))
@@ -241,7 +241,7 @@ private:
             });
     }
 
-    /// Waits for what is in flight and forgets the gather.
+    /// Waits for requests in flight and drops the gather.
     void drop() noexcept {
         if (order_.empty()) return;
         queue_.abandon();
@@ -264,19 +264,19 @@ private:
     any_engine engine_;
     file file_;
     std::size_t mask_;   // alignment − 1
-    std::size_t window_; // requests that the queue is given to choose from: what is in flight, and as many to follow
+    std::size_t window_; // requests queued: the engine's depth, and the same number to follow
     memory_charge charge_, order_charge_;
     aligned_buffer<std::byte> staging_;
     std::vector<block> blocks_;
     std::vector<std::uint32_t> free_, complete_; // blocks
     std::uint32_t filling_ = none;
-    io_queue queue_{engine_}; // before all that it reads into goes
+    io_queue queue_{engine_}; // before all memory that it reads into is freed
 
     gather_target target_;
-    std::vector<std::uint64_t> order_, other_; // id << 32 | where it stands among the ids
-    std::size_t next_ = 0; // of order_: the first that is in no run
+    std::vector<std::uint64_t> order_, other_; // id << 32 | position among the ids
+    std::size_t next_ = 0; // first of order_ that is in no run
     std::uint64_t distinct_ = 0;
-    mutable std::mutex mutex_; // guards what follows
+    mutable std::mutex mutex_; // guards the members below
     gather_stats statistics_;
 };
 

@@ -16,20 +16,20 @@
 
 namespace gneiss {
 
-/// Which row lies in which slot of a cache, as change sets say: the integers of caches whose rows lie in host memory or on a
-/// device. Slots in use are always the first ones.
+/// Assignment of rows to the slots of a cache, controlled by change sets: the bookkeeping of caches in host memory or on a
+/// device. Used slots are always the first ones.
 ///
 /// Memory: `slot_table::bytes_needed`. Thread-safety: one call at a time.
 class row_slots {
 public:
-    /// For rows below `rows`, at most `slots` of them at a time.
+    /// At most `slots` rows at a time, with ids below `rows`.
     row_slots(std::uint64_t rows, std::size_t slots, slot_table_kind kind) : rows_(rows), slots_(slots), table_(rows, slots, kind) {}
 
     [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
     [[nodiscard]] std::size_t held() const noexcept { return held_; } ///< rows in the cache
     [[nodiscard]] bool holds(node_id id) const noexcept { return table_.find(id) != no_slot; }
 
-    /// slot_of[i] = slot of ids[i], or `no_slot`. Precondition: the ids are rows. O(ids), shared by threads.
+    /// Sets slot_of[i] to the slot of ids[i], or `no_slot`. Precondition: the ids are rows. O(ids), in parallel.
     void find(std::span<const node_id> ids, std::span<cache_slot> slot_of, executor_ref executor) const {
         constexpr std::size_t grain = 8192;
         parallel_for(executor, ids.size(), grain, [&](std::size_t i, std::size_t end) {
@@ -37,9 +37,10 @@ public:
         });
     }
 
-    /// slot_of[i] = the slot that in[i] gets: that of out[i], then free ones. O(in).
-    /// Throws errc::out_of_range for what is no row; errc::invalid_argument for more rows than fit, for one in `in` that is
-    /// here or given twice, and for one in `out` that is not here. What is held is unknown then: `clear`.
+    /// Sets slot_of[i] to the slot for in[i]: that of out[i], then free ones. O(in).
+    /// Throws errc::out_of_range for an id that is not a row; errc::invalid_argument for too many rows, for a row in `in` that
+    /// is cached or repeated, and for one in `out` that is not cached. After an error the contents are unspecified: call
+    /// `clear`.
     void assign(std::span<const node_id> in, std::span<const node_id> out, std::vector<cache_slot>& slot_of) {
         check_rows(in, rows_);
         check_rows(out, rows_);
@@ -55,8 +56,8 @@ public:
             table_.insert(in[i], slot_of[i]);
         }
     }
-    /// The same of a change set after the batch `ids`. Throws errc::invalid_argument also where in_position does not lead to the
-    /// rows of `in`: the rows of others would go into their slots.
+    /// The same for a change set after the batch `ids`. Also throws errc::invalid_argument if in_position does not refer to the
+    /// rows of `in`: other rows would go into their slots.
     void assign(const change_set& changes, std::span<const node_id> ids, std::vector<cache_slot>& slot_of) {
         if (changes.in_position.size() != changes.in.size()) throw refused("has a row without its position");
         check_rows(changes.in, rows_);
@@ -74,7 +75,7 @@ public:
         table_.clear();
     }
 
-    /// What is wrong with a change, as an error.
+    /// Returns the error for an invalid change.
     [[nodiscard]] static error refused(const std::string& what) {
         return {errc::invalid_argument, "a change of cached rows " + what};
     }
@@ -83,7 +84,7 @@ private:
     std::uint64_t rows_;
     std::size_t slots_;
     slot_table table_;
-    std::size_t held_ = 0; // slots in use: the first ones
+    std::size_t held_ = 0; // used slots: the first ones
 };
 
 } // namespace gneiss

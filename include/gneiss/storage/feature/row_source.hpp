@@ -17,7 +17,7 @@
 
 namespace gneiss {
 
-/// Where gathered rows go: the row of ids[i] to row `position(i)` of a table in memory.
+/// Destination of gathered rows: the row of ids[i] goes to row `position(i)` of a table in memory.
 struct gather_target {
     std::byte* data = nullptr;
     std::size_t stride = 0;                     ///< bytes from row to row, at least the source's `row_bytes`
@@ -26,7 +26,7 @@ struct gather_target {
     [[nodiscard]] std::size_t position(std::size_t i) const noexcept { return positions.empty() ? i : positions[i]; }
     [[nodiscard]] std::byte* row(std::size_t i) const noexcept { return data + position(i) * stride; }
 
-    /// Throws errc::invalid_argument unless so many rows of `row_bytes` fit side by side. O(1): called once a gather.
+    /// Throws errc::invalid_argument unless `ids` rows of `row_bytes` fit. O(1): called once per gather.
     void check(std::size_t ids, std::size_t row_bytes) const {
         if (ids == 0) return;
         if (data == nullptr) throw error(errc::invalid_argument, "gathered rows have no memory to go to");
@@ -38,22 +38,21 @@ struct gather_target {
                                                     std::to_string(ids) + " rows");
     }
 
-    /// The rows of a matrix, in order.
+    /// Returns the rows of a matrix as a target, in order.
     template <class T>
     [[nodiscard]] static gather_target of(matrix_view<T> rows) noexcept {
         return {reinterpret_cast<std::byte*>(rows.data()), rows.stride() * sizeof(T)};
     }
 };
 
-/// What a source was asked for, what of it was at hand and what was read for the rest. Integers: parts add up in any
-/// order.
+/// Requested rows, cache hits, and I/O for the misses. Integers: sums do not depend on the order.
 struct gather_stats {
-    std::uint64_t rows = 0;         ///< asked for, repeats included
-    std::uint64_t hits = 0;         ///< of those, copied from the source's own memory
-    std::uint64_t bytes_wanted = 0; ///< of the distinct rows that were read, by this source or those below it
-    io_stats io{};                  ///< the requests for them, bytes that arrived, time blocked
+    std::uint64_t rows = 0;         ///< requested, including repeats
+    std::uint64_t hits = 0;         ///< copied from the source's own memory
+    std::uint64_t bytes_wanted = 0; ///< bytes of the distinct rows read, by this source or those below it
+    io_stats io{};                  ///< the requests for them, bytes read, time blocked
 
-    /// Bytes read per byte wanted; 1 where nothing was.
+    /// Returns the bytes read per byte wanted; 1 if none was.
     [[nodiscard]] double amplification() const noexcept {
         return bytes_wanted == 0 ? 1 : static_cast<double>(io.read_bytes) / static_cast<double>(bytes_wanted);
     }
@@ -69,13 +68,12 @@ struct gather_stats {
     friend bool operator==(const gather_stats&, const gather_stats&) = default;
 };
 
-/// Rows of one size that are asked for by id, whatever they lie on.
+/// Rows of one size, requested by id, in any kind of store.
 ///
-/// Meaning: `gather` puts row ids[i] at to.row(i). Ids come in any order and may repeat. Either all rows are right when
-/// it returns, or it throws, and then no row of the target is to be relied on and nothing touches it any more.
-/// Cost: O(ids · row_bytes), and what the source reads. Errors: `io_error`, errc::corrupt (a file that ends too early),
-/// errc::out_of_range for an id beyond the rows, errc::invalid_argument for a target that rows do not fit, before anything is
-/// read.
+/// Meaning: `gather` writes row ids[i] to to.row(i). Ids come in any order and may repeat. When it returns, all rows are
+/// correct; if it throws, the target's contents are unspecified and nothing accesses it any more.
+/// Cost: O(ids · row_bytes), and the source's I/O. Errors: `io_error`, errc::corrupt (a file that ends too early),
+/// errc::out_of_range for an id beyond the rows, errc::invalid_argument for a target that is too small, before any read.
 /// Thread-safety: one thread gathers at a time; `statistics` from any.
 template <class S>
 concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, const gather_target& to) {
@@ -85,12 +83,11 @@ concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, co
     { c.statistics() } -> std::same_as<gather_stats>;
 };
 
-/// A source that reads while its caller does something else: `begin` starts a gather, `finish` ends it.
+/// A source that reads in the background: `begin` starts a gather, `finish` ends it.
 ///
-/// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does, and one thread calls both. The
-/// target is written to by these calls alone. The ids may go when `begin` returns, the target's memory and positions
-/// stay until `finish` did. A gather that was begun and not finished is dropped by the next `begin` or by the
-/// destructor.
+/// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does, and one thread calls both. Only these
+/// calls write to the target. The ids may be freed when `begin` returns; the target's memory and positions must stay until
+/// `finish` returns. The next `begin` or the destructor drops an unfinished gather.
 template <class S>
 concept async_row_source =
     row_source<S> && requires(S& s, std::span<const node_id> ids, const gather_target& to) {
@@ -98,11 +95,11 @@ concept async_row_source =
         s.finish();
     };
 
-/// Owner of a source whose type is chosen at run time; models `async_row_source`. Cost: an indirect call a gather.
-/// A source that cannot read ahead gathers in `begin`. Thread-safety: that of the source. Movable.
+/// Owner of a source of any type, chosen at run time; models `async_row_source`. Cost: one indirect call per gather. A source
+/// that cannot read ahead gathers in `begin`. Thread-safety: that of the source. Movable.
 class any_row_source {
 public:
-    /// Makes the source in place: any_row_source(std::in_place_type<disk_rows>, arguments of disk_rows…).
+    /// Constructs the source in place: any_row_source(std::in_place_type<disk_rows>, arguments of disk_rows…).
     template <class S, class... Arguments>
     explicit any_row_source(std::in_place_type_t<S> /*which*/, Arguments&&... arguments)
         : self_(std::make_unique<model<S>>(std::forward<Arguments>(arguments)...)) {}
@@ -155,21 +152,20 @@ inline void check_rows(std::span<const node_id> ids, std::uint64_t rows, const s
     for (const node_id id : ids) largest = id > largest ? id : largest;
     if (!ids.empty() && largest >= rows)
         throw error(errc::out_of_range,
-            "row " + std::to_string(largest) + " was asked for, there are " + std::to_string(rows), {.path = path});
+            "row " + std::to_string(largest) + " does not exist: the source has " + std::to_string(rows) + " rows", {.path = path});
 }
 
-/// Rows of one size that lie one after the other in a file.
+/// Rows of one size, stored consecutively in a file.
 struct stored_rows {
     std::filesystem::path path;
-    std::uint64_t offset = 0;  ///< of the first row, bytes from the start of the file
+    std::uint64_t offset = 0;  ///< file offset of the first row [bytes]
     std::uint64_t rows = 0;
     std::size_t row_bytes = 0; ///< at least 1
 
     [[nodiscard]] std::uint64_t offset_of(std::uint64_t row) const noexcept { return offset + row * row_bytes; }
     [[nodiscard]] std::uint64_t bytes() const noexcept { return rows * row_bytes; }
 
-    /// Whether a file of so many bytes holds all rows. Throws errc::corrupt if not, invalid_argument for rows of no
-    /// bytes.
+    /// Throws errc::corrupt if a file of `file_bytes` does not hold all rows; errc::invalid_argument if rows have no bytes.
     void check(std::uint64_t file_bytes) const {
         if (row_bytes == 0) throw error(errc::invalid_argument, "a row has no bytes", {.path = path});
         if (offset > file_bytes || rows > (file_bytes - offset) / row_bytes)

@@ -6,7 +6,7 @@
 
 namespace gneiss {
 
-/// Features of some rows in compressed sparse rows.
+/// Features of some rows as compressed sparse rows.
 struct sparse_feature_rows {
     std::vector<std::uint64_t> offsets; ///< [rows + 1], from 0
     std::vector<std::uint32_t> columns; ///< [entries], ascending within a row

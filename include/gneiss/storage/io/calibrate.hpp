@@ -25,28 +25,29 @@
 
 namespace gneiss {
 
-/// What a device does through an engine, and what follows for `gather_options::coalesce_bytes`.
+/// Rates of a device through an engine, and the resulting `gather_options::coalesce_bytes`.
 struct io_profile {
     double bandwidth = 0;  ///< sequential reads [bytes/s]
     double iops = 0;       ///< random reads of a block [1/s]
-    std::uint64_t coalesce_bytes = 0; ///< bytes that are read in the time of one more request: bandwidth / iops, in whole 512s, at most 1 MiB
-    double spread = 1; ///< between two measurements, the larger over the smaller, of the rate that differed more
+    /// bytes read in the time of one more request: bandwidth / iops, in multiples of 512, at most 1 MiB
+    std::uint64_t coalesce_bytes = 0;
+    double spread = 1; ///< ratio between two measurements, larger over smaller, of the rate that differs more
 
-    /// Whether the measurements agree: else the device was busy with other work, and will do more than was seen.
+    /// Returns true if the measurements agree; otherwise the device was busy with other work and can do more than measured.
     [[nodiscard]] bool steady() const noexcept { return spread <= 1.5; }
 
     friend bool operator==(const io_profile&, const io_profile&) = default;
 };
 
-/// How long and how `calibrate` measures.
+/// Options of `calibrate`.
 struct calibrate_options {
-    std::chrono::milliseconds time{800}; ///< in all; what is in flight then is still waited for
-    bool direct = true;                  ///< past the page cache, where that can be: else it is memory that is measured
+    std::chrono::milliseconds time{800}; ///< in all; requests in flight at the end are still waited for
+    bool direct = true;                  ///< bypass the page cache if possible: otherwise memory is measured
 };
 
 namespace detail {
 
-/// Reads blocks of `length` at `offset_of(0)`, `offset_of(1)`, … for a while; returns how many a second.
+/// Reads blocks of `length` at `offset_of(0)`, `offset_of(1)`, … for a while; returns the number per second.
 template <class Offset>
 [[nodiscard]] double reads_per_second(
     file& from, std::size_t length, std::size_t window, std::chrono::nanoseconds time, const Offset& offset_of) {
@@ -70,7 +71,7 @@ template <class Offset>
 
 inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
 
-/// What two measurements say together. Other work only takes from a device: the higher rates are nearer to what it does.
+/// Combines two measurements. Other work only slows a device: the higher rates are nearer to its own.
 [[nodiscard]] inline io_profile together(const io_profile& a, const io_profile& b) {
     const auto spread = [](double x, double y) { return std::max(x, y) / std::min(x, y); };
     io_profile result{.bandwidth = std::max(a.bandwidth, b.bandwidth), .iops = std::max(a.iops, b.iops), .coalesce_bytes = 0,
@@ -82,11 +83,11 @@ inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
 
 } // namespace detail
 
-/// Measures an engine on an existing file, twice: half the time sequential reads, half random ones of a block.
+/// Measures an engine on an existing file, twice: half the time sequential reads, half random reads of a block.
 ///
-/// Cost: about `time`, 256 KiB of memory for each request in flight. Nothing is written. Errors: `io_error`;
-/// errc::invalid_argument for a file smaller than a block. Other work on the device at the same time is measured with
-/// it: where it came or went meanwhile, the two differ, see `io_profile::steady`.
+/// Cost: about `time`, and 256 KiB of memory per request in flight. Nothing is written. Errors: `io_error`;
+/// errc::invalid_argument for a file smaller than a block. Other work on the device at the same time is measured too: if it
+/// started or stopped meanwhile, the two measurements differ, see `io_profile::steady`.
 [[nodiscard]] inline io_profile calibrate(
     const engine_factory& engines, const std::filesystem::path& path, const calibrate_options& options = {}) {
     any_engine engine = engines();
@@ -108,8 +109,8 @@ inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
     return detail::together(first, measure());
 }
 
-/// Bytes that one thread copies a second from one half of `bytes` of memory to the other, back and forth for `time`: what a
-/// memory moves that caches of the CPU do not hold, if they do not hold `bytes`.
+/// Returns the bytes per second that one thread copies from one half of `bytes` of memory to the other, back and forth for
+/// `time`: the bandwidth of memory beyond the CPU's caches, if they do not hold `bytes`.
 [[nodiscard]] inline double copy_bandwidth(
     std::size_t bytes = std::size_t{32} << 20, std::chrono::milliseconds time = std::chrono::milliseconds(20)) {
     const std::size_t half = std::max<std::size_t>(bytes / 2, 64);
@@ -132,9 +133,8 @@ inline constexpr std::uint64_t profile_magic = 0x464f5250'49534e47ULL, profile_v
 
 } // namespace detail
 
-/// Puts a profile at `path` in one durable step: six little-endian words {magic, version, bandwidth, iops, gap,
-/// checksum}.
-/// Throws `io_error`.
+/// Saves a profile at `path` in one durable step: six little-endian words {magic, version, bandwidth, iops, coalesce_bytes,
+/// checksum}. Throws `io_error`.
 inline void save_profile(const std::filesystem::path& path, const io_profile& profile) {
     std::array<std::uint64_t, 6> words{detail::profile_magic, detail::profile_version,
         std::bit_cast<std::uint64_t>(profile.bandwidth), std::bit_cast<std::uint64_t>(profile.iops), profile.coalesce_bytes, 0};
@@ -142,7 +142,7 @@ inline void save_profile(const std::filesystem::path& path, const io_profile& pr
     atomic_write_file(path, std::as_bytes(std::span(words)));
 }
 
-/// Reads what `save_profile` wrote. Throws `io_error`, errc::invalid_format, version_mismatch, corrupt.
+/// Reads the output of `save_profile`. Throws `io_error`, errc::invalid_format, version_mismatch, corrupt.
 [[nodiscard]] inline io_profile load_profile(const std::filesystem::path& path) {
     const plain_file from = plain_file::open(path);
     const auto wrong = [&](errc code, const char* what) { return error(code, what, {.path = path}); };

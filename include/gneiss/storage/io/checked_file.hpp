@@ -20,7 +20,7 @@
 
 namespace gneiss {
 
-/// A checked stretch of a file's data. It begins where the one before ends.
+/// A checksummed block of a file's data. It begins at the end of the previous one.
 struct checked_block {
     std::uint64_t end = 0;  ///< bytes from the start of the data
     std::uint64_t hash = 0; ///< XXH3 seeded by block_seed(file id, position in the list)
@@ -28,18 +28,19 @@ struct checked_block {
     friend bool operator==(const checked_block&, const checked_block&) = default;
 };
 
-/// Identity of a file in its directory, so that swapped files do not verify.
+/// Returns the identity of a file in its directory, so that swapped files do not verify.
 [[nodiscard]] inline std::uint64_t file_id(std::string_view relative_name) noexcept { return checksum(relative_name); }
 
-/// Where the checksums of `file` lie: NAME.xxh3 beside it.
+/// Returns the path of the checksums of `file`: NAME.xxh3 in the same directory.
 [[nodiscard]] inline std::filesystem::path sidecar_path(std::filesystem::path file) { return file += ".xxh3"; }
 
 /// Checksums of one file, in memory: 16 bytes per MiB of data and per segment.
 ///
-/// A block covers at most `block_bytes` and never straddles a segment (an edge bucket, a partition), so a segment can
-/// be read and verified alone. The bytes before the data (a header) have a checksum of their own. Immutable once made,
-/// and thread-safe then. File layout (docs/format.md): eight little-endian words {magic, version | block bytes << 32,
-/// file id, data offset, header checksum, count, 0, own checksum}, then the blocks.
+/// A block covers at most `block_bytes` and never straddles a segment (an edge bucket, a partition), so a segment can be read
+/// and verified alone. The bytes before the data (a header) have their own checksum. Immutable and thread-safe after
+/// construction.
+/// File layout (docs/format.md): eight little-endian words {magic, version | block bytes << 32, file id, data offset, header
+/// checksum, count, 0, own checksum}, then the blocks.
 class checksum_table {
 public:
     static constexpr std::uint64_t magic = 0x33485858'53534e47ULL; // "GNSSXXH3"
@@ -54,7 +55,7 @@ public:
           block_bytes_(block_bytes),
           blocks_(std::move(blocks)) {}
 
-    /// Reads the sidecar of `file` and checks it against itself. Throws `io_error`, `error`.
+    /// Reads the sidecar of `file` and verifies its own checksum. Throws `io_error`, `error`.
     [[nodiscard]] static checksum_table load(const std::filesystem::path& file) {
         const plain_file sidecar = plain_file::open(sidecar_path(file));
         const auto wrong = [&](const std::string& what, const char* field, std::size_t word,
@@ -94,18 +95,18 @@ public:
     }
 
     [[nodiscard]] std::uint64_t data_offset() const noexcept { return data_offset_; }
-    /// Bytes of data covered.
+    /// Returns the bytes of data covered.
     [[nodiscard]] std::uint64_t data_bytes() const noexcept { return blocks_.empty() ? 0 : blocks_.back().end; }
     [[nodiscard]] std::span<const checked_block> blocks() const noexcept { return blocks_; }
 
-    /// The blocks that cover a range of the data: what has to be read to verify it, as {offset, length}. O(log blocks).
+    /// Returns the blocks that cover a range of the data, to be read to verify it, as {offset, length}. O(log blocks).
     /// Throws errc::invalid_argument for a range beyond the data.
     struct block_run {
         std::uint64_t offset = 0, length = 0;
     };
     [[nodiscard]] block_run covering(std::uint64_t offset, std::uint64_t length) const {
         if (offset > data_bytes() || length > data_bytes() - offset)
-            throw error(errc::invalid_argument, "the range lies beyond the data");
+            throw error(errc::invalid_argument, "the range is beyond the data");
         if (length == 0) return {offset, 0};
         const auto first = std::ranges::upper_bound(blocks_, offset, {}, &checked_block::end);
         const auto last = std::ranges::lower_bound(blocks_, offset + length, {}, &checked_block::end);
@@ -113,10 +114,10 @@ public:
         return {begin, last->end - begin};
     }
 
-    /// First corrupt stretch of `bytes`, which lie at `offset` of the data; offsets count from the start of the data.
+    /// Returns the first corrupt block of `bytes`, which are at `offset` of the data; offsets count from the start of the data.
     ///
-    /// Cost: one pass over the bytes, O(log blocks) to find them. Precondition, checked: the range begins and ends with
-    /// blocks; throws errc::invalid_argument otherwise.
+    /// Cost: one pass over the bytes, O(log blocks) to find them. Precondition, checked: the range begins and ends at block
+    /// boundaries; throws errc::invalid_argument otherwise.
     struct bad_block {
         std::uint64_t offset = 0, length = 0;
     };
@@ -137,17 +138,17 @@ public:
         }
         return std::nullopt;
     }
-    /// `find_corrupt` as an exception that names `path` and the offset in the file.
+    /// Calls `find_corrupt` and throws an error that names `path` and the offset in the file.
     void verify(const std::filesystem::path& path, std::uint64_t offset, std::span<const std::byte> bytes) const {
         if (const auto bad = find_corrupt(offset, bytes))
             throw error(errc::corrupt, "checksum mismatch",
                 {.path = path, .offset = data_offset_ + bad->offset, .length = bad->length});
     }
-    /// Reads any range of the data, verified: blocks at its ends are read whole. `offset` counts from the start of the
-    /// data. Throws errc::corrupt; errc::invalid_argument beyond the data. Memory: a block.
+    /// Reads any range of the data, verified: blocks at its ends are read whole. `offset` counts from the start of the data.
+    /// Throws errc::corrupt; errc::invalid_argument beyond the data. Memory: a block.
     void read(const plain_file& file, std::uint64_t offset, std::span<std::byte> out) const {
         if (offset > data_bytes() || out.size() > data_bytes() - offset)
-            throw error(errc::invalid_argument, "the range lies beyond the data", {.path = file.path()});
+            throw error(errc::invalid_argument, "the range is beyond the data", {.path = file.path()});
         aligned_buffer<std::byte> whole;
         auto at = static_cast<std::size_t>(
             std::upper_bound(blocks_.begin(), blocks_.end(), offset,
@@ -170,7 +171,7 @@ public:
             out = out.subspan(wanted);
         }
     }
-    /// Reads the whole file, header and size included. Cost: one sequential read through a buffer of one block.
+    /// Reads and verifies the whole file, including header and size. Cost: one sequential read through a buffer of one block.
     void verify_file(const plain_file& file) const {
         verify_header(file);
         aligned_buffer<std::byte> buffer(static_cast<std::size_t>(std::min(block_bytes_, data_bytes())));
@@ -217,7 +218,7 @@ private:
     std::vector<checked_block> blocks_;
 };
 
-/// Makes the checksums of data while it streams by. Not thread-safe.
+/// Computes the checksums of data as it is streamed. Not thread-safe.
 class checksum_collector {
 public:
     explicit checksum_collector(std::uint64_t id, std::uint64_t block_bytes = checksum_block_bytes)
@@ -235,14 +236,14 @@ public:
             if (end_ - begin_ == block_bytes_) end_segment();
         }
     }
-    /// The next byte begins a new block. Without bytes since the last border, nothing happens.
+    /// Begins a new block with the next byte. No-op if no bytes came since the last boundary.
     void end_segment() {
         if (end_ == begin_) return;
         blocks_.push_back({end_, stream_.value()});
         begin_ = end_;
         stream_ = checksum_stream(block_seed(id_, blocks_.size()));
     }
-    /// The table, for data behind `header`.
+    /// Returns the table, for data after `header`.
     [[nodiscard]] checksum_table finish(std::span<const std::byte> header) {
         end_segment();
         return {id_, header.size(), checksum(header, id_), std::move(blocks_), block_bytes_};

@@ -26,25 +26,25 @@
 
 namespace gneiss {
 
-/// Everything that one generation of a run consists of, but the rows themselves: those lie in the slots that this names.
+/// All data of one generation of a run, except the rows, which are in the slots that this names.
 struct checkpoint {
     std::uint64_t generation = 0;
     std::uint64_t configuration_hash = 0; ///< a resume with another configuration is refused
     std::uint64_t dataset_hash = 0;
     row_layout layout{};
-    row_partitioning partitioning{}; ///< nodes and partitions: sizes that differ are the dataset's, and not stored
+    row_partitioning partitioning{}; ///< nodes and partitions: sizes that differ come from the dataset and are not stored
     std::uint32_t disk_slots = 0;
-    std::vector<disk_slot> slots;             ///< of each partition
-    std::vector<std::uint64_t> row_checksums; ///< of each partition's blocks, partition by partition
+    std::vector<disk_slot> slots;             ///< by partition
+    std::vector<std::uint64_t> row_checksums; ///< checksums of each partition's blocks, partition by partition
     resume_position position{};
-    std::map<std::string, std::vector<std::byte>> sections; ///< what a program adds: relations, progress
+    std::map<std::string, std::vector<std::byte>> sections; ///< added by programs: relations, progress
 
-    /// Makes a text a section.
+    /// Stores a text as a section.
     void put_text(const std::string& section, std::string_view text) {
         const auto bytes = std::as_bytes(std::span(text));
         sections[section].assign(bytes.begin(), bytes.end());
     }
-    /// A section as text, valid as long as the section; nothing where there is none.
+    /// Returns a section as text, valid while the section exists; empty if there is none.
     [[nodiscard]] std::optional<std::string_view> text(const std::string& section) const {
         const auto found = sections.find(section);
         if (found == sections.end()) return std::nullopt;
@@ -75,7 +75,7 @@ private:
     std::vector<std::byte> bytes_;
 };
 
-/// Reads what byte_writer wrote; a count that exceeds what is left is an error before anything is sized by it.
+/// Reads the output of byte_writer; a count larger than the remaining bytes is an error before anything is sized by it.
 class byte_reader {
 public:
     byte_reader(std::span<const std::byte> bytes, const std::filesystem::path& path) : bytes_(bytes), path_(path) {}
@@ -88,7 +88,7 @@ public:
         at_ += sizeof value;
         return value;
     }
-    /// A count of things of `unit` bytes each that must follow.
+    /// Reads the count of elements of `unit` bytes each that follow.
     [[nodiscard]] std::size_t count(std::size_t unit, const char* field) {
         const auto n = get<std::uint64_t>(field);
         if (n > (bytes_.size() - at_) / unit) fail(field, "is larger than the file");
@@ -123,10 +123,10 @@ inline constexpr std::uint32_t checkpoint_endianness = 0x01020304;
 
 } // namespace detail
 
-/// Makes `c` the checkpoint at `path`: durable when this returns; a crash before leaves the old one whole.
+/// Makes `c` the checkpoint at `path`: durable on return; a crash before leaves the old one whole.
 ///
-/// Precondition: the rows that it names are durable (`partition_buffer::flush`). Throws io_error.
-/// Cost: one small file written and synced, its directory synced. Format: docs/format.md.
+/// Precondition: the rows it names are durable (`partition_buffer::flush`). Throws io_error.
+/// Cost: one small file and its directory, written and synced. Format: docs/format.md.
 inline void save_checkpoint(const std::filesystem::path& path, const checkpoint& c) {
     detail::byte_writer out;
     out.put(detail::checkpoint_magic);
@@ -148,7 +148,7 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
     out.put(c.position.next.state);
     out.put(c.position.next.pass);
     out.put(c.position.next.index);
-    out.put(std::uint64_t{0}); // batches beyond `next` that are applied too
+    out.put(std::uint64_t{0}); // applied batches beyond `next`
     out.put(std::uint64_t{c.sections.size()});
     for (const auto& [name, bytes] : c.sections) {
         out.put_bytes(std::as_bytes(std::span(name)));
@@ -158,8 +158,8 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
     atomic_write_file(path, out.bytes());
 }
 
-/// Reads and checks a checkpoint. Throws io_error, or error with errc::corrupt or errc::version_mismatch that names the
-/// file and the field. Memory: the size of the file.
+/// Reads and checks a checkpoint. Throws io_error, or error with errc::corrupt or errc::version_mismatch that names the file
+/// and the field. Memory: the size of the file.
 [[nodiscard]] inline checkpoint load_checkpoint(const std::filesystem::path& path) {
     const plain_file file = plain_file::open(path);
     std::vector<std::byte> all(static_cast<std::size_t>(file.size()));

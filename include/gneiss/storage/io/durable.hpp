@@ -22,13 +22,13 @@
 
 namespace gneiss {
 
-/// Puts what `write(sequential_writer&)` appends at `path` in one durable step: temporary file, fsync, rename, fsync of the
+/// Writes a file at `path` from `write(sequential_writer&)` in one durable step: temporary file, fsync, rename, fsync of the
 /// directory.
 ///
-/// Meaning: after a crash at any moment the file is the old or the new one, whole; when this has returned, the new
-/// one. On an error before the rename the old file is untouched and the temporary is removed; after it, the new one
-/// is in place but power loss may bring the old one back. Cost: two device flushes.
-/// Precondition: one writer of `path` at a time (the temporary is `path` + ".tmp"; one that a crash left is replaced).
+/// Meaning: after a crash at any time the file is the old or the new one, whole; after this returns, the new one. On an error
+/// before the rename the old file is untouched and the temporary is removed; after it, the new one is in place but power loss
+/// may restore the old one. Cost: two device flushes.
+/// Precondition: one writer of `path` at a time (the temporary is `path` + ".tmp"; one left by a crash is replaced).
 /// Errors: `io_error`; a failed fsync is not repeated. Source: the protocol that lost nothing in 25 power cuts.
 template <std::invocable<sequential_writer&> Write>
 void atomic_write_file(const std::filesystem::path& path, Write&& write) {
@@ -50,15 +50,15 @@ void atomic_write_file(const std::filesystem::path& path, Write&& write) {
     }
     sync_directory(path.parent_path());
 }
-/// The same of bytes in memory.
+/// The same, for bytes in memory.
 inline void atomic_write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
     atomic_write_file(path, [&](sequential_writer& out) { out.append(bytes); });
 }
 
-/// Puts the directory `made`, whose files are synced, in place of what is at `path`, which becomes `path`.old meanwhile.
+/// Replaces the directory at `path` by `made`, whose files are synced; the old one is `path`.old meanwhile.
 ///
-/// Meaning: after a crash at any moment one of the two is whole, at `path`, `made` or `path`.old; the old one is removed only when
-/// the new name survives power loss. Cost: a device flush. Errors: `io_error`; what is there is then still under one of the names.
+/// Meaning: after a crash at any time one of the two is whole, at `path`, `made` or `path`.old; the old one is removed only
+/// after the new name is durable. Cost: a device flush. Errors: `io_error`; the existing directory still has one of the names.
 inline void replace_directory(const std::filesystem::path& made, const std::filesystem::path& path) {
     const std::filesystem::path old = path.string() + ".old";
     const auto rename = [](const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -66,7 +66,7 @@ inline void replace_directory(const std::filesystem::path& made, const std::file
     };
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored)) {
-        std::filesystem::remove_all(old, ignored); // of a crash; what stays makes the rename fail
+        std::filesystem::remove_all(old, ignored); // left by a crash; if it cannot be removed, the rename fails
         rename(path, old);
     }
     rename(made, path);
@@ -74,29 +74,29 @@ inline void replace_directory(const std::filesystem::path& made, const std::file
     std::filesystem::remove_all(old, ignored);
 }
 
-/// Removes a directory with what is in it, if it can: for destructors. Walking a directory takes memory, which may be missing.
+/// Removes a directory and its contents, if possible: for destructors. Walking a directory takes memory, which may be missing.
 inline void try_remove_directory(const std::filesystem::path& path) noexcept {
     try {
         std::filesystem::remove_all(path);
-    } catch (...) { // NOLINT(bugprone-empty-catch): what is there stays
+    } catch (...) { // the directory stays
     }
 }
 
-/// Leaves nothing of a directory that did not get its final name.
+/// Removes a directory that did not get its final name.
 struct removed_unless_renamed {
     std::filesystem::path path;
 
     ~removed_unless_renamed() { try_remove_directory(path); }
 };
 
-/// Bytes that a file under `path` may still grow by, for this user. Throws `io_error`.
+/// Returns the bytes that a file under `path` may still grow by, for this user. Throws `io_error`.
 [[nodiscard]] inline std::uint64_t free_disk_bytes(const std::filesystem::path& path) {
     struct ::statvfs status {};
-    if (::statvfs(path.c_str(), &status) != 0) throw io_error(errno, "cannot tell the free space", {.path = path});
+    if (::statvfs(path.c_str(), &status) != 0) throw io_error(errno, "cannot determine the free space", {.path = path});
     return std::uint64_t{status.f_bavail} * status.f_frsize;
 }
 
-/// Throws `error` (no_space) that names both figures unless `bytes` fit under `path`: ask before work begins.
+/// Throws `error` (no_space) with both figures unless `bytes` fit under `path`: call it before work begins.
 inline void require_disk_space(const std::filesystem::path& path, std::uint64_t bytes) {
     if (const std::uint64_t available = free_disk_bytes(path); bytes > available)
         throw error(errc::no_space,
@@ -104,8 +104,8 @@ inline void require_disk_space(const std::filesystem::path& path, std::uint64_t 
             {.path = path});
 }
 
-/// Gives `path` room for `bytes` from its start, making it when absent: later writes into that range do not run out
-/// of space. New bytes are zero; the file never shrinks. Errors: `io_error`, with `out_of_space()` on a full disk.
+/// Allocates `bytes` for `path` from its start, creating it if absent: later writes into that range do not run out of space.
+/// New bytes are zero; the file never shrinks. Errors: `io_error`, with `out_of_space()` on a full disk.
 inline void preallocate(const std::filesystem::path& path, std::uint64_t bytes) {
     const error_place place{.path = path, .length = bytes};
     if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))

@@ -23,17 +23,17 @@
 
 namespace gneiss {
 
-/// What an external sort did.
+/// Statistics of an external sort.
 struct external_sort_report {
     std::uint64_t records = 0;
-    std::uint64_t runs = 0;          ///< sorted runs written; 0: it fitted in memory
+    std::uint64_t runs = 0;          ///< sorted runs written; 0: it fit in memory
     std::uint64_t merge_passes = 0;  ///< passes over all records before the last one, which feeds the consumer
     std::uint64_t spilled_bytes = 0; ///< records written to scratch files, merge passes included
 
     friend bool operator==(const external_sort_report&, const external_sort_report&) = default;
 };
 
-/// An order that is the order of one 64-bit key: `Key{}(record)`. Records with equal keys must be equal.
+/// An order by one 64-bit key: `Key{}(record)`. Records with equal keys must be equal.
 template <class Key>
 struct by_key {
     template <class Record>
@@ -53,18 +53,18 @@ struct by_key {
 ///     sorter.finish();
 ///     sorter.for_each_block([&](std::span<const edge> ascending) { … });
 ///
-/// `Less` must be a strict total order: records that do not differ by it must be equal. Then the output depends on the
-/// input set only: not on the memory, the threads or the order of pushes. If `Less` has `key(record)` (see
-/// `keyed_order`) runs are sorted by radix, several times faster than by comparison.
+/// `Less` must be a strict total order: records that it does not distinguish must be equal. Then the output depends only on the
+/// input set: not on the memory, the threads or the order of pushes. If `Less` has `key(record)` (see `keyed_order`) runs are
+/// sorted by radix, several times faster than by comparison.
 ///
-/// Cost: all in memory, without a file, if `capacity()` records suffice; else each record is written and read once,
-/// plus once per merge pass; passes are needed beyond about memory / 128 KiB runs. Scratch space: the records' bytes,
-/// twice that while merging in passes. Files have no name and vanish with this object, or with the process.
-/// Memory: sort and merge buffers stay within `memory_bytes` (at least `minimum_memory`), from 4 MiB on together with
-/// the page cache in flight.
-/// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory; errc::corrupt when
-/// what was spilled is not read back as it was written: it has a checksum for each part, which is verified before its records are used.
-/// Not thread-safe. After an error only destruction is allowed.
+/// Cost: in memory, without a file, if `capacity()` records suffice; else each record is written and read once, plus once per
+/// merge pass, needed beyond about memory / 128 KiB runs. Scratch space: the records' bytes, twice that while merging in
+/// passes. Files are unnamed and vanish with this object, or with the process.
+/// Memory: sort and merge buffers stay within `memory_bytes` (at least `minimum_memory`); from 4 MiB on, together with the page
+/// cache in flight.
+/// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory; errc::corrupt
+/// if spilled data is read back damaged: each part has a checksum that is verified before its records are used. Not
+/// thread-safe. After an error only destruction is allowed.
 template <class Record, class Less = std::less<>, executor E = serial_executor>
 requires std::is_trivially_copyable_v<Record>
 class external_sorter {
@@ -88,10 +88,10 @@ public:
     external_sorter(const external_sorter&) = delete;
     external_sorter& operator=(const external_sorter&) = delete;
 
-    /// Most records that are sorted without a file: two buffers, the records and room to sort.
+    /// Returns the most records that are sorted without a file: two buffers, the records and room to sort.
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
-    /// Adds one record. Amortised O(1); sorts and spills a run when the buffer is full.
+    /// Adds one record. Amortized O(1); sorts and spills a run when the buffer is full.
     void push(const Record& record) {
         if (filled_ == records_.size()) make_room();
         records_[filled_++] = record;
@@ -106,7 +106,7 @@ public:
         }
     }
 
-    /// Sorts what is left and merges until one pass can finish. Call once, after the last push.
+    /// Sorts the remaining records and merges until one pass can finish. Call once, after the last push.
     void finish() {
         if (finished_) return;
         finished_ = true;
@@ -123,8 +123,8 @@ public:
         while (runs_.size() > detail::merge_fan_in(memory_, sizeof(Record))) merge_pass();
     }
 
-    /// Gives all records once, in ascending order, as consecutive non-empty spans that are valid during the call.
-    /// Finishes first if needed; may be called once.
+    /// Passes all records once, in ascending order, as consecutive non-empty spans that are valid during the call. Finishes
+    /// first if needed; may be called once.
     template <std::invocable<std::span<const Record>> Sink>
     void for_each_block(Sink&& sink) {
         finish();
@@ -145,7 +145,7 @@ public:
 private:
     static constexpr std::size_t first_size = 4096;
 
-    /// Grows the buffer; when it has its full size, spills it.
+    /// Grows the buffer, or spills it at its full size.
     void make_room() {
         if (finished_) throw error(errc::invalid_argument, "push into a finished external sort");
         if (records_.size() == capacity_) {
@@ -153,7 +153,7 @@ private:
             spill();
             return;
         }
-        // Doubling keeps old + new within the two buffers of the plan, as the second is not yet there.
+        // Doubling keeps old + new within the two buffers of the plan, as the second does not exist yet.
         const std::size_t size =
             records_.size() >= capacity_ / 2 ? capacity_ : std::max(first_size, 2 * records_.size());
         aligned_buffer<Record> larger(std::min(size, capacity_));
@@ -180,7 +180,7 @@ private:
         filled_ = 0;
     }
 
-    /// Merges groups of runs into a new file, as many in one group as memory allows.
+    /// Merges groups of runs into a new file, each group as large as memory allows.
     void merge_pass() {
         const std::size_t fan_in = detail::merge_fan_in(memory_, sizeof(Record));
         plain_file next = plain_file::scratch(directory_);

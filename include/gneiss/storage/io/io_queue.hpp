@@ -17,20 +17,21 @@
 
 namespace gneiss {
 
-/// How an `io_queue` cuts and repeats.
+/// Options of an `io_queue`.
 struct io_queue_options {
     std::size_t piece_bytes = std::size_t{1} << 20; ///< largest request; a multiple of every direct alignment
-    std::size_t depth = 0;     ///< requests in flight at most; 0: as many as the engine takes
-    std::uint32_t retries = 16; ///< of one request in a row that move nothing (EINTR, EAGAIN, ECANCELED), before it is an error
+    std::size_t depth = 0;     ///< maximum requests in flight; 0: the engine's depth
+    /// attempts of one request in a row without progress (EINTR, EAGAIN, ECANCELED), before it is an error
+    std::uint32_t retries = 16;
 };
 
 /// The smallest aligned range that covers [offset, offset + length).
 struct aligned_range {
     std::uint64_t offset = 0; ///< multiple of the alignment
     std::size_t length = 0;   ///< the same
-    std::size_t skip = 0;     ///< where in it the wanted bytes begin
+    std::size_t skip = 0;     ///< start of the wanted bytes in it
 };
-/// Precondition: offset + length + alignment do not overflow.
+/// Returns the smallest aligned range. Precondition: offset + length + alignment do not overflow.
 [[nodiscard]] constexpr aligned_range align_range(
     std::uint64_t offset, std::size_t length, std::size_t alignment) noexcept {
     const std::uint64_t first = offset / alignment * alignment;
@@ -40,16 +41,16 @@ struct aligned_range {
 
 /// Reads, writes and syncs of any length on an engine: cut into pieces, kept in a sliding window, repeated when short.
 ///
-/// Meaning: operations are started in the order they were given and finish in any order; `next_done` returns the tag
-/// of one that did. A sync starts after all earlier writes to the same `file` object finished. Buffers belong to the
-/// caller and are in use until the operation finished.
+/// Meaning: operations start in submission order and finish in any order; `next_done` returns the tag of a finished one. A sync
+/// starts after all earlier writes to the same `file` object have finished. Buffers belong to the caller and are in use until
+/// the operation finishes.
 /// Cost: no allocation in the steady state; one engine call per few pieces.
 /// Precondition: the engine serves no other queue at the same time; files and buffers outlive their operations.
-/// Errors: an operation that fails ends the lot: what has not begun is dropped, what is in flight is waited for, and
-/// only then `io_error` (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After
-/// that all buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated; a
-/// canceled one never ran, and is. While an engine cannot wait for what is in flight, `outstanding` says that buffers are in
-/// use, and every operation is refused with errc::io.
+/// Errors: a failed operation ends all: pending ones are dropped, those in flight are waited for, and only then `io_error`
+/// (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After that all buffers are free and
+/// the queue is empty and usable. A failed sync poisons its file and is not repeated; a canceled one never ran, and is
+/// repeated. While an engine cannot wait for requests in flight, `outstanding` counts the buffers in use, and every operation
+/// is refused with errc::io.
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
 class io_queue {
 public:
@@ -65,13 +66,13 @@ public:
     }
     io_queue(const io_queue&) = delete;
     io_queue& operator=(const io_queue&) = delete;
-    /// Drops what has not begun and waits for the rest.
+    /// Drops pending operations and waits for the rest.
     ~io_queue() { abandon(); }
 
     [[nodiscard]] any_engine& engine() const noexcept { return *engine_; }
 
-    /// Fills `into` from `offset` on. With `needed` < into.size() the file may end after that many bytes, so that the
-    /// last, shorter block of a direct file can be read; the rest of `into` is then unspecified.
+    /// Fills `into` from `offset` on. With `needed` < into.size() the file may end after that many bytes, so that the last,
+    /// shorter block of a direct file can be read; the rest of `into` is then unspecified.
     void read(file& from, std::uint64_t offset, std::span<std::byte> into, std::uint64_t tag = 0) {
         read(from, offset, into, tag, into.size());
     }
@@ -80,8 +81,8 @@ public:
         enqueue({&from, io_operation::read, offset, into.data(), into.size(), std::min(needed, into.size()), tag});
     }
 
-    /// Reads any range of any file, aligned or not: reads the aligned superset into `buffer` and returns the part of
-    /// it that will hold the wanted bytes.
+    /// Reads any range of any file, aligned or not: reads the aligned superset into `buffer` and returns the part of it that
+    /// will hold the wanted bytes.
     /// Precondition: `buffer` is aligned as `from.alignment()` and holds align_range(…).length bytes.
     [[nodiscard]] std::span<std::byte> read_unaligned(
         file& from, std::uint64_t offset, std::size_t length, std::span<std::byte> buffer, std::uint64_t tag = 0) {
@@ -101,18 +102,18 @@ public:
         enqueue({&to, io_operation::write, offset, data, from.size(), from.size(), tag});
     }
 
-    /// Makes what was written before through the same `file` durable (where the engine is).
+    /// Makes earlier writes through the same `file` durable (if the engine is).
     void sync(file& of, std::uint64_t tag = 0) {
         of.throw_if_poisoned();
         enqueue({&of, io_operation::sync, 0, nullptr, 0, 0, tag});
     }
 
-    /// Hands the engine as many pieces as fit and collects what is complete, without blocking: call it after
-    /// enqueueing, before computing. Throws as `next_done` does.
+    /// Submits the pieces that fit to the engine and collects completions, without blocking: call it after enqueueing, before
+    /// computing. Throws as `next_done` does.
     void submit() { step(0); }
 
-    /// Tag of an operation that finished, blocking for one; nothing when none is outstanding.
-    /// A requested stop waits for what is in flight, drops the rest and throws `error` (canceled).
+    /// Returns the tag of a finished operation, blocking for one; empty if none is outstanding.
+    /// A requested stop waits for operations in flight, drops the rest and throws `error` (canceled).
     [[nodiscard]] std::optional<std::uint64_t> next_done(const std::stop_token& stop = {}) {
         while (finished_.empty()) {
             if (outstanding_ == 0) return std::nullopt;
@@ -129,8 +130,8 @@ public:
         finished_.clear();
     }
 
-    /// Drops what has not begun and waits for the rest: no operation is outstanding then, and all buffers are free. Where the
-    /// engine cannot wait, tried again as a request is, what is in flight stays outstanding.
+    /// Drops pending operations and waits for the rest: then no operation is outstanding, and all buffers are free. If the
+    /// engine cannot wait, after the usual retries, requests in flight stay outstanding.
     void abandon() noexcept {
         waiting_.clear();
         held_.clear();
@@ -170,7 +171,7 @@ private:
         std::size_t needed = 0; // bytes of `length` that must arrive
         std::uint64_t tag = 0;
         std::size_t begun = 0;        // bytes cut into pieces
-        std::size_t open_pieces = 0;  // of those, not complete
+        std::size_t open_pieces = 0;  // pieces that are not complete
         std::size_t writes_before = 0; // sync: earlier writes not finished
         std::uint64_t sequence = 0;
         bool live = false;
@@ -182,7 +183,7 @@ private:
         std::size_t length = 0;
         std::size_t needed = 0;
         std::size_t moved = 0;
-        std::uint32_t stalls = 0; // attempts in a row that moved nothing
+        std::uint32_t stalls = 0; // attempts in a row without progress
     };
     struct failure {
         int number = 0; // 0: unexpected end of file
@@ -198,7 +199,7 @@ private:
                 {.path = target.path(), .offset = offset, .length = length});
     }
 
-    /// Throws while buffers of what was given up are in use.
+    /// Throws while buffers of abandoned requests are in use.
     void require_free() {
         if (!stuck_) return;
         abandon();
@@ -211,7 +212,7 @@ private:
             finished_.push_back(what.tag);
             return;
         }
-        // What may find no memory comes first: an operation that is not queued is not outstanding.
+        // Allocations that may fail come first: an operation that is not queued is not outstanding.
         if (free_operations_.empty()) {
             free_operations_.reserve(operations_.size() + 1);
             operations_.emplace_back();
@@ -232,7 +233,7 @@ private:
         ++outstanding_;
     }
 
-    /// Cuts the next piece, or takes one that must be repeated.
+    /// Cuts the next piece, or returns one to repeat.
     std::optional<std::uint32_t> next_piece() {
         if (!repeated_.empty()) {
             const std::uint32_t slot = repeated_.front();
@@ -275,7 +276,7 @@ private:
         }
     }
 
-    /// Waits for an eighth of the window: a wave that is drained idles the device, single wake-ups cost system calls.
+    /// Waits for an eighth of the window: draining a wave idles the device, single wake-ups cost system calls.
     void advance(const std::stop_token& stop) {
         if (stop.stop_requested()) {
             abandon();
@@ -295,7 +296,7 @@ private:
             if (share != 0) stats_.waited += std::chrono::steady_clock::now() - began;
             for (std::size_t i = 0; i < count; ++i) complete(completions_[i]);
             if (!failure_ && !repeated_.empty()) fill_window();
-        } catch (...) { // of the engine itself
+        } catch (...) { // from the engine itself
             abandon();
             throw;
         }
@@ -307,7 +308,7 @@ private:
         }
     }
 
-    /// After a failed sync the kernel may have dropped what was to become durable. One that was canceled never ran.
+    /// After a failed sync the kernel may have dropped data that should become durable. A canceled one never ran.
     static void poison_after(const operation& done, std::int64_t result) noexcept {
         if (done.kind == io_operation::sync && result < 0 && result != -ECANCELED)
             done.target->set_poison(static_cast<int>(-result));
@@ -333,7 +334,7 @@ private:
         if (p.moved + moved >= p.needed) return finish(slot);
         if (reading && moved == 0) return fail(p, 0, "unexpected end of file");
         const std::size_t unit = from.target->alignment();
-        const std::size_t progress = moved / unit * unit; // the rest of a direct request begins at a boundary
+        const std::size_t progress = moved / unit * unit; // the rest of a direct request begins at an alignment boundary
         p.moved += progress;
         p.stalls = progress == 0 ? p.stalls + 1 : 0;
         if (p.stalls > options_.retries)
@@ -382,16 +383,16 @@ private:
     std::vector<std::uint32_t> free_operations_;
     std::vector<piece> pieces_;
     std::vector<std::uint32_t> free_pieces_;
-    std::deque<std::uint32_t> waiting_;  // operations with bytes that are in no piece yet
-    std::deque<std::uint32_t> repeated_; // pieces to give to the engine again
-    std::vector<std::uint32_t> held_;    // syncs behind writes
+    std::deque<std::uint32_t> waiting_;  // operations with bytes not cut into pieces yet
+    std::deque<std::uint32_t> repeated_; // pieces to resubmit
+    std::vector<std::uint32_t> held_;    // syncs that wait for writes
     std::deque<std::uint64_t> finished_;
     std::size_t outstanding_ = 0;
     std::uint64_t sequence_ = 0;
     std::vector<io_request> requests_;
     std::vector<io_completion> completions_;
     std::optional<failure> failure_;
-    bool stuck_ = false; // the engine did not wait for what was given up
+    bool stuck_ = false; // the engine did not wait for abandoned requests
     io_stats stats_;
 };
 

@@ -6,15 +6,15 @@
 
 namespace gneiss {
 
-/// What a component moved and how long it waited for it.
+/// I/O of a component and its waiting time.
 ///
-/// Integers throughout, so that merging is exactly associative and commutative: parts may be added in any order.
+/// Integers, so that merging is exactly associative and commutative: parts may be added in any order.
 struct io_stats {
     std::uint64_t reads = 0;         ///< requests given to the engine, retries included
     std::uint64_t writes = 0;        ///< the same
     std::uint64_t syncs = 0;         ///< the same
     std::uint64_t read_bytes = 0;    ///< bytes that arrived
-    std::uint64_t written_bytes = 0; ///< bytes that the engine took
+    std::uint64_t written_bytes = 0; ///< bytes accepted by the engine
     std::uint64_t retries = 0;       ///< requests repeated after a short, interrupted or refused one
     std::chrono::nanoseconds waited{0}; ///< time the calling thread was blocked on completions
 
@@ -31,7 +31,7 @@ struct io_stats {
         waited += other.waited;
         return *this;
     }
-    /// What came after `other`, an earlier state of the same.
+    /// Subtracts `other`, an earlier state of the same statistics.
     io_stats& operator-=(const io_stats& other) noexcept {
         reads -= other.reads;
         writes -= other.writes;

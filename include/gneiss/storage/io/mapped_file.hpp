@@ -38,7 +38,7 @@ public:
 
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, length_}; }
 
-    /// Says that reads come at random: pages are then read alone. A hint; failures do not matter.
+    /// Advises that reads are random, so that pages are read individually. A hint; failures do not matter.
     void expect_random() const noexcept {
         if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), length_, MADV_RANDOM);
     }

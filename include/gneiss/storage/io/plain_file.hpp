@@ -20,17 +20,17 @@
 
 namespace gneiss {
 
-/// A stretch of a file's data [bytes]. Offsets count from the first byte of data, not of the file.
+/// A range of a file's data [bytes]. Offsets count from the first byte of data, not of the file.
 struct byte_range {
     std::uint64_t offset = 0, length = 0;
 
     friend bool operator==(const byte_range&, const byte_range&) = default;
 };
 
-/// An open file for sequential, buffered work: preprocessing, headers, manifests. Training moves bytes by an engine.
+/// An open file for sequential, buffered work: preprocessing, headers, manifests. Training uses an engine instead.
 ///
-/// Short reads and writes and EINTR are handled inside. Errors: `io_error` with path, offset and length; a read past
-/// the end is `error` with `errc::corrupt`. Positioned calls on one file from several threads are safe.
+/// Handles short reads and writes and EINTR. Errors: `io_error` with path, offset and length; a read past the end is `error`
+/// with `errc::corrupt`. Positioned calls on one file from several threads are safe.
 class plain_file {
 public:
     plain_file() = default;
@@ -38,11 +38,11 @@ public:
     [[nodiscard]] static plain_file open(const std::filesystem::path& path) {
         return {path, path, O_RDONLY | O_CLOEXEC, "open"};
     }
-    /// A new, empty file in place of what is there.
+    /// Creates an empty file, replacing an existing one.
     [[nodiscard]] static plain_file create(const std::filesystem::path& path) {
         return {path, path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, "create"};
     }
-    /// A file in `directory` without a name: gone when closed, even after a crash.
+    /// Creates an unnamed file in `directory`: deleted when closed, even after a crash.
     [[nodiscard]] static plain_file scratch(const std::filesystem::path& directory) {
         static constexpr int options = O_RDWR | O_CLOEXEC;
         plain_file file;
@@ -71,7 +71,7 @@ public:
     [[nodiscard]] int descriptor() const noexcept { return fd_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-    /// [bytes]
+    /// Returns the size of the file [bytes].
     [[nodiscard]] std::uint64_t size() const {
         struct ::stat status {};
         if (::fstat(fd_, &status) != 0) throw io_error(errno, "stat", {.path = path_});
@@ -112,11 +112,11 @@ public:
         if (detail::retry_interrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(bytes)); }) != 0)
             throw io_error(errno, "resize", {.path = path_, .length = bytes});
     }
-    /// Data and size reach the device. A failure is final: never retried, the file is to be given up.
+    /// Waits until data and size are on the device. A failure is final: never retry; abandon the file.
     void sync() {
         if (::fsync(fd_) != 0) throw io_error(errno, "sync", {.path = path_});
     }
-    /// Closes and tells what the close reports (some file systems report lost writes only here).
+    /// Closes the file and throws its errors (some file systems report lost writes only here).
     void close() {
         if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) throw io_error(errno, "close", {.path = path_});
     }
@@ -128,7 +128,7 @@ public:
         ::sync_file_range(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
 #endif
     }
-    /// Waits until a range is written and takes it out of the page cache, which counts as memory of a container.
+    /// Waits until a range is written and drops it from the page cache, which counts as memory of a container.
     void drop_written(std::uint64_t offset, std::uint64_t length) const noexcept {
 #ifdef SYNC_FILE_RANGE_WRITE
         ::sync_file_range(fd_, static_cast<off_t>(offset), static_cast<off_t>(length),
@@ -160,7 +160,7 @@ inline void sync_directory(const std::filesystem::path& directory) {
     handle.sync();
 }
 
-/// Appends to a plain file through the page cache, which it keeps small: at most two pieces are dirty at a time.
+/// Appends to a plain file through the page cache, limiting it to two dirty pieces.
 ///
 /// Not thread-safe. Errors as `plain_file`.
 class sequential_writer {
@@ -188,9 +188,9 @@ public:
             begun_ = end_;
         }
     }
-    /// Where the next byte goes.
+    /// Returns the position of the next byte.
     [[nodiscard]] std::uint64_t position() const noexcept { return end_; }
-    /// Writes out and forgets what the page cache still holds, if that is a piece or more.
+    /// Writes out and drops what the page cache still holds, if that is a piece or more.
     void drop() noexcept {
         if (end_ - dropped_ < piece_) return;
         file_->drop_written(dropped_, end_ - dropped_);

@@ -20,17 +20,17 @@ namespace gneiss {
 
 namespace detail {
 
-/// Layout of a run file: magic | records, one behind the other | index | footer; little-endian words of 64 bits.
+/// Layout of a run file: magic | records, concatenated | index | footer; little-endian words of 64 bits.
 struct run_file_format {
     static constexpr std::uint64_t magic = 0x31'4e55'5253'4e47ULL; // "GNSRUN1"
 
     struct record {
-        std::uint64_t end = 0;   ///< bytes from the start of the file; it begins where the one before ends
+        std::uint64_t end = 0;   ///< end offset in the file; a record begins at the end of the previous one
         std::uint64_t hash = 0;  ///< XXH3 seeded by block_seed(identity, number)
-        std::uint64_t items = 0; ///< what the writer counts
+        std::uint64_t items = 0; ///< counted by the writer
     };
     struct footer {
-        std::uint64_t magic = 0, identity = 0, records = 0, index_hash = 0, hash = 0; ///< hash: of the words before
+        std::uint64_t magic = 0, identity = 0, records = 0, index_hash = 0, hash = 0; ///< hash: covers the words before
     };
     static constexpr std::uint64_t begin = sizeof magic;
 
@@ -41,17 +41,17 @@ struct run_file_format {
 
 } // namespace detail
 
-/// Writes a file of records that a run makes for itself and reads back: samples of a superbatch, what they access, change
-/// sets. A record is any number of bytes.
+/// Writes a file of records that a run makes for itself and reads back: samples of a superbatch, their accesses, change sets. A
+/// record is any number of bytes.
 ///
-/// A file becomes one by `finish`, which writes index and footer; what is not finished is refused by the reader, and removed
-/// by the destructor. Not synced: for data that need not outlive the machine's power.
-/// Cost: one write a record through the page cache, of which at most 16 MiB stay dirty. Memory: 24 bytes a record.
-/// Errors: `io_error`, with out_of_space() on a full disk; nothing can be added after that. Not thread-safe.
+/// `finish` completes the file with index and footer; the reader refuses an unfinished file, and the destructor removes it. Not
+/// synced: for data that need not survive power loss.
+/// Cost: one write per record through the page cache, of which at most 16 MiB stay dirty. Memory: 24 bytes per record.
+/// Errors: `io_error`, with out_of_space() on a full disk; nothing can be added after an error. Not thread-safe.
 class run_file_writer {
 public:
-    /// Replaces what lies at `path`.
-    /// \param identity  is asked for again on reading, so that files are not mixed up
+    /// Replaces an existing file at `path`.
+    /// \param identity  checked on reading, so that files are not mixed up
     explicit run_file_writer(const std::filesystem::path& path, std::uint64_t identity = 0)
         : file_(plain_file::create(path)),
           out_(file_),
@@ -66,13 +66,13 @@ public:
         std::filesystem::remove(file_.path(), ignored);
     }
 
-    /// Adds a record. `items` can be asked without reading it.
+    /// Adds a record. `items` can be queried without reading it.
     void append(std::span<const std::byte> record, std::uint64_t items = 0) {
         const std::uint64_t hash = checksum(record, block_seed(identity_, index_.size()));
         write(record);
         index_.push_back({out_.position(), hash, items});
     }
-    /// Makes it a run file and closes it.
+    /// Completes the run file and closes it.
     void finish() {
         const auto index = std::as_bytes(std::span(index_));
         format::footer footer{format::magic, identity_, index_.size(), checksum(index, identity_), 0};
@@ -86,7 +86,7 @@ public:
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
     [[nodiscard]] std::size_t records() const noexcept { return index_.size(); }
-    /// Written so far.
+    /// Returns the bytes written so far.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return out_.position(); }
 
 private:
@@ -106,11 +106,11 @@ private:
     bool finished_ = false, broken_ = false;
 };
 
-/// Reads a run file, each record whole and verified or not at all.
+/// Reads a run file; each record is read whole and verified.
 ///
-/// Cost: a record is one read, which leaves the page cache. Memory: 24 bytes a record.
-/// Errors: `io_error`; errc::corrupt with path and offset for a file that was not finished, was cut, or is damaged, when it is
-/// opened or when the record is read; errc::config_mismatch for another identity.
+/// Cost: one read per record, which is then dropped from the page cache. Memory: 24 bytes per record.
+/// Errors: `io_error`; errc::corrupt with path and offset for an unfinished, truncated or damaged file, when it is opened or
+/// when the record is read; errc::config_mismatch for another identity.
 /// Thread-safety: `read` and `next` by one thread each.
 class run_file_reader {
 public:
@@ -119,12 +119,12 @@ public:
         const std::uint64_t bytes = file_.size();
         std::uint64_t magic = 0;
         format::footer footer;
-        if (bytes < format::begin + sizeof footer) throw wrong("is no finished run file", 0, bytes);
+        if (bytes < format::begin + sizeof footer) throw wrong("is not a finished run file", 0, bytes);
         file_.read_at(0, std::as_writable_bytes(std::span(&magic, 1)));
         const std::uint64_t footer_at = bytes - sizeof footer;
         file_.read_at(footer_at, std::as_writable_bytes(std::span(&footer, 1)));
         if (magic != format::magic || footer.magic != format::magic || footer.hash != format::hash_of(footer))
-            throw wrong("is no finished run file", footer_at, sizeof footer);
+            throw wrong("is not a finished run file", footer_at, sizeof footer);
         if (footer.identity != identity)
             throw error(errc::config_mismatch, "belongs to something else", {.path = path, .field = "identity"});
         if (footer.records > (footer_at - format::begin) / sizeof(format::record))
@@ -144,14 +144,13 @@ public:
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
     [[nodiscard]] std::size_t records() const noexcept { return index_.size(); }
-    /// [bytes]
+    /// Returns the size of a record [bytes].
     [[nodiscard]] std::size_t size(std::size_t record) const noexcept {
         return static_cast<std::size_t>(index_[record].end - begin_of(record));
     }
     [[nodiscard]] std::uint64_t items(std::size_t record) const noexcept { return index_[record].items; }
 
-    /// Reads record `record` into the first size(record) bytes of `to`, which are returned. Preconditions: it is there, and
-    /// fits.
+    /// Reads record `record` into the first size(record) bytes of `to`, and returns these. Preconditions: it exists, and fits.
     std::span<std::byte> read(std::size_t record, std::span<std::byte> to) const {
         GNEISS_ASSERT(record < records() && size(record) <= to.size());
         const std::uint64_t begin = begin_of(record);
@@ -162,7 +161,7 @@ public:
             throw wrong("checksum mismatch", begin, bytes.size());
         return bytes;
     }
-    /// Reads the next record into `to`, which grows to it, and asks for the one behind it; false at the end.
+    /// Reads the next record into `to`, which grows to it, and prefetches the following one; returns false at the end.
     bool next(std::vector<std::byte>& to) {
         if (next_ == records()) return false;
         to.resize(size(next_));
@@ -170,7 +169,7 @@ public:
         if (next_ < records()) file_.prefetch(begin_of(next_), size(next_));
         return true;
     }
-    /// Goes on with record `record`.
+    /// Continues at record `record`.
     void rewind(std::size_t record = 0) noexcept { next_ = std::min(record, records()); }
 
 private:

@@ -17,19 +17,19 @@
 
 namespace gneiss {
 
-/// Bytes of these ids as a batch of a trace file. O(ids).
+/// Returns the bytes of these ids as a batch of a trace file. O(ids).
 [[nodiscard]] inline std::uint64_t trace_bytes(std::span<const node_id> ids) {
     std::vector<std::byte> coded;
     detail::encode_ids(ids, coded);
     return coded.size();
 }
-/// Bytes of a change set in a file of them. O(ids).
+/// Returns the bytes of a change set in a file. O(ids).
 [[nodiscard]] inline std::uint64_t change_set_bytes(const change_set& changes) {
     return trace_bytes(changes.in_position) + trace_bytes(changes.out);
 }
 
-/// Writes the rows that batches ask for: a run file with a record for each batch. Ids that ascend are stored by their
-/// differences, mostly a byte or two each, others by four bytes. Cost and errors as `run_file_writer`.
+/// Writes the rows that batches request: a run file with a record for each batch. Ascending ids are stored as differences,
+/// mostly one or two bytes each, others as four bytes. Cost and errors as `run_file_writer`.
 class trace_file_writer {
 public:
     explicit trace_file_writer(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
@@ -48,7 +48,7 @@ private:
 };
 
 /// A trace on disk. Models `access_trace`: batches are read one at a time into the caller's memory, in any order.
-/// Memory: a batch, and 24 bytes a batch. Errors as `run_file_reader`. One thread at a time.
+/// Memory: a batch, and 24 bytes per batch. Errors as `run_file_reader`. One thread at a time.
 class trace_file {
 public:
     explicit trace_file(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
@@ -71,8 +71,8 @@ private:
 
 static_assert(access_trace<trace_file>);
 
-/// Writes change sets: a run file with a record for each batch. Ids that go in are not stored but as positions in their batch.
-/// Cost and errors as `run_file_writer`; some 2 to 5 bytes a row that goes in.
+/// Writes change sets: a run file with a record for each batch. Ids that enter are stored as positions in their batch.
+/// Cost and errors as `run_file_writer`; some 2 to 5 bytes per row that enters.
 class change_set_writer {
 public:
     explicit change_set_writer(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
@@ -91,8 +91,8 @@ private:
     std::vector<std::byte> bytes_;
 };
 
-/// Change sets on disk, in order. Models `change_set_source`: for `change_set_replay`, which knows the ids that go in.
-/// Memory: a record, and 24 bytes a batch. Errors as `run_file_reader`. One thread at a time.
+/// Change sets on disk, in order. Models `change_set_source`: for `change_set_replay`, which knows the ids that enter.
+/// Memory: a record, and 24 bytes per batch. Errors as `run_file_reader`. One thread at a time.
 class change_set_file {
 public:
     explicit change_set_file(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
@@ -112,7 +112,7 @@ public:
         detail::decode_ids(bytes, out.out, file_.path());
         return true;
     }
-    /// Goes on with batch `batch`: where a resumed run is.
+    /// Resumes at batch `batch`.
     void rewind(std::size_t batch = 0) noexcept {
         next_ = std::min(batch, batches());
         file_.rewind(next_);

@@ -20,7 +20,7 @@
 
 namespace gneiss::detail {
 
-/// The kernel's `struct statx`, of which older C libraries lack the last fields we need.
+/// The kernel's `struct statx`, of which older C libraries lack the last fields used here.
 struct kernel_statx {
     std::uint32_t mask = 0;
     std::uint32_t unused_before[37] = {};
@@ -30,8 +30,8 @@ struct kernel_statx {
 };
 static_assert(offsetof(kernel_statx, dio_mem_align) == 152 && sizeof(kernel_statx) == 256);
 
-/// Alignment of memory, offset and length for direct I/O on an open file; 0: the file system has no direct I/O;
-/// `page_alignment` where the kernel does not tell.
+/// Returns the alignment of memory, offset and length for direct I/O on an open file; 0: the file system has no direct I/O;
+/// `page_alignment` if the kernel does not report it.
 [[nodiscard]] inline std::size_t query_direct_alignment(int fd) noexcept {
     constexpr std::uint32_t statx_dioalign = 0x2000;
     constexpr int at_empty_path = 0x1000;
@@ -41,7 +41,7 @@ static_assert(offsetof(kernel_statx, dio_mem_align) == 152 && sizeof(kernel_stat
     return info.dio_mem_align > info.dio_offset_align ? info.dio_mem_align : info.dio_offset_align;
 }
 
-/// The files that an engine on top of POSIX has open. A handle is the file descriptor.
+/// The open files of an engine on top of POSIX. A handle is the file descriptor.
 class posix_files {
 public:
     posix_files() = default;
@@ -68,7 +68,7 @@ public:
             direct = fd >= 0;
             if (fd < 0 && errno != EINVAL) fail("cannot open", path);
             if (direct) alignment = query_direct_alignment(fd);
-            // Buffers and what files hold are aligned to pages: blocks beyond them go through the page cache.
+            // Buffers and file contents are aligned to pages: files with larger blocks use the page cache.
             if (direct && (alignment == 0 || alignment > page_alignment)) {
                 ::close(fd);
                 direct = false;
@@ -92,8 +92,8 @@ public:
     }
 
     [[nodiscard]] std::uint64_t size(int fd) const {
-        const off_t end = ::lseek(fd, 0, SEEK_END); // unlike fstat, right for block devices too
-        if (end < 0) fail("cannot tell the size", {});
+        const off_t end = ::lseek(fd, 0, SEEK_END); // unlike fstat, also correct for block devices
+        if (end < 0) fail("cannot determine the size", {});
         return static_cast<std::uint64_t>(end);
     }
 

@@ -21,9 +21,9 @@
 
 namespace gneiss::detail {
 
-/// The data of some checked files, each from begin to end, by one engine: while a piece is looked at, the next one is read.
+/// Sequential reads of the data of several checked files, by one engine: the next piece is read while the current one is used.
 ///
-/// Memory: two pieces a file. Pieces are verified when they are reached. One thread at a time.
+/// Memory: two pieces per file. Pieces are verified when they are reached. One thread at a time.
 /// Errors: io_error; errc::corrupt with path and offset; errc::canceled. After one, `rewind`.
 class checked_sequences {
 public:
@@ -33,12 +33,12 @@ public:
     checked_sequences(const checked_sequences&) = delete;
     checked_sequences& operator=(const checked_sequences&) = delete;
 
-    /// Adds a file, which gets the next number.
+    /// Adds a file, with the next number.
     void add(const std::filesystem::path& path, checksum_table sums, bool direct) {
         sequences_.push_back(std::make_unique<sequence>(engine_, path, std::move(sums), piece_bytes_, direct));
     }
 
-    /// Starts anew at the begin of every file.
+    /// Restarts at the beginning of every file.
     void rewind() {
         queue_.abandon();
         for (std::size_t k = 0; k < sequences_.size(); ++k) {
@@ -48,14 +48,14 @@ public:
         }
     }
 
-    /// Nothing is under way any more, so that another thread may go on; by the thread that read. `rewind` comes next.
+    /// Stops reading, so that another thread may continue; called by the thread that read. `rewind` comes next.
     void pause() noexcept { queue_.abandon(); }
 
-    /// What comes next in file `k`, the rest of its piece: verified, valid until the next call for it. Empty at the end.
+    /// Returns the next bytes of file `k`, the rest of its piece: verified, valid until the next call for it. Empty at the end.
     [[nodiscard]] std::span<const std::byte> next(std::size_t k, const std::stop_token& stop) {
         sequence& s = *sequences_[k];
         const std::uint64_t piece = s.piece++;
-        if (piece != 0) ask(k, piece + 1); // into the place of the one before
+        if (piece != 0) ask(k, piece + 1); // into the place of the previous one
         const std::uint64_t begin = piece * piece_bytes_;
         if (begin >= s.sums.data_bytes()) return {};
         while (!s.arrived[piece % 2])
@@ -77,15 +77,15 @@ private:
         }
         file from;
         checksum_table sums;
-        aligned_buffer<std::byte> staging; // of even pieces, of odd ones
+        aligned_buffer<std::byte> staging; // for even pieces, for odd ones
         bool arrived[2] = {};
-        std::uint64_t piece = 0; // the next to be looked at
+        std::uint64_t piece = 0; // next piece to use
     };
 
     [[nodiscard]] std::size_t length(const sequence& s, std::uint64_t piece) const noexcept {
         return static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, s.sums.data_bytes() - piece * piece_bytes_));
     }
-    /// Begins to read a piece, if there is one.
+    /// Starts reading a piece, if it exists.
     void ask(std::size_t k, std::uint64_t piece) {
         sequence& s = *sequences_[k];
         s.arrived[piece % 2] = false;
@@ -97,7 +97,7 @@ private:
     }
 
     any_engine engine_;
-    std::vector<std::unique_ptr<sequence>> sequences_; // at their addresses; before the queue, which reads into them
+    std::vector<std::unique_ptr<sequence>> sequences_; // at fixed addresses; before the queue, which reads into them
     io_queue queue_;
     std::size_t piece_bytes_;
 };

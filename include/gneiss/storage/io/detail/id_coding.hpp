@@ -14,13 +14,13 @@
 
 namespace gneiss::detail {
 
-/// How a list of 32-bit words is stored: a byte that says which, then the words.
+/// Encoding of a list of 32-bit words: a byte with the encoding, then the words.
 enum class id_coding : std::uint8_t {
     words,  ///< as they are
-    deltas, ///< ascending; differences by seven bits a byte, the lowest first, the eighth says that more follow
+    deltas, ///< ascending; differences in seven bits per byte, lowest first, the eighth bit set if more follow
 };
 
-/// Appends a list: by differences if it ascends strictly and is smaller for it. Cost: O(words).
+/// Appends a list: as differences if it ascends strictly and that is smaller. Cost: O(words).
 inline void encode_ids(std::span<const std::uint32_t> ids, std::vector<std::byte>& to) {
     const std::size_t start = to.size(), plain = 1 + ids.size() * sizeof(std::uint32_t);
     to.resize(start + plain + 4); // room for a last difference of five bytes
@@ -44,7 +44,7 @@ inline void encode_ids(std::span<const std::uint32_t> ids, std::vector<std::byte
     if (!ids.empty()) std::memcpy(to.data() + start + 1, ids.data(), plain - 1);
 }
 
-/// Reads `to.size()` words off the front of `from`. Throws errc::corrupt, naming `path`, for bytes that are no such list.
+/// Reads `to.size()` words from the front of `from`. Throws errc::corrupt, naming `path`, for an invalid list.
 inline void decode_ids(std::span<const std::byte>& from, std::span<std::uint32_t> to, const std::filesystem::path& path) {
     const auto fail = [&] { return error(errc::corrupt, "a list of ids does not decode", {.path = path}); };
     if (from.empty()) throw fail();

@@ -15,8 +15,8 @@
 
 namespace gneiss {
 
-/// An order that can say 64 leading bits of a record: key(a) < key(b) implies less(a, b). Such records are sorted by
-/// radix; only equal keys are compared.
+/// An order that provides 64 leading bits of a record: key(a) < key(b) implies less(a, b). Such records are sorted by radix;
+/// only equal keys are compared.
 template <class Less, class Record>
 concept keyed_order = requires(const Less& less, const Record& record) {
     { less.key(record) } -> std::same_as<std::uint64_t>;
@@ -24,7 +24,7 @@ concept keyed_order = requires(const Less& less, const Record& record) {
 
 namespace detail {
 
-/// Sorts with a second buffer as large as the data. The result is in `data`. `less` is a strict total order.
+/// Sorts with a second buffer of the size of the data. The result is in `data`. `less` is a strict total order.
 template <class Record, class Less, executor E>
 void merge_sort(const E& executor, Record* data, Record* other, std::size_t size, const Less& less) {
     const std::size_t grain = std::max<std::size_t>(ceil_div(size, 4 * std::size_t{executor.concurrency()}), 4096);
@@ -45,11 +45,10 @@ void merge_sort(const E& executor, Record* data, Record* other, std::size_t size
             [&](std::size_t begin, std::size_t end) { std::copy(data + begin, data + end, other + begin); });
 }
 
-/// Radix sort by `less.key`, ties by `less`: most significant digit first until a piece fits in cache, then least
-/// significant digit first over no more leading bits than tell its records apart, then comparison of what is still
-/// equal.
+/// Radix sort by `less.key`, ties by `less`: most significant digit first until a piece fits in cache, then least significant
+/// digit first over the fewest leading bits that distinguish its records, then comparison of those still equal.
 ///
-/// O(size) for evenly spread keys, O(size log size) at worst. Needs a second buffer as large as the data.
+/// O(size) for evenly spread keys, O(size log size) at worst. Needs a second buffer of the size of the data.
 template <class Record, class Less>
 requires keyed_order<Less, Record>
 class radix_sorter {
@@ -123,7 +122,7 @@ private:
                 wide(executor, other + start[digit], from + start[digit], start[digit + 1] - start[digit], !flip);
     }
 
-    /// The same on one thread.
+    /// The same, on one thread.
     void narrow(Record* from, Record* other, std::size_t size, bool flip) const {
         if (size <= tiny_size) {
             std::sort(from, from + size, less_);
@@ -186,7 +185,7 @@ private:
     const Less& less_;
 };
 
-/// Sorts `data` by `less`, whichever way is fast; `other` [size] is overwritten.
+/// Sorts `data` by `less` with the faster method; `other` [size] is overwritten.
 template <class Record, class Less, executor E>
 void sort_records(const E& executor, Record* data, Record* other, std::size_t size, const Less& less) {
     if constexpr (keyed_order<Less, Record>)

@@ -25,33 +25,33 @@ struct record_run {
     std::uint64_t records = 0;
 };
 
-/// How many runs are merged at once: reads of 64 KiB (as much again is prefetched), at least two runs.
+/// Returns the number of runs merged at once: reads of 64 KiB (plus the same prefetched), at least two runs.
 [[nodiscard]] constexpr std::size_t merge_fan_in(std::uint64_t memory, std::size_t record_bytes) {
     const std::uint64_t read = std::max<std::uint64_t>(std::uint64_t{64} << 10, record_bytes);
     return static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / (2 * read), 3, 1025) - 1);
 }
 
-/// Records of a run that one checksum covers: as many as the reads of the widest merge hold, 1 MiB at most.
+/// Returns the records of a run per checksum: the number that the reads of the widest merge hold, at most 1 MiB.
 [[nodiscard]] constexpr std::size_t run_unit(std::uint64_t memory, std::size_t record_bytes) {
     const std::uint64_t most = std::max<std::uint64_t>(checksum_block_bytes / record_bytes, 1);
     const std::uint64_t reads = 2 * (merge_fan_in(memory, record_bytes) + 1);
     return static_cast<std::size_t>(std::clamp<std::uint64_t>((memory - memory / 8) / (reads * record_bytes), 1, most));
 }
 
-/// How runs lie in a file: `unit` records (the last of a run: what is left) and their checksum of 8 bytes, seeded with its place.
+/// Layout of runs in a file: `unit` records (fewer at the end of a run) and their checksum of 8 bytes, seeded with its place.
 struct run_layout {
     std::size_t unit = 1;
     std::size_t record_bytes = 1;
 
     static constexpr std::size_t sum_bytes = sizeof(std::uint64_t);
     [[nodiscard]] constexpr std::size_t unit_bytes() const noexcept { return unit * record_bytes + sum_bytes; }
-    /// Bytes of `records` records with their checksums, from the beginning of a unit on.
+    /// Returns the bytes of `records` records with their checksums, from the start of a unit.
     [[nodiscard]] constexpr std::uint64_t bytes(std::uint64_t records) const noexcept {
         return records * record_bytes + ceil_div(records, std::uint64_t{unit}) * sum_bytes;
     }
 };
 
-/// Appends records to a run. All but the last call of a run give whole units.
+/// Appends records to a run. All calls of a run but the last pass whole units.
 template <class Record>
 void append_run(sequential_writer& out, const run_layout& layout, std::span<const Record> records) {
     while (!records.empty()) {
@@ -63,14 +63,14 @@ void append_run(sequential_writer& out, const run_layout& layout, std::span<cons
     }
 }
 
-/// Reads one run in blocks of units; the next block is on its way while this one is used. No record is seen before its unit is
-/// verified. Throws errc::corrupt with the unit's place.
+/// Reads one run in blocks of units; the next block is prefetched while this one is used. A unit is verified before its records
+/// are used. Throws errc::corrupt with the unit's place.
 template <class Record>
 class run_reader {
     static_assert(alignof(Record) <= run_layout::sum_bytes, "records lie behind checksums of 8 bytes");
 
 public:
-    /// \param buffer  some whole units, aligned to 8 bytes
+    /// \param buffer  whole units, aligned to 8 bytes
     run_reader(const plain_file& file, record_run run, const run_layout& layout, std::span<std::byte> buffer)
         : file_(&file),
           rest_(run),
@@ -81,7 +81,7 @@ public:
 
     [[nodiscard]] bool done() const noexcept { return at_ == end_; }
     [[nodiscard]] const Record& front() const noexcept { return *at_; }
-    /// What is left of the unit in use.
+    /// Returns the remaining records of the current unit.
     [[nodiscard]] std::span<const Record> block() const noexcept { return {at_, end_}; }
     void pop(std::size_t count = 1) {
         at_ += count;
@@ -91,7 +91,7 @@ public:
 private:
     static constexpr std::uint64_t hint_bytes = std::uint64_t{16} << 10; ///< a hint is a system call
 
-    /// Bytes of the next block.
+    /// Returns the bytes of the next block.
     [[nodiscard]] std::size_t next_bytes() const noexcept {
         return static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size() / layout_.unit_bytes() * layout_.unit_bytes(), layout_.bytes(rest_.records)));
     }
@@ -128,15 +128,16 @@ private:
     const plain_file* file_;
     record_run rest_; // not in memory yet
     run_layout layout_;
-    std::span<std::byte> buffer_, unread_; // the latter: of the block, behind the unit in use
-    std::uint64_t place_ = 0;              // of unread_ in the file
+    std::span<std::byte> buffer_, unread_; // unread_: the part of the block after the current unit
+    std::uint64_t place_ = 0;              // file offset of unread_
     const Record* at_ = nullptr;
     const Record* end_ = nullptr;
 };
 
-/// Merges runs by a loser tree: log₂(runs) comparisons per record. The sink gets consecutive blocks, of whole units but for the last.
+/// Merges runs by a loser tree: log₂(runs) comparisons per record. The sink gets consecutive blocks, of whole units but for the
+/// last.
 ///
-/// Memory: (runs + 1) read blocks, as much again in the page cache for what is prefetched.
+/// Memory: (runs + 1) read blocks, and the same in the page cache for prefetched data.
 template <class Record, class Less, class Sink>
 void merge_runs(const plain_file& file, std::span<const record_run> runs, const run_layout& layout, std::uint64_t memory,
     const Less& less, Sink&& sink) {
@@ -151,7 +152,7 @@ void merge_runs(const plain_file& file, std::span<const record_run> runs, const 
     for (std::size_t i = 0; i < ways; ++i)
         readers.emplace_back(file, runs[i], layout, blocks.span().subspan(i * stride, block));
 
-    // A finished run, and a leaf without a run, loses against everything.
+    // A finished run, and a leaf without a run, loses against all others.
     const auto done = [&](std::size_t i) { return i >= ways || readers[i].done(); };
     const auto wins = [&](std::size_t a, std::size_t b) {
         if (done(a)) return false;

@@ -15,7 +15,7 @@ namespace gneiss::detail {
 /// A growing list of words that is read back once: in memory up to a limit, beyond it in a scratch file.
 class word_spool {
 public:
-    /// \param memory  bytes kept in memory; at least one page is
+    /// \param memory  bytes kept in memory; at least one page is used
     word_spool(std::filesystem::path scratch_directory, std::uint64_t memory)
         : directory_(std::move(scratch_directory)),
           limit_(static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 4, 1024, std::uint64_t{1} << 40))) {}
@@ -28,7 +28,7 @@ public:
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return out_.position() / 4 + filled_; }
 
-    /// Gives all words in order as spans, then forgets them.
+    /// Passes all words in order as spans, then drops them.
     template <class Sink>
     void drain(Sink&& sink) {
         if (out_.position() != 0) {
@@ -53,7 +53,7 @@ public:
 
 private:
     void make_room() {
-        if (buffer_.size() < limit_) { // doubling: the old half and the new whole may stand beside each other
+        if (buffer_.size() < limit_) { // doubling: the old half and the new whole may coexist
             aligned_buffer<std::uint32_t> larger(std::min(limit_, std::max<std::size_t>(1024, 2 * buffer_.size())));
             std::copy_n(buffer_.data(), filled_, larger.data());
             buffer_ = std::move(larger);
