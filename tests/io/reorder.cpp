@@ -346,7 +346,7 @@ TEST_CASE("a file that is no order of all nodes is refused with the entry, and n
         auto order = random_order(100, 1);
         order[41] = order[7];
         here.save("order.npy", order);
-        refuses(by, errc::invalid_format, "stands in row 7 already");
+        refuses(by, errc::invalid_format, "is already in row 7");
         order[41] = 100;
         here.save("order.npy", order);
         refuses(by, errc::out_of_range, "row 41");

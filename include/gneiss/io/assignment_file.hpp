@@ -23,18 +23,18 @@
 
 namespace gneiss {
 
-/// How an assignment of nodes to parts is written. Entries are in the order of the nodes' numbers in the source; where nodes
-/// have names, in that of rows, which is the order of `gneiss-data export --format npy`.
+/// File format of an assignment of nodes to parts. Entries are in the order of the nodes' numbers in the source; if nodes have
+/// names, in row order, which is the order of `gneiss-data export --format npy`.
 enum class assignment_format : std::uint8_t {
-    npy,     ///< u32 [nodes]: what `reorder_options::by` takes
-    metis,   ///< a number a line, as gpmetis writes GRAPH.part.K
-    distdgl, ///< a directory for DGL's dispatch_data.py --partitions-dir: _N.txt, a number a line; partition_meta.json
+    npy,     ///< u32 [nodes]: the input of `reorder_options::by`
+    metis,   ///< one number per line, as gpmetis writes GRAPH.part.K
+    distdgl, ///< a directory for DGL's dispatch_data.py --partitions-dir: _N.txt, one number per line; partition_meta.json
 };
 
 namespace detail {
 
-/// Calls `visit(first node, rows)` for the nodes of a dataset in the order of files, with the row of each; a span is valid
-/// during the call. Verified. Memory: 256 KiB. Errors: errc::corrupt, io_error.
+/// Calls `visit(first node, rows)` for the nodes of a dataset in file order, with the row of each; a span is valid during the
+/// call. Verified. Memory: 256 KiB. Errors: errc::corrupt, io_error.
 template <class Visit>
 void for_each_row_by_node(const dataset& data, Visit&& visit) {
     const std::uint64_t nodes = data.manifest().nodes;
@@ -57,7 +57,7 @@ void for_each_row_by_node(const dataset& data, Visit&& visit) {
     }
 }
 
-/// A number a line, of every node.
+/// Writes the part of every node, one number per line.
 inline void write_part_lines(const dataset& data, std::span<const partition_id16> parts, sequential_writer& out) {
     std::string text;
     for_each_row_by_node(data, [&](std::uint64_t, std::span<const node_id> rows) {
@@ -73,13 +73,14 @@ inline void write_part_lines(const dataset& data, std::span<const partition_id16
 
 } // namespace detail
 
-/// Writes the part of each row of a dataset, in place of what is at `to` or, after an error or a crash, not at all.
+/// Writes the part of each row of a dataset, atomically replacing what is at `to`.
 ///
 /// \param parts   [nodes] by row
-/// \param method  who made it, for formats that say so; no quotes
+/// \param method  name of the partitioner, for formats that record it; no quotes
 ///
-/// distdgl makes the directory and each of its two files so; the number of the parts is the last, so that with it the rest
-/// is whole. Memory: 1 MiB. Errors: io_error, errc::corrupt; errc::invalid_argument for another number of parts than nodes.
+/// distdgl writes the directory and each of its two files this way; the file with the number of parts is last, so if it exists
+/// the rest is whole. Memory: 1 MiB. Errors: io_error, errc::corrupt; errc::invalid_argument if `parts` does not match the
+/// nodes.
 inline void write_assignment(const dataset& data, std::span<const partition_id16> parts, std::uint32_t count,
     std::string_view method, const std::filesystem::path& to, assignment_format format = assignment_format::npy) {
     check_assignment(parts, count, data.manifest().nodes);
@@ -105,7 +106,8 @@ inline void write_assignment(const dataset& data, std::span<const partition_id16
     atomic_write_file(to / "partition_meta.json", std::as_bytes(std::span(meta)));
 }
 
-/// Writes nodes, given by row, as u32 [nodes], .npy: their numbers in the source, or rows where nodes have names. Atomic, as above.
+/// Writes nodes, given by row, as u32 [nodes], .npy: their numbers in the source, or rows if nodes have names. Atomic, as
+/// above.
 inline void write_nodes(const dataset& data, std::span<const node_id> rows, const std::filesystem::path& to) {
     std::vector<std::uint32_t> numbers(rows.begin(), rows.end());
     const std::string_view back = data.row_arrays().second;
@@ -121,10 +123,10 @@ inline void write_nodes(const dataset& data, std::span<const node_id> rows, cons
     });
 }
 
-/// Reads an assignment that is to be one of this dataset: integers [nodes] of any type, .npy. Returns the part of each row.
+/// Reads an assignment for this dataset: integers [nodes] of any type, .npy. Returns the part of each row.
 ///
-/// Memory: 2 bytes a node. Errors: errc::invalid_format with the numbers for another shape; errc::out_of_range for a part
-/// that is no part; io_error.
+/// Memory: 2 bytes per node. Errors: errc::invalid_format with the sizes for another shape; errc::out_of_range for an invalid
+/// part; io_error.
 [[nodiscard]] inline std::vector<partition_id16> read_assignment(const dataset& data, const std::filesystem::path& from) {
     const std::uint64_t nodes = data.manifest().nodes;
     npy_reader in(from);

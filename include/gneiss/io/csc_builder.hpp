@@ -27,19 +27,18 @@
 namespace gneiss {
 
 struct csc_build_options {
-    std::uint64_t memory = std::uint64_t{256} << 20; ///< most bytes in use, page cache not counted
+    std::uint64_t memory = std::uint64_t{256} << 20; ///< maximum bytes in use, without page cache
     std::stop_token stop{};
-    std::function<void(edge_index done, edge_index edges)> progress{}; ///< called now and then; may be empty
+    std::function<void(edge_index done, edge_index edges)> progress{}; ///< called occasionally; may be empty
 };
 
 namespace detail {
 
-/// Turns the blocks of a bucket store into lists, partition by partition and window by window of nodes.
+/// Builds lists from the blocks of a bucket store, partition by partition and window by window of nodes.
 ///
-/// A list is the concatenation of its parts in the blocks, by partner, which is the order of a CSR. A partition's
-/// degrees are summed first, from the nodes and starts of its blocks; then as many nodes as fit are taken at a time and
-/// each block's next neighbors are copied to their places. A list that is longer than a window goes straight to the
-/// file.
+/// A list is the concatenation of its parts in the blocks, by partner: the order of a CSR. A partition's degrees are summed
+/// first, from the nodes and starts of its blocks. Then as many nodes as fit form a window, and each block's next neighbors are
+/// copied to their places. A list longer than a window goes straight to the file.
 template <executor E>
 class csc_builder {
 public:
@@ -61,7 +60,7 @@ public:
         starts_.resize(nodes_.size() + 1);
     }
 
-    /// What does not shrink: where the lists of a partition end, a block for checksums and what the writers keep.
+    /// Returns the memory that does not shrink: list ends of a partition, a block for checksums and the writers' buffers.
     [[nodiscard]] static std::uint64_t fixed_bytes(const bucket_store& edges) noexcept {
         return (edges.rows().capacity() + 1) * sizeof(edge_index) + edges.rows().partitions * sizeof(std::uint32_t) +
                (std::uint64_t{2} << 20) + edges.edges() / 32;
@@ -104,7 +103,7 @@ private:
             {.path = edges_.path(d_)}};
     }
 
-    /// Reads the block's nodes from the k-th on and where their edges begin, as many as fit; returns how many.
+    /// Reads the block's nodes from the k-th on and the starts of their edges, as many as fit; returns the number.
     std::size_t read_nodes(partition_id partner, const edge_block_shape& of, std::uint64_t k) {
         const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(nodes_.size(), of.nodes - k));
         read(partner, k, std::span(nodes_).first(n));
@@ -117,7 +116,7 @@ private:
         return n;
     }
 
-    /// ends_[v + 1] = end of list v among all neighbors; ends_[0] = where the partition begins.
+    /// Sets ends_[v + 1] to the end of list v among all neighbors; ends_[0] to the start of the partition.
     void count(std::size_t size) {
         ends_.assign(size + 1, 0);
         for (partition_id partner = 0; partner < edges_.rows().partitions; ++partner) {
@@ -137,7 +136,7 @@ private:
         }
     }
 
-    /// The lists of the partition's nodes [first, last). Afterwards ends_[v] is the end of list v for v < last.
+    /// Writes the lists of the partition's nodes [first, last). Afterwards ends_[v] is the end of list v for v < last.
     void take(std::size_t first, std::size_t last, npy_writer& neighbors) {
         const edge_index begin = ends_[first], size = ends_[last] - begin;
         const bool straight = size > window_.size();
@@ -166,8 +165,8 @@ private:
         if (options_.progress) options_.progress(done_, edges_.edges());
     }
 
-    /// Makes global ids of the block's neighbors [e, e + chunk) of its nodes_[0 … n), and copies them to their lists'
-    /// next places in the window that begins at `*begin`; null: they stay.
+    /// Converts the block's neighbors [e, e + chunk) of its nodes_[0 … n) to global ids, and copies them to their lists' next
+    /// places in the window that begins at `*begin`; null: they stay.
     void scatter(partition_id partner, const edge_block_shape& of, std::size_t n, std::uint64_t e,
         std::span<std::uint32_t> chunk, const edge_index* begin) {
         const auto base = static_cast<std::uint32_t>(
@@ -204,25 +203,24 @@ private:
     edge_direction d_;
     const csc_build_options& options_;
     const E& executor_;
-    partition_id own_ = 0;             // the partition whose lists are made
+    partition_id own_ = 0;             // partition of the current lists
     edge_index done_ = 0;              // neighbors written
     std::vector<edge_index> ends_;     // [nodes of the partition + 1]
-    std::vector<std::uint32_t> taken_; // of each partner's block: nodes that were taken
+    std::vector<std::uint32_t> taken_; // per partner: nodes consumed of its block
     std::vector<std::uint32_t> window_, chunk_, nodes_, starts_;
 };
 
 } // namespace detail
 
-/// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory that is there whole or not
-/// at all. Returns whether it had to: a directory made from the same edges is left as it is.
+/// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory, atomically. Returns false if the
+/// directory already has the lists of the same edges, which is left unchanged.
 ///
-/// Meaning: lists by (neighbor, relation, edge id), relations dropped. What a killed run left in DIRECTORY.partial is
+/// Meaning: lists by (neighbor, relation, edge id), relations dropped. Leftovers of a killed run in DIRECTORY.partial are
 /// removed. The files do not depend on memory or executor.
-/// Cost: one pass over nodes, starts and neighbors of the blocks, and one more over nodes and starts for each time
-/// that a block is cut; writes 4 bytes an edge and 8 a node. Memory: `how.memory`. Errors: io_error; errc::no_space
-/// before work begins; errc::config_mismatch for a directory made from other edges; errc::over_budget; errc::canceled;
-/// errc::corrupt in the blocks. Precondition: one direction. Source: the structure that Ginex samples from,
-/// section 2.2.
+/// Cost: one pass over nodes, starts and neighbors of the blocks, and one more over nodes and starts for each time that a block is
+/// cut; writes 4 bytes per edge and 8 per node. Memory: `options.memory`. Errors: io_error; errc::no_space before work begins;
+/// errc::config_mismatch for a directory made from other edges; errc::over_budget; errc::canceled; errc::corrupt in the blocks.
+/// Precondition: one direction. Source: the structure that Ginex samples from, section 2.2.
 template <executor E = serial_executor>
 bool build_csc(const bucket_store& edges, neighbor_direction d, const std::filesystem::path& directory,
     const csc_build_options& options = {}, const E& executor = {}) {

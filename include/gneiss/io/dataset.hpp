@@ -51,9 +51,9 @@ private:
 ///     bucket_store buckets = data.buckets();
 ///     for (const edge& e : data.split("valid").edges()) …
 ///
-/// A *row* is an internal id, 0 … nodes − 1; a *node* is what the source called it: an integer, or a name.
-/// Opening reads the manifest, and of each array the header and the list of checksums; data is mapped and not touched.
-/// Everything that is handed out by reference lives as long as this. Immutable and thread-safe once opened.
+/// A *row* is an internal id, 0 … nodes − 1; a *node* is the source's id: an integer, or a name. Opening reads the manifest,
+/// and the header and list of checksums of each array; data is mapped but not accessed. References stay valid while this
+/// exists. Immutable and thread-safe once opened.
 /// Errors: `io_error`; `error` naming file and field.
 class dataset {
 public:
@@ -93,7 +93,7 @@ public:
     [[nodiscard]] bool has(std::string_view array) const noexcept { return find(array) != nullptr; }
     /// Maps an array after checking its header against manifest and checksums. Throws errc::not_found.
     [[nodiscard]] mapped_npy map(std::string_view array) const { return open(entry(array)).first; }
-    /// Its checksums.
+    /// Returns the checksums of an array.
     [[nodiscard]] checksum_table checksums(std::string_view array) const { return open(entry(array)).second; }
 
     /// Opens the training edges.
@@ -122,8 +122,8 @@ public:
         return store;
     }
 
-    /// "valid" or "test": verified, ids in range, ordered by source, destination and relation. Empty if the dataset has none.
-    /// Cost: one pass over 12 bytes per edge.
+    /// Returns "valid" or "test": verified, ids in range, ordered by source, destination and relation. Empty if the dataset has
+    /// none. Cost: one pass over 12 bytes per edge.
     [[nodiscard]] mapped_edges split(std::string_view name) const {
         if (name != "valid" && name != "test")
             throw error(errc::not_found,
@@ -142,7 +142,7 @@ public:
         return found;
     }
 
-    /// Features of nodes by row; empty if the dataset has none. Opening reads headers and checksums only.
+    /// Returns the features of nodes by row; empty if there are none. Opening reads headers and checksums only.
     [[nodiscard]] node_features features() const {
         const std::uint64_t columns = manifest_.node_attributes.features;
         if (columns == 0) return {};
@@ -159,7 +159,8 @@ public:
                 {.path = path(has("features") ? "features" : "features.indptr"), .field = "shape"});
         return found;
     }
-    /// Class of each row, or `no_label`: verified, and below the number of classes. Empty if there are none. One pass.
+    /// Returns the class of each row, or `no_label`: verified, and below the number of classes. Empty if there are none. One
+    /// pass.
     [[nodiscard]] mapped_array<std::int32_t> labels() const {
         mapped_array<std::int32_t> found = node_array<std::int32_t>("labels");
         const auto values = found.values();
@@ -171,7 +172,7 @@ public:
                     {.path = path("labels")});
         return found;
     }
-    /// Part of each row: verified, and as many of each as the manifest says. Empty if there are none. One pass.
+    /// Returns the part of each row: verified, with the counts of the manifest. Empty if there are none. One pass.
     [[nodiscard]] mapped_array<std::uint8_t> node_splits() const {
         mapped_array<std::uint8_t> found = node_array<std::uint8_t>("split");
         std::array<std::uint64_t, 4> counts{};
@@ -187,7 +188,7 @@ public:
                 {.path = path("split")});
         return found;
     }
-    /// Rows of a part, ascending. One pass over the split; 4 bytes per row found.
+    /// Returns the rows of a part, ascending. One pass over the split; 4 bytes per row found.
     [[nodiscard]] std::vector<node_id> nodes_of(node_split part) const {
         std::vector<node_id> found;
         const auto parts = node_splits();
@@ -196,7 +197,8 @@ public:
         return found;
     }
 
-    /// Arrays that lead from the number of a node, or the rank of its name, to its row, and back. Absent: they are equal.
+    /// Returns the names of the arrays from a node's number, or the rank of its name, to its row, and back. Absent: they are
+    /// equal.
     [[nodiscard]] std::pair<std::string_view, std::string_view> row_arrays() const noexcept {
         if (manifest_.ids == dataset_ids::string) return {"rank_to_row", "row_to_rank"};
         return {"node_to_row", "row_to_node"};
@@ -204,7 +206,7 @@ public:
     /// Empty if relations are numbers.
     [[nodiscard]] const name_table& relation_names() const noexcept { return relation_names_; }
 
-    /// What the source called a row. Precondition: row < nodes.
+    /// Returns the source's id of a row. Precondition: row < nodes.
     [[nodiscard]] std::string node_label(std::uint64_t row) const {
         const std::uint64_t node =
             row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row;
@@ -213,14 +215,14 @@ public:
             throw error(errc::corrupt, "holds a rank out of range", {.path = path(row_arrays().second)});
         return std::string(node_names_[node]);
     }
-    /// Row of what the source called `label`, if there is such a node.
+    /// Returns the row of the node that the source calls `label`, if it exists.
     [[nodiscard]] std::optional<std::uint64_t> find_row(std::string_view label) const {
         const auto node =
             manifest_.ids == dataset_ids::string ? node_names_.find(label) : number(label, manifest_.nodes);
         if (!node || !node_to_row_) return node;
         return in_range(node_to_row_->elements<std::uint32_t>()[static_cast<std::size_t>(*node)]);
     }
-    /// Row of a node by its number in the source; where nodes have names a number is a row. Nothing beyond the nodes.
+    /// Returns the row of a node by its number in the source; if nodes have names, a number is a row. Empty beyond the nodes.
     [[nodiscard]] std::optional<std::uint64_t> row_of(std::uint64_t node) const {
         if (node >= manifest_.nodes) return std::nullopt;
         if (manifest_.ids == dataset_ids::string || !node_to_row_) return node;
@@ -233,7 +235,7 @@ public:
         return relation_names_.size() != 0 ? relation_names_.find(label) : number(label, manifest_.relations);
     }
 
-    /// What the source called a class. Empty name for none.
+    /// Returns the source's name of a class. Empty if none.
     [[nodiscard]] std::string class_label(std::int32_t label) const {
         if (label < 0) return {};
         const auto id = static_cast<std::uint64_t>(label);
@@ -241,7 +243,7 @@ public:
     }
     [[nodiscard]] const name_table& label_names() const noexcept { return label_names_; }
 
-    /// Checks the arrays that labels come from: other calls touch single entries, unverified. Do so before labels are told.
+    /// Checks the arrays that labels come from: other calls access single entries, unverified. Call before exposing labels.
     /// Cost: one pass over names or permutation. Throws errc::corrupt.
     void verify_labels() const {
         for (const dataset_array& a : manifest_.arrays)
@@ -251,7 +253,7 @@ public:
     }
 
     /// Reads everything: all checksums, both directions of all buckets, ranges of ids. Throws at the first fault.
-    /// \param tell  called with each array's name before it is read
+    /// \param progress  called with each array's name before it is read
     template <class Tell>
     void verify(Tell&& progress) const {
         for (const dataset_array& a : manifest_.arrays) {

@@ -22,7 +22,7 @@
 
 namespace gneiss {
 
-/// Makes a dataset directory that is there whole or not at all.
+/// Writes a dataset directory atomically.
 ///
 ///     dataset_writer writer("out");                             // works in out.partial
 ///     npy_writer& valid = writer.array("valid", npy_dtype::u32, {3});
@@ -30,8 +30,8 @@ namespace gneiss {
 ///     writer.edges(builder);                                    // a bucket_builder with all training edges
 ///     writer.commit(manifest);                                  // checks, syncs, renames to out
 ///
-/// Without `commit` the partial directory is removed. Not thread-safe (different arrays may be written by different
-/// threads). Errors: errc::already_exists if the directory is there; `io_error`.
+/// Without `commit` the partial directory is removed. Not thread-safe (but several threads may write different arrays).
+/// Errors: errc::already_exists if the directory exists; `io_error`.
 class dataset_writer {
 public:
     explicit dataset_writer(std::filesystem::path directory) : directory_(std::move(directory)) {
@@ -51,10 +51,10 @@ public:
         if (!committed_) try_remove_directory(partial_);
     }
 
-    /// Where the dataset grows; scratch files may lie here until `commit`.
+    /// Directory of the unfinished dataset; scratch files may be put here until `commit`.
     [[nodiscard]] const std::filesystem::path& partial() const noexcept { return partial_; }
 
-    /// Begins NAME.npy; its first dimension grows. The reference lives until `close(name)` or `commit`.
+    /// Begins NAME.npy, with a growing first dimension. The reference is valid until `close(name)` or `commit`.
     npy_writer& array(const std::string& name, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {}) {
         for (const dataset_array& a : manifest_arrays_)
             if (a.name == name)
@@ -63,13 +63,13 @@ public:
         arrays_.push_back(std::make_unique<npy_writer>(partial_ / (name + ".npy"), dtype, row_shape));
         return *arrays_.back();
     }
-    /// Takes in NAME.npy, and its checksums, that others have completed in `partial()`.
+    /// Adds NAME.npy and its checksums, completed by others in `partial()`.
     void adopt(const std::string& name) {
         const npy_header header = read_npy_header(plain_file::open(partial_ / (name + ".npy")));
         manifest_arrays_.push_back({name, header.dtype, header.shape, header.bytes()});
         arrays_.push_back(nullptr);
     }
-    /// Completes an array and frees its buffer. Arrays that are open at `commit` are completed there.
+    /// Completes an array and frees its buffer. `commit` completes arrays that are still open.
     void close(std::string_view name) {
         for (std::size_t i = 0; i < arrays_.size(); ++i)
             if (manifest_arrays_[i].name == name && arrays_[i] != nullptr) close(i);
@@ -85,8 +85,8 @@ public:
         for (const char* name : {"edges.out", "edges.in", "edges.table"}) close(name);
     }
 
-    /// Completes all arrays, writes the manifest (its list of arrays is made here), opens the result as a reader would,
-    /// and renames it into place: after this returns, the dataset survives power loss.
+    /// Completes all arrays, writes the manifest (with their list), opens the result as a reader would, and renames it into
+    /// place: after this returns, the dataset survives power loss.
     void commit(dataset_manifest manifest) {
         for (std::size_t i = 0; i < arrays_.size(); ++i)
             if (arrays_[i] != nullptr) close(i);

@@ -28,20 +28,21 @@
 
 namespace gneiss {
 
-/// How `expansion_of` grows a dataset.
+/// Options of `expansion_of`.
 struct expand_options {
     seed_graph by{}; ///< `random_seed_graph`
-    /// Dense features: deviation of the noise, in standard deviations of all of the source's numbers. Sparse ones: the
-    /// chance that an entry is lost, so that rows stay as sparse as they were, and words stay words.
+    /// Dense features: deviation of the noise, in standard deviations of all of the source's values. Sparse features: the
+    /// probability that an entry is dropped, so that rows stay sparse and words stay words.
     double feature_noise = .1;
-    std::optional<double> train_fraction{}; ///< of the labeled nodes; the rest is valid and test alike. Absent: as A
-    std::filesystem::path scratch = ".";    ///< directory for 12 bytes an edge of the source
-    std::uint64_t seed = 0;                 ///< of the noise
+    /// share of the labeled nodes; the rest is split evenly into valid and test. Absent: as in A
+    std::optional<double> train_fraction{};
+    std::filesystem::path scratch = ".";    ///< directory for 12 bytes per edge of the source
+    std::uint64_t seed = 0;                 ///< seeds the noise
 };
 
 namespace detail {
 
-/// The dataset A of a product, by keys: numbers of nodes, or rows where nodes have names. Thread-safe.
+/// The dataset A of a product, by keys: numbers of nodes, or rows if nodes have names. Thread-safe.
 class expanded_source {
 public:
     expanded_source(const std::filesystem::path& directory, expand_options options)
@@ -71,7 +72,7 @@ public:
         return node_of_row_.values().empty() ? static_cast<node_id>(row) : at(node_of_row_, row);
     }
 
-    /// Training edges by number. The first call decodes the buckets into a scratch file.
+    /// Copies training edges by number. The first call decodes the buckets into a scratch file.
     void train(edge_index first, std::span<edge> out) {
         std::call_once(staged_, [&] {
             edges_ = plain_file::scratch(how.scratch);
@@ -89,7 +90,7 @@ public:
         edges_.read_at(first * sizeof(edge), std::as_writable_bytes(out));
     }
 
-    /// Dense features of node (a, b), `node` of the product: those of a plus noise. Key: (seed, generate, 4, node).
+    /// Computes dense features of node (a, b), `node` of the product: those of a plus noise. Key: (seed, generate, 4, node).
     void dense(std::uint64_t node, std::span<float> out) {
         std::call_once(measured_, [&] { measure(); });
         const checked_array& array = features.dense();
@@ -110,7 +111,7 @@ public:
         for (std::size_t i = 0; i < out.size(); ++i) out[i] += deviation_ * to_normal(noise[i]);
     }
 
-    /// Sparse features of node (a, b): those of a, but for entries that are lost. Draws go by column.
+    /// Computes sparse features of node (a, b): those of a without dropped entries. Draws are by column.
     void sparse(std::uint64_t node, std::vector<std::uint32_t>& columns, std::vector<float>& values) {
         std::call_once(measured_, [&] { features.verify(); });
         const std::uint64_t a = row(node / how.by.nodes);
@@ -150,7 +151,7 @@ private:
     [[nodiscard]] random_key noise_of(std::uint64_t node) const noexcept {
         return random_key{how.seed, random_domain::generate}.with(4).with(node);
     }
-    /// Verifies all features and finds how far they spread, row by row and so the same on every machine.
+    /// Verifies all features and measures their deviation, row by row and so identically on every machine.
     void measure() {
         const std::uint64_t rows = features.rows(), columns = features.columns();
         const std::uint64_t step = std::max<std::uint64_t>((1 << 18) / columns, 1);
@@ -174,7 +175,7 @@ private:
     float deviation_ = 0;
 };
 
-/// Edges of one split of the source, by number: what a product asks for.
+/// Edges of one split of the source, by number: the input of a product.
 class expanded_edges {
 public:
     using edge_type = edge;
@@ -211,14 +212,14 @@ static_assert(edge_generator<expanded_edges>);
 
 } // namespace detail
 
-/// What an expansion makes and takes, known before any work.
+/// Size of an expansion, known before any work.
 struct expansion_size {
     std::uint64_t nodes = 0, edges = 0; ///< edges of all splits
-    std::uint64_t disk_bytes = 0;       ///< at most at once, about: files on the way and the dataset
-    std::uint64_t mapped_bytes = 0;     ///< of the source's arrays of nodes, touched in any order
+    std::uint64_t disk_bytes = 0;       ///< peak, approximate: intermediate files and the dataset
+    std::uint64_t mapped_bytes = 0;     ///< source's node arrays, accessed in random order
 };
 
-/// Throws errc::out_of_range for more nodes or edges than can be numbered.
+/// Returns the size. Throws errc::out_of_range for more nodes or edges than can be numbered.
 [[nodiscard]] inline expansion_size expansion_size_of(const dataset& from, const seed_graph& by) {
     const dataset_manifest& m = from.manifest();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
@@ -227,7 +228,7 @@ struct expansion_size {
             std::to_string(m.nodes) + " x " + std::to_string(by.nodes) + " nodes are more than the " +
                 std::to_string(importing::most_nodes) + " that ids of 32 bits can name",
             {.path = from.directory(), .field = "factor"});
-    constexpr std::uint64_t edge_bytes = 64; // as an import says
+    constexpr std::uint64_t edge_bytes = 64; // as in an import
     if (edges > (std::uint64_t{1} << 62) / edge_bytes / by.edges.size())
         throw error(errc::out_of_range, "the number of edges overflows", {.path = from.directory(), .field = "seed edges"});
     const node_features features = from.features();
@@ -241,21 +242,21 @@ struct expansion_size {
                                       (from.has("split") ? 1U : 0U))};
 }
 
-/// The Kronecker product of a dataset with a small graph B, as the sources of an import, which does the rest: within its
-/// memory, on all threads, going on after a kill, and with the same result however it ran.
+/// Returns the Kronecker product of a dataset with a small graph B, as the sources of an import, which does the rest: within
+/// its memory, on all threads, resuming after a kill, and with the same result in any run.
 ///
 ///     import_options options = expansion_of("cora", {.by = random_seed_graph(8, default_seed_edges(8), seed)});
 ///     options.out = "cora8";
 ///     import_dataset(options, tbb_executor());
 ///
-/// Node (a, b) is number a · |B| + b, or the name of a, "#", and b; its label and, unless a fraction is given, its part
-/// are those of a; its features are a's with noise. Edges are those of `kronecker_product`, with the relation, the name
-/// of the relation and the split of A's edge: no held-out edge of A comes back among those that train.
+/// Node (a, b) has number a · |B| + b, or the name of a, "#", and b; its label and, unless a fraction is given, its part are
+/// those of a; its features are a's with noise. Edges are those of `kronecker_product`, with the relation, the relation name
+/// and the split of A's edge: no held-out edge of A returns among the training edges.
 ///
-/// The source must stay as it is until the import is done; its names and arrays of nodes (`mapped_bytes`) and its largest
-/// bucket come on top of the import's memory. Errors: those of opening a dataset and of `expansion_size_of`;
-/// errc::invalid_argument for a noise out of range, or a fraction where there are no labels; errc::corrupt and io_error
-/// while it works. Source: Ginex, VLDB 15(11), 2022, §5.1.
+/// The source must not change until the import is done; its names and node arrays (`mapped_bytes`) and its largest bucket add
+/// to the import's memory. Errors: those of opening a dataset and of `expansion_size_of`; errc::invalid_argument for a noise
+/// out of range, or a fraction without labels; errc::corrupt and io_error during the import. Source: Ginex, VLDB 15(11), 2022,
+/// §5.1.
 [[nodiscard]] inline import_options expansion_of(const std::filesystem::path& directory, expand_options how) {
     const auto source = std::make_shared<detail::expanded_source>(directory, std::move(how));
     const dataset_manifest& m = source->from.manifest();

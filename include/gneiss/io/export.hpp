@@ -24,17 +24,16 @@
 namespace gneiss {
 
 enum class export_format {
-    tsv, ///< {train,valid,test}.tsv: what the source called head, relation and tail
-    npy  ///< {train,valid,test}.npy: u32 (m, 3) or, without relations, (m, 2), of rows; {entities,relations}.tsv name
-         ///< them
+    tsv, ///< {train,valid,test}.tsv: the source's head, relation and tail
+    npy  ///< {train,valid,test}.npy: u32 (m, 3) or, without relations, (m, 2), of rows; {entities,relations}.tsv name them
 };
 
-/// Called with the edges written so far and all of them. What it throws ends the export.
+/// Called with the edges written so far and the total. An exception ends the export.
 using export_progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 namespace detail {
 
-/// Text of any length to a file, in pieces.
+/// Writes text of any length to a file, in pieces.
 class text_writer {
 public:
     explicit text_writer(const std::filesystem::path& path) : file_(plain_file::create(path)), out_(file_) {}
@@ -70,7 +69,7 @@ private:
 
 namespace detail {
 
-/// features, labels and split as text: "node TAB …", sparse features as COLUMN:VALUE. Nodes without edges are in them.
+/// Writes features, labels and split as text: "node TAB …", sparse features as COLUMN:VALUE. Includes nodes without edges.
 inline void export_node_text(const dataset& data, const std::filesystem::path& directory) {
     const dataset_node_attributes& there = data.manifest().node_attributes;
     const std::uint64_t nodes = data.manifest().nodes;
@@ -110,7 +109,7 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
     const auto labels = data.labels();
     const auto parts = data.node_splits();
     if (there.classes == 0 && there.train == 0) return;
-    text_writer out(directory / "labels.tsv"); // and the part, as a third field
+    text_writer out(directory / "labels.tsv"); // the third field is the part
     for (std::uint64_t row = 0; row < nodes; ++row) {
         out.field(data.node_label(row));
         out.tab();
@@ -122,7 +121,7 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
     out.close();
 }
 
-/// Copies an array, verified, with checksums of its own. Memory: a checksum block. Throws errc::corrupt, io_error.
+/// Copies an array, verified, with new checksums. Memory: a checksum block. Throws errc::corrupt, io_error.
 inline void copy_array(const dataset& data, std::string_view name, const std::filesystem::path& directory) {
     const plain_file from = plain_file::open(data.path(name));
     const checksum_table sums = data.checksums(name);
@@ -137,7 +136,7 @@ inline void copy_array(const dataset& data, std::string_view name, const std::fi
     out.close();
 }
 
-/// The arrays of node data as they are stored, by row; names of classes as a table.
+/// Writes the arrays of node attributes as stored, by row; class names as a table.
 inline void export_node_arrays(const dataset& data, const std::filesystem::path& directory) {
     for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "split"}) {
         if (!data.has(name)) continue;
@@ -156,12 +155,12 @@ inline void export_node_arrays(const dataset& data, const std::filesystem::path&
 
 } // namespace detail
 
-/// Writes the edges of a dataset into `directory` (which must not be there), in the order in which they are stored; and
-/// the data of its nodes: features.tsv and labels.tsv (node, label, part), or the arrays by row.
+/// Writes the edges of a dataset into `directory` (which must not exist), in stored order, and the attributes of its nodes:
+/// features.tsv and labels.tsv (node, label, part), or the arrays by row.
 ///
-/// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears as a whole
-/// at the end, durably, or not at all. An import of it makes the same edges. Errors: errc::already_exists; `io_error`;
-/// errc::corrupt for damage; errc::unsupported for names with tabs.
+/// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears atomically and
+/// durably. An import of it makes the same edges. Errors: errc::already_exists; `io_error`; errc::corrupt for damage;
+/// errc::unsupported for names with tabs.
 inline void export_dataset(
     const dataset& data, std::filesystem::path directory, export_format format, const export_progress& progress = {}) {
     if (directory.filename().empty()) directory = directory.parent_path();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module io, without the default arguments of templates, which stand in their headers.
+// Module io: datasets on disk. It has the manifest, readers and writers of dataset directories (dataset, dataset_writer, npy),
+// exports, reordering of rows, CSC construction, expansion by Kronecker products, and the import of other formats (import/).
+// Forward declarations, without the default arguments of templates.
 #pragma once
 
 #include <cstdint>

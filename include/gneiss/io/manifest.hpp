@@ -21,13 +21,13 @@
 
 namespace gneiss {
 
-/// Version of the directory format; docs/format.md says when it rises. Later ones are written only where they are needed:
-/// 2 for names whose rows are not in the order of their hashes, 3 for partitions of unequal sizes or pinned ones.
+/// Version of the directory format; docs/format.md says when it rises. Later versions are written only if needed: 2 for names
+/// whose rows are not in hash order, 3 for partitions of unequal sizes or pinned ones.
 inline constexpr std::uint32_t dataset_format_version = 3;
 
-/// What a dataset is for.
+/// Task of a dataset.
 enum class dataset_task : std::uint8_t { link, node };
-/// What the nodes were called in the source.
+/// Kind of node ids in the source.
 enum class dataset_ids : std::uint8_t { integer, string };
 
 [[nodiscard]] constexpr std::string_view to_string(dataset_task task) {
@@ -42,12 +42,12 @@ struct dataset_array {
     std::string name; ///< without ".npy"
     npy_dtype dtype = npy_dtype::f32;
     std::vector<std::uint64_t> shape{};
-    std::uint64_t bytes = 0; ///< of data
+    std::uint64_t bytes = 0; ///< bytes of data
 
     friend bool operator==(const dataset_array&, const dataset_array&) = default;
 };
 
-/// A file that a dataset was made from.
+/// A source file of a dataset.
 struct dataset_source {
     std::string name;
     std::uint64_t bytes = 0;
@@ -55,7 +55,7 @@ struct dataset_source {
     friend bool operator==(const dataset_source&, const dataset_source&) = default;
 };
 
-/// Where a dataset comes from. Nothing here changes its meaning.
+/// Origin of a dataset. It does not change the dataset's meaning.
 struct dataset_provenance {
     std::string tool{};    ///< name and version of the program
     std::string options{}; ///< its arguments
@@ -64,16 +64,16 @@ struct dataset_provenance {
     friend bool operator==(const dataset_provenance&, const dataset_provenance&) = default;
 };
 
-/// What is known of single nodes. All zero: nothing.
+/// Attributes of nodes. All zero: none.
 struct dataset_node_attributes {
-    std::uint64_t features = 0;                ///< columns; 0: none
-    std::uint64_t classes = 0;                 ///< labels are below; 0: no labels
+    std::uint64_t features = 0;                ///< number of columns; 0: none
+    std::uint64_t classes = 0;                 ///< number of classes; 0: no labels
     std::uint64_t train = 0, valid = 0, test = 0; ///< nodes of each part
 
     friend bool operator==(const dataset_node_attributes&, const dataset_node_attributes&) = default;
 };
 
-/// manifest.json: what the directory holds. Fields not known here are accepted and not kept.
+/// manifest.json: the contents of the directory. Unknown fields are accepted and dropped.
 struct dataset_manifest {
     std::string name{};
     dataset_task task = dataset_task::link;
@@ -83,9 +83,10 @@ struct dataset_manifest {
     std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0;
     std::uint32_t partitions = 1;
     std::vector<std::uint64_t> partition_sizes{}; ///< nodes of each partition; empty: ranges of equal size
-    std::uint32_t pinned = 0; ///< so many leading partitions hold hubs, to stay in memory while others come and go; with sizes
-    std::uint64_t seed = 0;       ///< of the permutation from the source's nodes to rows
-    std::uint64_t generation = 1; ///< rises when arrays are replaced, as by another partitioning
+    /// number of leading partitions that hold hubs and stay in memory while others are swapped; with sizes
+    std::uint32_t pinned = 0;
+    std::uint64_t seed = 0;       ///< seed of the permutation from the source's nodes to rows
+    std::uint64_t generation = 1; ///< increases when arrays are replaced, as by another partitioning
     dataset_node_attributes node_attributes{};
     std::vector<dataset_array> arrays{};
     dataset_provenance provenance{};
@@ -116,19 +117,20 @@ namespace detail {
 
 } // namespace detail
 
-/// The text of manifest.json. `checksum` covers all of it, its own 16 digits taken as zeros.
+/// Returns the text of manifest.json. `checksum` covers all of it, with its own 16 digits as zeros.
 [[nodiscard]] GNEISS_INLINE std::string format_manifest(const dataset_manifest& m);
 
-/// Reads what `format_manifest` wrote, of this version or an older one. `path` is for messages. Throws `error` that names the field.
+/// Parses the output of `format_manifest`, of this version or an older one. `path` is for messages. Throws `error` naming the
+/// field.
 [[nodiscard]] GNEISS_INLINE dataset_manifest parse_manifest(std::string text, const std::filesystem::path& path);
 
-/// Makes the manifest that of the dataset: after a crash the old one or this one is there, whole. Throws `io_error`.
+/// Writes the manifest of a dataset atomically: after a crash the old or the new one is there, whole. Throws `io_error`.
 inline void write_manifest(const std::filesystem::path& path, const dataset_manifest& manifest) {
     const std::string text = format_manifest(manifest);
     atomic_write_file(path, std::as_bytes(std::span(text)));
 }
 
-/// Throws `io_error`, `error`.
+/// Reads a manifest. Throws `io_error`, `error`.
 [[nodiscard]] inline dataset_manifest read_manifest(const std::filesystem::path& path) {
     constexpr std::uint64_t longest = std::uint64_t{64} << 20;
     const plain_file file = plain_file::open(path);

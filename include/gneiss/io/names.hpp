@@ -16,17 +16,16 @@
 
 namespace gneiss {
 
-/// Key by which named nodes are ranked: the row of a node is its rank by (name_hash, name) among all nodes. That is a
-/// random permutation which depends on the set of names and the seed only.
+/// Returns the rank key of a named node: its row is its rank by (name_hash, name) among all nodes. This is a random permutation
+/// that depends only on the set of names and the seed.
 [[nodiscard]] inline std::uint64_t name_hash(std::string_view name, std::uint64_t seed) noexcept {
     return checksum(name, seed);
 }
 
-/// Names of ids 0 … n − 1, both ways, on mapped files: no dictionary is held in memory.
+/// Names of ids 0 … n − 1, both ways, on mapped files: without a dictionary in memory.
 ///
-/// id → name: two reads. name → id: with hashes (ascending), interpolation search, expected O(log log n) touches;
-/// without, names are ascending and searched by halves. Names are any bytes, distinct, possibly empty. Immutable,
-/// thread-safe.
+/// id → name: two reads. name → id: with hashes (ascending), interpolation search, expected O(log log n) accesses; without,
+/// names are ascending and found by binary search. Names are any bytes, distinct, possibly empty. Immutable, thread-safe.
 class name_table {
 public:
     name_table() = default;
@@ -49,7 +48,8 @@ public:
 
     [[nodiscard]] std::uint64_t size() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
 
-    /// Valid as long as the table. Precondition: id < size(). Throws errc::corrupt for offsets that do not ascend.
+    /// Returns a name, valid while the table exists. Precondition: id < size(). Throws errc::corrupt for offsets that do not
+    /// ascend.
     [[nodiscard]] std::string_view operator[](std::uint64_t id) const {
         GNEISS_ASSERT(id < size());
         const std::int64_t begin = offsets_[static_cast<std::size_t>(id)],
@@ -78,7 +78,7 @@ public:
     }
 
 private:
-    /// First position whose hash is not below `hash`. Guesses by the value, every second step by halves.
+    /// Returns the first position whose hash is not below `hash`. Alternates interpolation and bisection.
     [[nodiscard]] std::uint64_t first_with(std::uint64_t hash) const noexcept {
         std::size_t first = 0, last = hashes_.size();
         for (bool guess = true; last - first > 8; guess = !guess) {

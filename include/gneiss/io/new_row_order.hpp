@@ -27,20 +27,19 @@
 
 namespace gneiss {
 
-/// Which order `reorder` gives to the rows: that of a file, that of partitions, the training nodes first, or one that is
-/// computed.
+/// Options of `reorder`: row order by a file, by partitions, with training nodes first, or computed.
 struct reorder_options {
-    /// Integers [nodes], .npy. An order of nodes: entry r is the node that becomes row r. Or, where all are below half
-    /// the nodes, an assignment: entry v is the partition that node v goes to, at random within it. Nodes are meant by
-    /// their number in the source; where they have names, by their present row.
+    /// Integers [nodes], .npy. An order of nodes: entry r is the node that becomes row r. Or, if all are below half the nodes,
+    /// an assignment: entry v is the partition of node v, in random order within it. Nodes are given by their number in the
+    /// source; if they have names, by their present row.
     std::filesystem::path by{};
-    /// Present rows, distinct, that become a first partition of their own, which is pinned; the other partitions follow,
-    /// without them. With `by` that must be an assignment; without, the others keep their partitions.
+    /// Present rows, distinct, that form a first partition of their own, which is pinned; the other partitions follow without
+    /// them. With `by`, that must be an assignment; otherwise the others keep their partitions.
     std::vector<node_id> hubs{};
-    bool training_first = false; ///< training nodes take the first rows; random within them and within the others
-    std::optional<row_shuffle> shuffle{}; ///< of all rows of the source
-    std::uint64_t seed = 0;       ///< of the random orders of `training_first` and within partitions
-    std::uint32_t partitions = 0; ///< of the dataset to make, hubs not counted; 0: as an assignment says, or the source's
+    bool training_first = false; ///< training nodes take the first rows; random order among them and among the others
+    std::optional<row_shuffle> shuffle{}; ///< shuffles all rows of the source
+    std::uint64_t seed = 0;       ///< seeds the random orders of `training_first` and within partitions
+    std::uint32_t partitions = 0; ///< partitions of the result without hubs; 0: those of the assignment, or the source's
     std::uint64_t memory = 256 << 20;
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
     std::stop_token stop{};
@@ -48,8 +47,8 @@ struct reorder_options {
 
 namespace detail {
 
-/// The order that `reorder` gives to the rows of a dataset, as two files of 32-bit words in a directory. Old and new are
-/// rows before and after. Memory and errors: as of `reorder`.
+/// The order that `reorder` gives to the rows of a dataset, as two files of 32-bit words in a directory. Old and new are rows
+/// before and after. Memory and errors: as in `reorder`.
 class new_row_order {
 public:
     using words_on_disk = importing::words_on_disk;
@@ -57,7 +56,7 @@ public:
     new_row_order(const dataset& from, const reorder_options& options, std::filesystem::path directory)
         : from_(from), options_(options), directory_(std::move(directory)), nodes_(from.manifest().nodes) {}
 
-    /// Makes both files.
+    /// Writes both files.
     void write() {
         if (options_.training_first)
             training_first();
@@ -69,9 +68,9 @@ public:
             by_file();
     }
 
-    /// Of the dataset to make.
+    /// Returns the partitioning of the result.
     [[nodiscard]] row_partitioning rows() const { return assigned_ ? *assigned_ : present_rows(); }
-    /// For people.
+    /// Returns a description for users.
     [[nodiscard]] std::string described() const {
         const std::string seed = ", seed " + std::to_string(options_.seed);
         if (options_.training_first) return "training nodes first" + seed;
@@ -82,34 +81,34 @@ public:
     }
     [[nodiscard]] words_on_disk old_of_new() const { return {work("old"), 0, nodes_}; }
     [[nodiscard]] words_on_disk new_of_old() const { return {work("new"), 0, nodes_}; }
-    /// An array of the dataset with a word for each node.
+    /// Returns an array of the dataset with one word per node.
     [[nodiscard]] words_on_disk array(std::string_view name) const {
         return {from_.path(name), page_alignment, nodes_};
     }
     [[nodiscard]] static importing::array_map map_of(const words_on_disk& words, std::uint64_t memory) {
         return {words.path, words.offset, words.count, memory};
     }
-    /// Gives values[words[i]] to `emit(span)`, in order.
+    /// Passes values[words[i]] to `emit(span)`, in order.
     template <class Emit>
     void gather(const words_on_disk& words, const words_on_disk& values, Emit&& emit) const {
         importing::array_map map = map_of(values, options_.memory / 2);
         importing::gather_words(words, map, work("gather"), options_.memory / 4, emit);
     }
 
-    /// Checks for a stop, and tells.
+    /// Reports progress; throws on a stop.
     void progress(std::string_view phase, std::uint64_t done, std::uint64_t total) const {
         if (options_.stop.stop_requested())
             throw error(errc::canceled, "interrupted: nothing was reordered", {.path = directory_});
         if (options_.progress) options_.progress(phase, done, total);
     }
-    /// A name for a scratch file.
+    /// Returns the path of a scratch file.
     [[nodiscard]] std::filesystem::path work(const char* name) const { return directory_ / ("work-" + std::string(name)); }
 
 private:
     [[nodiscard]] row_partitioning present_rows() const {
         return options_.partitions == 0 ? from_.rows() : from_.rows().in(options_.partitions);
     }
-    /// A scratch file of words; `make(append)` gives them.
+    /// Writes a scratch file of words; `make(append)` produces them.
     template <class Make>
     static void write_words(const std::filesystem::path& path, Make&& make) {
         plain_file file = plain_file::create(path);
@@ -139,13 +138,13 @@ private:
         if (parts <= nodes_ / 2)
             by_assignment(given, static_cast<std::uint32_t>(parts));
         else if (!options_.hubs.empty())
-            throw error(errc::invalid_argument, "is no assignment to partitions: hubs need one", {.path = options_.by});
+            throw error(errc::invalid_argument, "is not an assignment to partitions, which hubs need", {.path = options_.by});
         else
             by_order(given);
     }
 
     void by_order(const words_on_disk& given) {
-        // The inverse finds what is missing or twice, in the numbers of the file.
+        // The inverse detects missing and repeated entries, in the numbers of the file.
         invert(given, options_.by, new_of_old().path);
         if (from_.has("node_to_row") && from_.manifest().ids == dataset_ids::integer) {
             write_words(old_of_new().path, [&](const auto& append) { gather(given, array("node_to_row"), append); });
@@ -181,13 +180,13 @@ private:
             for (std::uint64_t row = present.begin(p); row < present.begin(p + 1); ++row) visit(p);
     }
 
-    /// `each(visit)` calls visit(partition) for every old row, ascending, as often as it is asked.
+    /// `each(visit)` calls visit(partition) for every old row, ascending, each time it is called.
     template <class Each>
     void by_partitions(const row_partitioning& of, Each&& each) {
         std::vector<node_id> hubs = options_.hubs;
         std::ranges::sort(hubs);
         if (std::ranges::adjacent_find(hubs) != hubs.end() || (!hubs.empty() && hubs.back() >= nodes_))
-            throw error(errc::invalid_argument, "a hub is named twice, or is no row", {.path = from_.directory()});
+            throw error(errc::invalid_argument, "a hub is repeated or is not a row", {.path = from_.directory()});
         const std::uint32_t shift = hubs.empty() ? 0 : 1;
         const row_partitioning all{nodes_, of.partitions + shift};
         check_bucket_rows(all);
@@ -240,7 +239,7 @@ private:
         by_rule(*options_.shuffle);
     }
 
-    /// `new_row(old)` is asked for all rows, ascending.
+    /// `new_row(old)` is called for all rows, ascending.
     template <class NewRow>
     void by_rule(NewRow&& new_row) {
         write_words(new_of_old().path, [&](const auto& append) {
@@ -260,7 +259,7 @@ private:
     const reorder_options& options_;
     std::filesystem::path directory_;
     std::uint64_t nodes_;
-    std::optional<row_partitioning> assigned_; // to partitions by a file, or with hubs
+    std::optional<row_partitioning> assigned_; // to partitions of a file, or with hubs
 };
 
 } // namespace detail

@@ -24,20 +24,20 @@
 
 namespace gneiss {
 
-/// Part of the nodes of a node task, as stored.
+/// Part of a node in a node task, as stored.
 enum class node_split : std::uint8_t { train, valid, test, unused };
 inline constexpr std::array<std::string_view, 4> node_split_names{"train", "valid", "test", "unused"};
 [[nodiscard]] constexpr std::string_view to_string(node_split part) noexcept {
     return node_split_names[static_cast<std::size_t>(part)];
 }
 
-/// The label of a node that has none, in files.
+/// Label of an unlabeled node, in files.
 inline constexpr std::int32_t no_label = -1;
 
-/// Labels as they are stored, as classes: the same bytes. O(1). Precondition: none is below `no_label`.
+/// Returns stored labels as classes: the same bytes. O(1). Precondition: none is below `no_label`.
 [[nodiscard]] inline std::span<const class_id> classes_of(std::span<const std::int32_t> labels) noexcept {
     static_assert(static_cast<class_id>(no_label) == unlabeled);
-    return {reinterpret_cast<const class_id*>(labels.data()), labels.size()}; // the unsigned type may look at the signed one
+    return {reinterpret_cast<const class_id*>(labels.data()), labels.size()}; // the unsigned type may alias the signed one
 }
 
 /// An array of a dataset with its checksums: to be mapped, read in verified ranges, or read by an engine.
@@ -46,7 +46,7 @@ struct checked_array {
     npy_header header;
     checksum_table checksums;
 
-    /// Elements `first`, first + 1, … Verified. Throws errc::corrupt, `io_error`.
+    /// Reads elements `first`, first + 1, …, verified. Throws errc::corrupt, `io_error`.
     template <class T>
     void read(std::uint64_t first, std::span<T> out) const {
         checksums.read(file, first * sizeof(T), std::as_writable_bytes(out));
@@ -66,26 +66,26 @@ private:
     std::span<const T> values_;
 };
 
-/// Features of all nodes by row, as they lie on disk: a dense matrix or compressed sparse rows, of f32 or f16.
+/// Features of all nodes by row, as stored on disk: a dense matrix or compressed sparse rows, of f32 or f16.
 ///
 ///     const node_features features = data.features();
 ///     if (features.sparse()) use(features.read_sparse(first, count));
 ///     else features.read_dense(first, out);                     // out [count, columns]
 ///
-/// Every read is verified: it costs the checksum blocks that the range touches (those of a partition of the dataset
-/// end with it, so a partition costs itself). Nothing is held in memory but 16 bytes per block. An engine that reads
-/// by itself takes `dense()`, or the three arrays of the sparse form. Thread-safe. Errors: errc::corrupt, `io_error`.
+/// Every read is verified: it costs the checksum blocks that the range overlaps (blocks end with partitions, so reading a
+/// partition reads only its own). Memory: 16 bytes per block. An engine that reads by itself uses `dense()`, or the three
+/// arrays of the sparse form. Thread-safe. Errors: errc::corrupt, `io_error`.
 class node_features {
 public:
     node_features() = default;
-    /// Dense: [nodes, columns] of f32 or f16.
+    /// Constructs dense features: [nodes, columns] of f32 or f16.
     explicit node_features(checked_array dense) : dense_(std::move(dense)) {
         const npy_header& h = dense_->header;
         need(h.shape.size() == 2 && is_real(h.dtype), *dense_, "features are f32 or f16 [nodes, columns]");
         rows_ = h.shape[0];
         columns_ = h.shape[1];
     }
-    /// Sparse: i64 [nodes + 1], u32 [entries], and f32 or f16 [entries] unless all values are 1.
+    /// Constructs sparse features: i64 [nodes + 1], u32 [entries], and f32 or f16 [entries] unless all values are 1.
     node_features(
         checked_array indptr, checked_array indices, std::optional<checked_array> values, std::uint64_t columns)
         : indptr_(std::move(indptr)),
@@ -105,50 +105,50 @@ public:
     [[nodiscard]] bool sparse() const noexcept { return indptr_.has_value(); }
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
     [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
-    /// Stored numbers: rows · columns, or the entries of the sparse rows.
+    /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t nnz() const noexcept {
         return sparse() ? indices_->header.size() : rows_ * columns_;
     }
-    /// f32 or f16; f32 where all values are 1.
+    /// f32 or f16; f32 if all values are 1.
     [[nodiscard]] npy_dtype dtype() const noexcept {
         const auto& from = sparse() ? values_ : dense_;
         return from ? from->header.dtype : npy_dtype::f32;
     }
-    /// On disk, all arrays.
+    /// Returns the bytes of all arrays on disk.
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t total = 0;
         for (const auto* array : {&dense_, &indptr_, &indices_, &values_})
             if (*array) total += (*array)->header.bytes();
         return total;
     }
-    /// Where they lie, for a `feature_store`.
+    /// Returns the files, for a `feature_store`.
     [[nodiscard]] feature_files files() const {
         const auto of = [](const std::optional<checked_array>& array) {
             return array ? feature_files::array{array->file.path(), array->checksums} : feature_files::array{};
         };
         return {rows_, columns_, dtype() == npy_dtype::f16, normalized_, of(sparse() ? values_ : dense_), of(indptr_), of(indices_)};
     }
-    /// From now on rows are read as `normalize_row` scales them, here and through `files()`.
+    /// Makes later reads scale rows by `normalize_row`, here and through `files()`.
     void normalize_rows() noexcept { normalized_ = true; }
-    // What an engine reads by itself. Preconditions: !sparse(), sparse().
+    // Arrays for engines that read by themselves. Preconditions: !sparse(), sparse().
     [[nodiscard]] const checked_array& dense() const noexcept { return *dense_; }
     [[nodiscard]] const checked_array& indptr() const noexcept { return *indptr_; }
     [[nodiscard]] const checked_array& indices() const noexcept { return *indices_; }
     [[nodiscard]] const std::optional<checked_array>& values() const noexcept { return values_; }
 
-    /// Rows first, first + 1, … as floats: out [count, columns]. Precondition: dense, within rows.
+    /// Reads rows first, first + 1, … as floats: out [count, columns]. Precondition: dense, within rows.
     void read_dense(std::uint64_t first, std::span<float> out) const {
         GNEISS_ASSERT(!sparse() && out.size() % columns_ == 0);
         read_floats(*dense_, first * columns_, out);
         for (std::size_t at = 0; normalized_ && at < out.size(); at += static_cast<std::size_t>(columns_))
             normalize_row(out.subspan(at, static_cast<std::size_t>(columns_)));
     }
-    /// The bytes of rows as stored: out [count · columns] of `dtype`. Precondition: dense, within rows.
+    /// Reads the bytes of rows as stored: out [count · columns] of `dtype`. Precondition: dense, within rows.
     void read_bytes(std::uint64_t first, std::span<std::byte> out) const {
         GNEISS_ASSERT(!sparse());
         dense_->checksums.read(dense_->file, first * columns_ * size_of(dtype()), out);
     }
-    /// Entries of rows first … first + count − 1. Precondition: sparse, within rows.
+    /// Reads the entries of rows first … first + count − 1. Precondition: sparse, within rows.
     [[nodiscard]] sparse_feature_rows read_sparse(std::uint64_t first, std::uint64_t count) const {
         GNEISS_ASSERT(sparse() && first <= rows_ && count <= rows_ - first);
         sparse_feature_rows some;
@@ -174,11 +174,11 @@ public:
                 static_cast<std::size_t>(some.offsets[row + 1] - some.offsets[row])));
         return some;
     }
-    /// Offsets of the entries of rows first … first + count into all entries: [count + 1], made to begin at 0. Returns
-    /// the first. Precondition: sparse, within rows.
+    /// Reads the offsets of the entries of rows first … first + count: [count + 1], shifted to begin at 0. Returns the first
+    /// offset. Precondition: sparse, within rows.
     std::uint64_t read_offsets(std::uint64_t first, std::uint64_t count, std::vector<std::uint64_t>& out) const {
         out.resize(static_cast<std::size_t>(count) + 1);
-        indptr_->read(first, std::span(out)); // i64 that are checked to be no negative numbers are u64
+        indptr_->read(first, std::span(out)); // i64 that are checked not to be negative are u64
         const std::uint64_t begin = out[0];
         for (std::size_t i = 0; i < out.size(); ++i) {
             if (out[i] > nnz() || (i != 0 && out[i] - begin < out[i - 1]) || (first + i == 0 && begin != 0) ||
@@ -190,7 +190,7 @@ public:
         return begin;
     }
 
-    /// Reads all and checks that numbers are finite and columns in order, with about 8 MiB. Throws errc::corrupt.
+    /// Reads everything and checks that values are finite and columns in order, with about 8 MiB. Throws errc::corrupt.
     void verify() const {
         constexpr std::uint64_t at_once = 1 << 20;
         std::vector<float> some;
@@ -224,7 +224,7 @@ private:
     }
     static void read_floats(const checked_array& array, std::uint64_t first, std::span<float> out) {
         if (array.header.dtype == npy_dtype::f32) return array.read(first, out);
-        // Halves are read into the back of `out` and widened from the front: each is read before it is overwritten.
+        // f16 values are read into the back of `out` and widened from the front: each is read before it is overwritten.
         const auto bytes = std::as_writable_bytes(out);
         const auto halves = bytes.subspan(out.size() * 2);
         array.checksums.read(array.file, first * sizeof(half), halves);

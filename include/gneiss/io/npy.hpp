@@ -26,19 +26,19 @@
 
 namespace gneiss {
 
-/// Writes an array of any length as .npy, with its checksums beside it.
+/// Writes an array of any length as .npy, and its checksums.
 ///
 ///     npy_writer out("valid.npy", npy_dtype::u32, {3});  // rows of 3
 ///     out.append(rows);                                  // as often as needed
 ///     out.close();                                       // header, NAME.npy.xxh3, fsync
 ///
-/// The header is written last: a file that was not closed is not an .npy file. Data begins at byte 4096. Memory: 256
-/// KiB; the page cache is kept at 16 MiB. Not thread-safe. Errors: `io_error`; `error` for a wrong element type or
-/// a number of elements that does not fill rows.
+/// The header is written last: a file that was not closed is not an .npy file. Data begins at byte 4096. Memory: 256 KiB; the
+/// page cache is limited to 16 MiB. Not thread-safe. Errors: `io_error`; `error` for a wrong element type or a number of
+/// elements that does not fill rows.
 class npy_writer {
 public:
-    /// \param row_shape    the dimensions behind the first, which grows
-    /// \param block_bytes  most bytes that a checksum covers: what must be read to verify any of them
+    /// \param row_shape    the dimensions after the first, which grows
+    /// \param block_bytes  maximum bytes per checksum: the granularity of verified reads
     npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {},
         std::uint64_t block_bytes = checksum_block_bytes)
         : npy_writer(path, dtype, std::span(row_shape.begin(), row_shape.size()), block_bytes) {}
@@ -54,7 +54,7 @@ public:
     npy_writer(const npy_writer&) = delete;
     npy_writer& operator=(const npy_writer&) = delete;
 
-    /// Appends elements, row by row. T must be the element type (`std::byte` passes for u8).
+    /// Appends elements, row by row. T must be the element type (`std::byte` is accepted for u8).
     template <class T>
     requires std::is_trivially_copyable_v<std::remove_const_t<T>>
     void append(std::span<T> elements) {
@@ -66,7 +66,7 @@ public:
     template <class T>
     requires std::is_arithmetic_v<T>
     void append(const T& element) { append(std::span<const T>(&element, 1)); }
-    /// Appends elements as they lie in memory.
+    /// Appends elements as stored in memory.
     void append_bytes(std::span<const std::byte> bytes) {
         if (bytes.empty()) return;
         collector_.update(bytes);
@@ -75,14 +75,13 @@ public:
         std::memcpy(buffer_.data() + filled_, bytes.data(), bytes.size());
         filled_ += bytes.size();
     }
-    /// Ends a stretch that readers will read and verify alone: no checksum block covers bytes on both sides.
+    /// Ends a segment that can be read and verified alone: checksum blocks do not straddle it.
     void end_segment() { collector_.end_segment(); }
-    /// Bytes of data so far.
+    /// Returns the bytes of data so far.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return collector_.bytes(); }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
 
-    /// Completes the file and makes it durable. Returns what was written. The name itself is durable once the
-    /// directory is synced.
+    /// Completes the file and makes it durable. Returns its header. The name is durable after the directory is synced.
     npy_header close() {
         flush();
         const std::uint64_t row_bytes = header_.row_size() * size_of(header_.dtype), total = collector_.bytes();
@@ -112,10 +111,9 @@ private:
     std::size_t filled_ = 0;
 };
 
-/// An .npy file in the address space: nothing is read before it is touched, nothing counts against a budget but the
-/// pages in use.
+/// An .npy file in the address space: pages are read on access, and only pages in use take memory, in no budget.
 ///
-/// Thread-safe. Errors of opening as `read_npy_header`. A file that is cut while mapped kills the process (SIGBUS), as
+/// Thread-safe. Errors of opening as `read_npy_header`. A file that is truncated while mapped kills the process (SIGBUS), as
 /// with any mapping; `verify` first if it may be damaged.
 class mapped_npy {
 public:
@@ -129,7 +127,7 @@ public:
     [[nodiscard]] const npy_header& header() const noexcept { return header_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
 
-    /// All elements, in C order. Throws if the array is not of T.
+    /// Returns all elements, in C order. Throws if the array is not of T.
     template <class T>
     [[nodiscard]] std::span<const T> elements() const {
         if (npy_dtype_of<T>() != header_.dtype)
@@ -144,7 +142,7 @@ public:
         return {reinterpret_cast<const T*>(map_.bytes().data() + header_.data_offset),
             static_cast<std::size_t>(header_.size())};
     }
-    /// [rows, product of the other dimensions]
+    /// Returns a matrix [rows, product of the other dimensions].
     template <class T>
     [[nodiscard]] matrix_view<const T> matrix() const {
         const auto all = elements<T>();
@@ -157,9 +155,9 @@ private:
     mapped_file map_;
 };
 
-/// Reads an .npy file from front to end in pieces of the caller's size; what was read leaves the page cache.
+/// Reads an .npy file sequentially in pieces of the caller's size; data read is dropped from the page cache.
 ///
-/// Not thread-safe. Errors as `read_npy_header`, and errc::out_of_range where a conversion would change a value.
+/// Not thread-safe. Errors as `read_npy_header`, and errc::out_of_range if a conversion would change a value.
 class npy_reader {
 public:
     explicit npy_reader(const std::filesystem::path& path)
@@ -170,7 +168,7 @@ public:
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
     [[nodiscard]] std::uint64_t remaining() const noexcept { return header_.size() - next_; }
 
-    /// Fills `out` with the next elements; returns how many there were. T must be the element type.
+    /// Fills `out` with the next elements; returns their number. T must be the element type.
     template <class T>
     std::size_t read(std::span<T> out) {
         if (npy_dtype_of<T>() != header_.dtype)
@@ -180,7 +178,7 @@ public:
                 {.path = path(), .field = "npy descr"});
         return take(std::as_writable_bytes(out)) / sizeof(T);
     }
-    /// The same from any element type. Integers must fit T exactly; floats are rounded to T, and are not made integers.
+    /// The same for any element type. Integers must fit T exactly; floats are rounded to T, and are not converted to integers.
     template <class T>
     requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) std::size_t read_as(std::span<T> out) {
         if (npy_dtype_of<T>() == header_.dtype) return read(out);
@@ -229,7 +227,7 @@ private:
                     throw not_that(first + i);
                 } else {
                     if (!std::in_range<T>(value)) throw not_that(first + i);
-                    out[i] = static_cast<T>(value); // NOLINT(bugprone-signed-char-misuse): in range, so not negative
+                    out[i] = static_cast<T>(value); // in range, so not negative
                 }
             }
         };
@@ -249,7 +247,7 @@ private:
         }
     }
     [[nodiscard]] error not_that(std::uint64_t element) const {
-        return {errc::out_of_range, "element " + std::to_string(element) + " is no value of the wanted type",
+        return {errc::out_of_range, "element " + std::to_string(element) + " does not fit the requested type",
             {.path = path(),
                 .offset = header_.data_offset + element * size_of(header_.dtype),
                 .length = size_of(header_.dtype)}};

@@ -33,7 +33,7 @@ namespace detail {
 
 struct npy_dtype_row {
     npy_dtype dtype;
-    std::string_view name, descr; ///< ours; NumPy's
+    std::string_view name, descr; ///< names of this library and of NumPy
     std::size_t bytes;
 };
 inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
@@ -56,7 +56,7 @@ inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
 [[nodiscard]] constexpr std::size_t size_of(npy_dtype dtype) noexcept {
     return detail::npy_dtypes[static_cast<std::size_t>(dtype)].bytes;
 }
-/// "f32", "u64", …
+/// Returns "f32", "u64", …
 [[nodiscard]] constexpr std::string_view to_string(npy_dtype dtype) noexcept {
     return detail::npy_dtypes[static_cast<std::size_t>(dtype)].name;
 }
@@ -66,7 +66,7 @@ inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
     return std::nullopt;
 }
 
-/// The dtype of a C++ type; `half` is f16.
+/// Returns the dtype of a C++ type; `half` is f16.
 template <class T>
 [[nodiscard]] consteval npy_dtype npy_dtype_of() {
     if constexpr (std::same_as<T, half>)
@@ -85,13 +85,13 @@ template <class T>
     }
 }
 
-/// What the header of an .npy file says. C order; a 1-D Fortran array is one.
+/// Header of an .npy file. C order; a 1-D Fortran array is one.
 struct npy_header {
     npy_dtype dtype = npy_dtype::f32;
     std::vector<std::uint64_t> shape{};         ///< empty: a scalar
     std::uint64_t data_offset = page_alignment; ///< [bytes]
 
-    /// Elements, and elements per entry of the first dimension. Never overflow for a header that was read.
+    /// Number of elements, and of elements per entry of the first dimension. They do not overflow for a header that was read.
     [[nodiscard]] std::uint64_t size() const noexcept { return product(0); }
     [[nodiscard]] std::uint64_t row_size() const noexcept { return product(1); }
     [[nodiscard]] std::uint64_t rows() const noexcept { return shape.empty() ? 1 : shape[0]; }
@@ -107,7 +107,7 @@ private:
     }
 };
 
-/// "(3, 4)", "(3,)", "()" as Python writes it.
+/// Returns "(3, 4)", "(3,)", "()", as Python prints it.
 [[nodiscard]] inline std::string shape_text(std::span<const std::uint64_t> shape) {
     std::string text = "(";
     for (const std::uint64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
@@ -116,7 +116,7 @@ private:
 
 namespace detail {
 
-/// Reads the Python dictionary of a header: three keys in any order, values of the forms that NumPy writes.
+/// Parses the Python dictionary of a header: three keys in any order, values in the forms that NumPy writes.
 class npy_parser {
 public:
     npy_parser(std::string_view text, std::uint64_t offset, const std::filesystem::path& path)
@@ -227,10 +227,10 @@ private:
             if (value > (std::numeric_limits<std::int64_t>::max() - digit) / 10) throw wrong("count too large");
             value = value * 10 + digit;
         }
-        if (at_ < text_.size() && text_[at_] == 'L') ++at_; // Python 2 wrote long integers so
+        if (at_ < text_.size() && text_[at_] == 'L') ++at_; // as Python 2 wrote long integers
         return value;
     }
-    /// Element and byte counts stay below 2⁶³, also where another dimension is 0.
+    /// Checks that element and byte counts are below 2⁶³, even if another dimension is 0.
     void check_size(const npy_header& header) {
         field_ = "shape";
         std::uint64_t bytes = size_of(header.dtype);
@@ -250,8 +250,8 @@ private:
 
 } // namespace detail
 
-/// Reads and checks the header of an array that is `size` bytes of an open file from `begin` on: the data is all there.
-/// `data_offset` is one of the file. Throws `error`, `io_error`.
+/// Reads and checks the header of an array in `size` bytes of an open file from `begin` on: the data must be complete.
+/// `data_offset` counts from the start of the file. Throws `error`, `io_error`.
 [[nodiscard]] inline npy_header read_npy_header(const plain_file& file, std::uint64_t begin, std::uint64_t size) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 20;
     const auto wrong = [&](const std::string& what, std::string field, std::uint64_t offset,
@@ -284,10 +284,10 @@ private:
             "shape", header.data_offset, errc::corrupt);
     return header;
 }
-/// The same of a file that is one array.
+/// The same, for a file that is one array.
 [[nodiscard]] inline npy_header read_npy_header(const plain_file& file) { return read_npy_header(file, 0, file.size()); }
 
-/// The 4096 bytes before the data: version 1, padded with spaces so that the data is aligned for direct I/O.
+/// Returns the 4096 bytes before the data: version 1, padded with spaces so that the data is aligned for direct I/O.
 [[nodiscard]] inline std::vector<std::byte> format_npy_header(npy_dtype dtype, std::span<const std::uint64_t> shape) {
     constexpr std::size_t length = page_alignment - 10;
     std::string text = "\x93NUMPY";

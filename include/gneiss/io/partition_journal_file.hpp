@@ -19,16 +19,16 @@
 
 namespace gneiss {
 
-/// A partitioner's journal as a checked file: after a crash at any moment it holds the last state or the one before, whole.
+/// A partitioner's journal as a checked file: after a crash at any time it holds the last state or the previous one, whole.
 ///
-/// File (docs/format.md): eight little-endian words {magic, version, identity, step, bytes, hash of the state, 0, hash of
-/// the words before}, then the state.
-/// Cost: a state is written and synced by `save`. Memory: what was found, until the first `save`.
-/// Errors: io_error; errc::corrupt for a damaged file; errc::config_mismatch for that of another run. Not thread-safe.
+/// File (docs/format.md): eight little-endian words {magic, version, identity, step, bytes, hash of the state, 0, hash of the
+/// previous words}, then the state.
+/// Cost: `save` writes and syncs a state. Memory: the loaded state, until the first `save`.
+/// Errors: io_error; errc::corrupt for a damaged file; errc::config_mismatch for the journal of another run. Not thread-safe.
 class partition_journal_file final : public partition_journal {
 public:
-    /// Reads what lies at `path`, if anything.
-    /// \param identity  hash of all that decides the result: graph, request and options
+    /// Reads an existing file at `path`.
+    /// \param identity  hash of all inputs of the result: graph, request and options
     partition_journal_file(std::filesystem::path path, std::uint64_t identity)
         : path_(std::move(path)), identity_(identity) {
         if (std::filesystem::exists(path_)) read();
@@ -48,10 +48,10 @@ public:
     [[nodiscard]] std::uint32_t step() const override { return step_; }
     [[nodiscard]] std::span<const std::byte> state() const override { return state_; }
 
-    /// Of the file.
+    /// Returns the size of the file [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-    /// Takes the file away: the result is there.
+    /// Removes the file: the result is complete.
     void remove() {
         std::error_code ignored;
         std::filesystem::remove(path_, ignored);
@@ -69,16 +69,16 @@ private:
         const plain_file file = plain_file::open(path_);
         words head{};
         const auto wrong = [&](const char* what) {
-            return error(errc::corrupt, std::string(what) + ": remove it to start anew", {.path = path_});
+            return error(errc::corrupt, std::string(what) + ": remove it to start over", {.path = path_});
         };
         const std::uint64_t size = file.size();
-        if (size < sizeof head) throw wrong("is no journal of a partitioning");
+        if (size < sizeof head) throw wrong("is not a partitioning journal");
         file.read_at(0, std::as_writable_bytes(std::span(head)));
         if (head[0] != magic || head.back() != hash_of(head) || head[3] == 0 || head[3] >> 32 != 0)
-            throw wrong("is no journal of a partitioning");
+            throw wrong("is not a partitioning journal");
         if (head[1] != version) throw error(errc::version_mismatch, "version " + std::to_string(head[1]) + " is not known", {.path = path_});
         if (head[2] != identity_)
-            throw error(errc::config_mismatch, "belongs to a partitioning of another graph or with other flags: remove it to start anew",
+            throw error(errc::config_mismatch, "belongs to a partitioning of another graph or with other flags: remove it to start over",
                 {.path = path_});
         if (head[4] != size - sizeof head) throw wrong("was cut");
         state_.resize(static_cast<std::size_t>(head[4]));

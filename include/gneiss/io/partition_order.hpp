@@ -13,10 +13,10 @@
 
 namespace gneiss {
 
-/// The order that partitions give to rows: partition after partition, at random within each. It is asked for the old
-/// rows one after the other, ascending, with the partition that each goes to.
+/// The row order of a partitioning: partition after partition, in random order within each. It is called for the old rows in
+/// ascending order, with the partition of each.
 ///
-/// The result is a function of (sizes, key, partitions asked). Memory: 40 bytes a partition. Not thread-safe.
+/// The result is a function of (sizes, key, sequence of partitions). Memory: 40 bytes per partition. Not thread-safe.
 class partition_order {
 public:
     /// \param sizes  rows of each partition
@@ -27,7 +27,7 @@ public:
 
     [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
 
-    /// The new row of the next row, which goes to `p`. Throws errc::invalid_argument when `p` is full. O(1).
+    /// Returns the new row of the next row, which goes to `p`. Throws errc::invalid_argument if `p` is full. O(1).
     [[nodiscard]] node_id operator()(partition_id p) {
         if (met_[p] == within_[p].size()) throw error(errc::invalid_argument, "a partition gets more rows than it has room for");
         return static_cast<node_id>(rows_.begin(p) + within_[p](met_[p]++));
@@ -36,7 +36,7 @@ public:
 private:
     row_partitioning rows_;
     std::vector<keyed_permutation> within_;
-    std::vector<std::uint64_t> met_; // rows that went to each
+    std::vector<std::uint64_t> met_; // rows assigned to each
 };
 
 } // namespace gneiss

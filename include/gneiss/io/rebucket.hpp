@@ -13,11 +13,11 @@
 
 namespace gneiss {
 
-/// Makes a dataset at `to` that holds the training edges of `from` in `partitions`² buckets, and nothing else.
+/// Makes a dataset at `to` that holds only the training edges of `from`, in `partitions`² buckets.
 ///
 /// Rows keep their ids: a partition is a range of rows, so only edges move. The result does not depend on `memory`.
-/// Cost: one external sort of the edges. Errors: errc::already_exists; errc::canceled on a stop,
-/// which leaves nothing; io_error; those of `bucket_builder`.
+/// Cost: one external sort of the edges. Errors: errc::already_exists; errc::canceled on a stop, which leaves nothing;
+/// io_error; those of `bucket_builder`.
 template <executor E>
 void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, E executor,
     const std::stop_token& stop = {}) {

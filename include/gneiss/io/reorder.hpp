@@ -35,7 +35,7 @@ namespace gneiss {
 
 namespace detail {
 
-/// One `reorder`. Old and new are rows before and after.
+/// One call of `reorder`. Old and new are rows before and after.
 template <executor E>
 class row_reordering {
 public:
@@ -69,7 +69,7 @@ public:
     }
 
 private:
-    /// Who is which row: by number or rank, both ways. Names and their hashes stay as they are.
+    /// Writes the maps between rows and numbers or ranks. Names and their hashes do not change.
     void write_ids() {
         const auto [forward, back] = from_.row_arrays();
         order_.progress("ids", 0, nodes_);
@@ -96,7 +96,7 @@ private:
             }
     }
 
-    /// As an import of the old arrays would, where old rows are the numbers of nodes.
+    /// Writes node attributes as an import of the old arrays would, with old rows as node numbers.
     void write_node_attributes() {
         const auto path = [&](const char* name) {
             return from_.has(name) ? from_.path(name) : std::filesystem::path();
@@ -130,7 +130,7 @@ private:
             if (std::filesystem::exists(writer_.partial() / (std::string(name) + ".npy"))) writer_.adopt(name);
     }
 
-    /// Gives the edges that `stream(take)` tells to `sink`, with new rows.
+    /// Passes the edges of `stream(take)` to `sink`, with new rows.
     template <class Stream, class Sink>
     void translate(importing::array_map& new_row, Stream&& stream, Sink&& sink) {
         std::vector<edge> some;
@@ -194,20 +194,20 @@ private:
 
 } // namespace detail
 
-/// Makes a dataset at `to` that is `from` with its rows in another order: edges, splits, features, labels and parts
-/// follow, and names or numbers lead to the new rows.
+/// Makes a dataset at `to` that is `from` with its rows in another order: edges, splits, features, labels and parts follow, and
+/// names or numbers map to the new rows.
 ///
-/// The result depends on the data, the order and the seed; not on the memory or the threads. `to` appears as a whole at
-/// the end, durably, or not at all; a run that was killed leaves `to`.partial, which the next one clears.
-/// Cost: one external sort of the edges; features are dealt out to windows of rows on disk once, if they exceed a
-/// quarter of the memory; a few passes over arrays of 4 bytes a node. Scratch space: 12 bytes an edge and 8 a node, and
-/// the features once more. Memory: `options.memory` (at least 1 MiB), and the largest bucket of `from`.
-/// Errors: errc::already_exists; errc::invalid_format and errc::out_of_range, naming the entry, for a file that is no
-/// order of all nodes; errc::unsupported for an assignment to more than 16384 partitions; errc::invalid_argument unless
-/// there is one of `by`, `training_first`, `shuffle` and `hubs` alone, without training nodes, for a shuffle of another
-/// number of rows, or hubs that are no distinct rows; errc::corrupt where `from` is damaged; errc::canceled on a stop,
-/// which leaves nothing; over_budget; io_error. Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first
-/// partitions); Hanoi, thesis, §4.3.3 (hubs).
+/// The result depends on the data, the order and the seed; not on the memory or the threads. `to` appears atomically and
+/// durably; a killed run leaves `to`.partial, which the next one clears.
+/// Cost: one external sort of the edges; features are distributed to windows of rows on disk once, if they exceed a quarter of
+/// the memory; a few passes over arrays of 4 bytes per node. Scratch space: 12 bytes per edge and 8 per node, and the features
+/// once more. Memory: `options.memory` (at least 1 MiB), and the largest bucket of `from`.
+/// Errors: errc::already_exists; errc::invalid_format and errc::out_of_range, naming the entry, for a file that is not an order of
+/// all nodes; errc::unsupported for an assignment to more than 16384 partitions; errc::invalid_argument unless exactly one of `by`,
+/// `training_first`, `shuffle` and `hubs` alone is given, without training nodes, for a shuffle of another number of rows, or for
+/// hubs that are not distinct rows; errc::corrupt if `from` is damaged; errc::canceled on a stop, which leaves nothing;
+/// over_budget; io_error. Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first partitions); Hanoi, thesis, §4.3.3
+/// (hubs).
 template <executor E>
 void reorder(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& executor) {
     constexpr std::uint64_t least = std::uint64_t{1} << 20;

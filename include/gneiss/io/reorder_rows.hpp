@@ -17,24 +17,24 @@
 
 namespace gneiss {
 
-/// Bytes that `reorder_rows` needs at least: two partitions, and a block of rows on their way to each partition.
+/// Returns the least memory of `reorder_rows` [bytes]: two partitions, and a block of rows for each partition.
 [[nodiscard]] inline std::uint64_t reorder_rows_memory(const row_partitioning& partitioning, const row_layout& layout) {
     const std::uint64_t block = std::max<std::uint64_t>(2048, layout.bytes() + 12);
     return 2 * embedding_file::slot_bytes_of(partitioning, layout) + partitioning.partitions * block;
 }
 
-/// Moves every row of a row file, value and optimizer state, to where a permutation sends it: what a dataset's
-/// `reorder` does to its nodes, done to what was learned of them.
+/// Moves every row of an embedding file, value and optimizer state, to its place in a permutation: applies a dataset's
+/// `reorder` to embeddings.
 ///
 /// \param new_row  a map of `io/import/id_maps.hpp`, old row → new row; `array_map` needs no memory of |V|
-/// \param memory   at least `reorder_rows_memory`, beside the map; more makes larger blocks on the way
-/// \param scratch  a file that is made, of the rows' bytes, and removed
+/// \param memory   at least `reorder_rows_memory`, besides the map; more makes larger blocks
+/// \param scratch  a file of the rows' size, created and removed
 ///
-/// Every partition gets a new version in a spare slot, so the last checkpoint stays whole; the caller commits a new
-/// one. Precondition: nothing was written since the last commit, and no partition is in a buffer. Cost: the rows are
-/// read and written once, and once more on their way. Errors: over_budget; errc::no_space with fewer spare slots than
-/// partitions, before anything is read; errc::invalid_argument for a map that is no permutation; errc::corrupt;
-/// io_error. After an error the file is as the last checkpoint names it.
+/// Every partition gets a new version in a spare slot, so the last checkpoint stays whole; the caller commits a new one.
+/// Precondition: nothing was written since the last commit, and no partition is in a buffer. Cost: the rows are read and
+/// written once, and once more in `scratch`.
+/// Errors: over_budget; errc::no_space with fewer spare slots than partitions, before any read; errc::invalid_argument for a
+/// map that is not a permutation; errc::corrupt; io_error. After an error the file is as the last checkpoint names it.
 template <class Map>
 void reorder_rows(embedding_file& rows, Map& new_row, const std::filesystem::path& scratch, std::uint64_t memory) {
     const row_partitioning& cut = rows.partitioning();
@@ -47,7 +47,7 @@ void reorder_rows(embedding_file& rows, Map& new_row, const std::filesystem::pat
     const auto repeated = [&](std::uint64_t row, std::uint64_t) {
         throw error(errc::invalid_argument, "two rows are sent to row " + std::to_string(row), {.path = rows.path()});
     };
-    // A window of rows is a partition; all of them are dealt out in one pass, before the first is written.
+    // A window of rows is a partition; one pass distributes all rows before the first is written.
     importing::arrange_rows(
         importing::row_windows(cut, row_bytes), new_row, true,
         memory - 2 * rows.slot_bytes(), scratch,

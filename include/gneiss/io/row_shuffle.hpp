@@ -9,8 +9,8 @@
 
 namespace gneiss {
 
-/// A random order of the rows of a dataset that is computed, old row → new row: the first `leading` rows stay the first
-/// ones, at random among themselves, and so do the others. It is a map of `io/import/id_maps.hpp`, without memory.
+/// A computed random order of the rows of a dataset, old row → new row: the first `leading` rows stay first, shuffled among
+/// themselves, and likewise the others. It is a map of `io/import/id_maps.hpp`, without memory.
 /// Pure function of its arguments; thread-safe; O(1).
 class row_shuffle {
 public:
@@ -21,7 +21,7 @@ public:
           others_(rows - leading, key.with(2)) {}
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return leading_ + others_.size(); }
-    /// Precondition: row < rows().
+    /// Returns the new row. Precondition: row < rows().
     [[nodiscard]] node_id operator()(std::uint64_t row) const noexcept {
         return static_cast<node_id>(row < leading_ ? first_(row) : leading_ + others_(row - leading_));
     }

@@ -18,23 +18,23 @@
 
 namespace gneiss {
 
-/// What valid and test edges share with other splits.
+/// Overlap of valid and test edges with other splits.
 struct split_overlap {
-    bool undirected = false; ///< each edge stands as often in the other direction: direction does not count
-    std::uint64_t pairs = 0; ///< different (source, relation, destination) of valid and test that stand in another split too
+    bool undirected = false; ///< each edge occurs equally often reversed: direction does not count
+    std::uint64_t pairs = 0; ///< different (source, relation, destination) of valid and test that also occur in another split
 };
 
 namespace detail {
 
-/// Valid and test edges without their directions, and the splits that each direction stands in.
+/// Valid and test edges without their directions, and the splits in which each direction occurs.
 class split_table {
 public:
-    static constexpr std::size_t edge_bytes = sizeof(edge) + 4 + 2; ///< of memory for each edge that is added
+    static constexpr std::size_t edge_bytes = sizeof(edge) + 4 + 2; ///< memory per added edge
 
     explicit split_table(std::size_t edges) { entries_.reserve(edges); }
 
     void add(const edge& e, unsigned split) { entries_.push_back({ordered(e), mark(e, split)}); }
-    /// Joins equal pairs. No more `add` after it.
+    /// Joins equal pairs. Ends `add`.
     void build() {
         std::ranges::sort(entries_, {}, &entry::pair);
         std::size_t kept = 0;
@@ -47,14 +47,14 @@ public:
         may_hold_ = bitmap(std::bit_ceil(8 * kept));
         for (const entry& each : entries_) may_hold_.set(bit_of(each.pair));
     }
-    /// Marks the pair of an edge if it is here. O(1) for nearly all that are not, else a binary search.
+    /// Marks the pair of an edge if it is present. O(1) for nearly all absent ones, else a binary search.
     void meet(const edge& e, unsigned split) {
         const edge pair = ordered(e);
         if (!may_hold_[bit_of(pair)]) return;
         const auto found = std::ranges::lower_bound(entries_, pair, {}, &entry::pair);
         if (found != entries_.end() && found->pair == pair) found->marks |= mark(e, split);
     }
-    /// Triples, and pairs of either direction, that stand in two splits or three.
+    /// Returns the numbers of triples, and of pairs of either direction, that occur in two or three splits.
     [[nodiscard]] std::array<std::uint64_t, 2> shared() const noexcept {
         std::array<std::uint64_t, 2> count{};
         const auto several = [](unsigned splits) { return std::popcount(splits) > 1; };
@@ -90,15 +90,15 @@ private:
 
 } // namespace detail
 
-/// Counts the pairs that stand in two splits.
+/// Counts the pairs that occur in two splits.
 ///
-/// A dataset does not say whether its graph is undirected. It is taken for undirected if the training edges, or all edges
-/// together, are the same when reversed, which sums of hashes show. Then (u, r, v) in train and (v, r, u) in test count as one pair in
-/// two splits; in a directed graph only equal triples do.
+/// A dataset does not record whether its graph is undirected. It counts as undirected if the training edges, or all edges
+/// together, equal their reverse, which sums of hashes show. Then (u, r, v) in train and (v, r, u) in test are one pair in two
+/// splits; in a directed graph only equal triples are.
 ///
-/// Cost: training edges are read once for each `memory` bytes of valid and test edges, 18 bytes each; not at all
-/// where there are none of these. Memory: `memory` (at least 1 MiB), and the edges of the largest bucket. Errors: those of
-/// `dataset::split` and `bucket_store::read`.
+/// Cost: training edges are read once for each `memory` bytes of valid and test edges, 18 bytes each; not at all without such
+/// edges. Memory: `memory` (at least 1 MiB), and the edges of the largest bucket. Errors: those of `dataset::split` and
+/// `bucket_store::read`.
 [[nodiscard]] inline split_overlap find_split_overlap(const dataset& data, std::uint64_t memory) {
     const std::array<mapped_edges, 2> held_out{data.split("valid"), data.split("test")};
     const std::uint64_t edges = held_out[0].edges().size() + held_out[1].edges().size();
@@ -106,7 +106,8 @@ private:
     const std::uint64_t tables =
         ceil_div(edges * detail::split_table::edge_bytes, std::max<std::uint64_t>(memory, std::uint64_t{1} << 20));
     std::array<std::uint64_t, 2> shared{};
-    std::uint64_t trained = 0, skew = 0, skew_held_out = 0; // of the two directions: hashes of edges less those of their reverse
+    // difference of the two directions: hashes of edges minus those of their reverse
+    std::uint64_t trained = 0, skew = 0, skew_held_out = 0;
     for (std::uint64_t part = 0; part < tables; ++part) {
         const auto here = [&](const edge& e) {
             return tables == 1 || mix64(detail::split_table::hash(detail::split_table::ordered(e))) % tables == part;

@@ -237,7 +237,7 @@ TEST_CASE("a malformed line is told with file, line and column, and the first on
           "a.tsv: line 2, column 4: a NUL byte: this is not a text file in UTF-8 or ASCII");
     CHECK(workshop().file("a.csv", "a,r,\"b\n").complaint().find("line 1, column 5: a quote is opened") !=
           std::string::npos);
-    CHECK(workshop().file("a.tsv", "").complaint() == "a.tsv: there is no edge in this file");
+    CHECK(workshop().file("a.tsv", "").complaint() == "a.tsv: this file contains no edges");
     CHECK(workshop().file("a.tsv", "a\tr\tb\n").file("b.tsv", "a\tb\n").complaint() ==
           "b.tsv: has no relations, the first source has");
     workshop many;
@@ -271,7 +271,7 @@ TEST_CASE("tables of names: gaps, repetitions and ids beyond them are told") {
         return shop.file("a.tsv", edges).complaint();
     };
     CHECK(complaint("0\ta\n2\tb\n", "0\t2\n") == "e.tsv: no name for id 1: ids of a table are 0 … n − 1");
-    CHECK(complaint("0\ta\n0\tb\n", "0\t1\n") == "e.tsv: line 2, column 1: the id 0 stands twice in this table");
+    CHECK(complaint("0\ta\n0\tb\n", "0\t1\n") == "e.tsv: line 2, column 1: the id 0 is repeated in this table");
     CHECK(complaint("0\ta\n1\ta\n", "0\t1\n") == "e.tsv: the name 'a' is given to two ids");
     CHECK(complaint("0\ta\nx\tb\n", "0\t1\n").starts_with("e.tsv: line 2, column 1: 'x' is not an integer id"));
     CHECK(complaint("0\ta\n1\tb\n", "0\t2\n") == "a.tsv: line 1, column 3: the id '2' is too large: ids go up to 1");

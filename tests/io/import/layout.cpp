@@ -330,7 +330,7 @@ TEST_CASE("a matrix in another format of scipy's, or whose arrays do not fit, is
     auto twice = changed("coo", "row.npy", ints({2, 2}));
     twice["col.npy"] = ints({3, 3});
     twice["data.npy"] = npy_bytes(directory.path(), npy_dtype::f32, std::vector<float>{1, 2});
-    refused(twice, {"column 3 stands twice"});
+    refused(twice, {"column 3 occurs twice"});
     twice["col.npy"] = ints({3, -1});
     refused(twice, {"f.npz.col", "element 1"});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that sees JSON.
+// The only header that includes JSON.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace detail {
 inline constexpr std::string_view manifest_checksum_key = "\"checksum\": \"";
 inline constexpr std::size_t manifest_checksum_digits = 16;
 
-/// Takes typed fields out of an object; what is wrong is one error that names file and field.
+/// Extracts typed fields of an object; errors name file and field.
 class json_fields {
 public:
     json_fields(const nlohmann::json& object, const std::filesystem::path& path, std::string prefix = "")
@@ -66,7 +66,7 @@ public:
         for (std::size_t i = 0; i < at(key).size(); ++i)
             visit(json_fields(at(key)[i], path_, name(key) + "[" + std::to_string(i) + "]"));
     }
-    /// The value among `choices` whose `to_string` it is.
+    /// Returns the value among `choices` whose `to_string` equals the field.
     template <class T>
     [[nodiscard]] T choice(std::string_view key, std::initializer_list<T> choices) const {
         const std::string found = text(key);
@@ -108,7 +108,7 @@ private:
     return array;
 }
 
-/// The list "partition_sizes": a count for each partition, that of all nodes together.
+/// Parses the list "partition_sizes": a count for each partition; the counts sum to the nodes.
 [[nodiscard]] inline std::vector<std::uint64_t> parse_sizes(
     const json_fields& fields, std::uint32_t partitions, std::uint64_t nodes) {
     const nlohmann::json& list = fields.at("partition_sizes");
@@ -155,7 +155,7 @@ GNEISS_INLINE std::string format_manifest(const dataset_manifest& m) {
     root["provenance"] = {
         {"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", std::move(sources)}};
     root["checksum"] = std::string(detail::manifest_checksum_digits, '0');
-    // Bytes that are not UTF-8 (a file name) are replaced rather than refused.
+    // Bytes that are not UTF-8 (in a file name) are replaced, not refused.
     std::string text = root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     const std::size_t at = text.rfind(detail::manifest_checksum_key) + detail::manifest_checksum_key.size();
     return text.replace(at, detail::manifest_checksum_digits, detail::hexadecimal(checksum(text)));

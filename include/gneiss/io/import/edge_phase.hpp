@@ -22,20 +22,20 @@
 #include <gneiss/storage/edge/bucket_builder.hpp>
 #include <gneiss/storage/io/external_sort.hpp>
 
-// Records become edges with internal ids: buckets of the training edges, sorted arrays of the valid and the test edges.
+// Records become edges with internal ids: buckets of training edges, sorted arrays of valid and test edges.
 namespace gneiss::importing {
 
-/// Edges while they are sorted and merged, blocks of both directions, and the sort within a bucket: at most, about.
+/// Returns the approximate peak: edges being sorted and merged, blocks of both directions, and the sort within a bucket.
 [[nodiscard]] inline std::uint64_t bucket_disk_bytes(const import_report& report, std::uint64_t records) {
     const std::uint64_t partitions = report.partitions, relations = report.relations > 1 ? 8 : 0;
     const std::uint64_t lists =
-        std::min(16 * records, 16 * report.nodes * partitions); // a node and where its edges begin
+        std::min(16 * records, 16 * report.nodes * partitions); // a node and the start of its edges
     return records * (24 + 12 + relations) + lists + ceil_div(16 * records, partitions);
 }
 
-/// Chooses the partitions, and checks that the disk holds the buckets. Throws errc::no_space.
+/// Chooses the partitions, and checks the disk space of the buckets. Throws errc::no_space.
 ///
-/// Partitions cut the attributes of nodes too: a resumed import keeps to its choice, whatever the memory now is.
+/// Partitions also divide node attributes: a resumed import keeps its choice, whatever the memory is now.
 inline void plan_buckets(import_state& state) {
     import_report& report = state.report;
     report.nodes = state.node_count();
@@ -50,10 +50,10 @@ inline void plan_buckets(import_state& state) {
     state.directory.need_disk(bucket_disk_bytes(report, records), "the buckets");
 }
 
-/// Nodes and relations that training edges name, to find valid and test edges that name others.
+/// Nodes and relations of training edges, to find valid and test edges with others.
 class training_ids {
 public:
-    /// One bit for every node and relation; throws over_budget when those of the nodes exceed `memory`.
+    /// Allocates one bit per node and relation; throws over_budget if those of the nodes exceed `memory`.
     training_ids(std::uint64_t nodes, std::uint64_t relations, std::uint64_t memory)
         : budget_(memory),
           charge_(budget_.charge("one bit for every node", nodes / 8 + 8)),
@@ -77,7 +77,7 @@ private:
     bitmap nodes_, relations_;
 };
 
-/// Writes sorted edges as an array of (source, relation, destination). Returns how many there are.
+/// Writes sorted edges as an array of (source, relation, destination). Returns their number.
 template <class Sorter>
 std::uint64_t write_sorted_edges(Sorter& sorter, const std::filesystem::path& path) {
     static_assert(sizeof(edge) == 12 && offsetof(edge, relation) == 4);
@@ -91,10 +91,10 @@ std::uint64_t write_sorted_edges(Sorter& sorter, const std::filesystem::path& pa
     return written;
 }
 
-/// `write_edges` with the map that is open.
+/// `write_edges` with the open map.
 ///
-/// The map of nodes takes at most a third of the memory; bits, blocks and the sort of a split an eighth each; the sort
-/// of the buckets the rest.
+/// The map of nodes takes at most a third of the memory; bits, blocks and the sort of a split an eighth each; the sort of the
+/// buckets the rest.
 template <executor E, class Map>
 void write_mapped_edges(import_state& state, const E& executor, Map& map) {
     using record = std::conditional_t<std::is_same_v<Map, hash_map>, named_edge, edge>;

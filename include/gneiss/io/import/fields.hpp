@@ -17,14 +17,14 @@
 
 namespace gneiss::importing {
 
-/// How lines are cut into fields.
+/// Rules for splitting lines into fields.
 struct text_format {
-    char delimiter = '\t';  ///< ' ' stands for runs of blanks and tabs
+    char delimiter = '\t';  ///< ' ' means runs of blanks and tabs
     char comment = '\0';    ///< lines that begin with it are skipped; '\0': none
-    char other_comment = '\0'; ///< and lines that begin with this one
-    bool quotes = false;    ///< fields may stand in double quotes, with "" for a quote inside (CSV)
-    std::size_t fields = 0; ///< fields of every line; 0: at least those that are used
-    std::size_t source = 0; ///< which field is the source (head), from 0
+    char other_comment = '\0'; ///< lines that begin with this one are skipped, too
+    bool quotes = false;    ///< fields may be in double quotes, with "" for a quote inside (CSV)
+    std::size_t fields = 0; ///< fields of every line; 0: at least those used
+    std::size_t source = 0; ///< field of the source (head), from 0
     std::size_t destination = 1;
     std::optional<std::size_t> relation{};
     std::uint64_t skip_lines = 0; ///< header lines at the start of the file
@@ -33,14 +33,14 @@ struct text_format {
     friend bool operator==(const text_format&, const text_format&) = default;
 };
 
-/// Where a line lies, for errors.
+/// Place of a line, for errors.
 struct line_place {
     const std::filesystem::path* path = nullptr;
     std::uint64_t line = 0;
-    const char* begin = nullptr; ///< of the line
-    std::size_t length = 0;      ///< of the line
+    const char* begin = nullptr; ///< start of the line
+    std::size_t length = 0;      ///< length of the line
 
-    /// Column of a pointer into the line; a field that was unquoted elsewhere has none.
+    /// Returns the column of a pointer into the line; an unquoted copy of a field has none.
     [[nodiscard]] error_place at(const char* where) const {
         const bool inside = !std::less<>{}(where, begin) && !std::less<>{}(begin + length, where);
         return {.path = *path, .line = line, .column = inside ? static_cast<std::uint64_t>(where - begin) + 1 : 0};
@@ -55,19 +55,19 @@ struct line_place {
     }
 };
 
-/// Text of a field, short enough and clean enough for an error line.
+/// Returns the text of a field, shortened and cleaned for an error message.
 [[nodiscard]] inline std::string excerpt(std::string_view field) {
     std::string text = "'";
     for (const char c : field.substr(0, 40)) text += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
     return text + (field.size() > 40 ? "…'" : "'");
 }
 
-/// The fields of one line, at most `capacity` of them kept; counts them all.
+/// The fields of one line; keeps at most `capacity` of them, counts all.
 struct line_fields {
     static constexpr std::size_t capacity = 64;
     std::array<std::string_view, capacity> at;
     std::size_t count = 0;
-    std::string unquoted; ///< where fields with doubled quotes are put together
+    std::string unquoted; ///< buffer for fields with doubled quotes
 
     void add(std::string_view field) noexcept {
         if (count < capacity) at[count] = field;
@@ -111,7 +111,7 @@ inline void split_quoted(std::string_view line, const text_format& options, cons
 
 } // namespace detail
 
-/// Cuts a line (without its newline) into fields. O(length).
+/// Splits a line (without its newline) into fields. O(length).
 inline void split_line(std::string_view line, const text_format& options, const line_place& place, line_fields& out) {
     out.count = 0;
     if (options.delimiter == ' ') {
@@ -138,7 +138,8 @@ inline void split_line(std::string_view line, const text_format& options, const 
     out.add({at, static_cast<std::size_t>(end - at)});
 }
 
-/// A decimal id in [first_id, limit + first_id), made to count from 0. Anything else is an error that says what it is.
+/// Parses a decimal id in [first_id, limit + first_id) and shifts it to count from 0. Throws a specific error for anything
+/// else.
 [[nodiscard]] inline std::uint64_t parse_id(
     std::string_view field, std::uint64_t first_id, std::uint64_t limit, const line_place& place) {
     std::uint64_t value = 0;
@@ -169,7 +170,7 @@ inline void split_line(std::string_view line, const text_format& options, const 
         errc::out_of_range);
 }
 
-/// Calls `visit(fields, place)` for every line that is not empty, not a comment and not a skipped header line.
+/// Calls `visit(fields, place)` for every line that is not empty, a comment or a skipped header line.
 ///
 /// \param text        whole lines; CR before a newline is dropped
 /// \param first_line  number of the first line in its file
@@ -181,7 +182,7 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
         const std::string_view before = text.substr(0, offset);
         const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
         const auto lines = static_cast<std::uint64_t>(std::count(before.begin(), before.end(), '\n'));
-        // Earlier lines may be wrong too, and the first error is the one to tell.
+        // Earlier lines may be wrong too: report the first error.
         for_each_line(text.substr(0, start), first_line, path, options, visit);
         throw error(errc::invalid_format, "a NUL byte: this is not a text file in UTF-8 or ASCII",
             {.path = path, .line = first_line + lines, .column = offset - start + 1});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that sees YAML.
+// The only header that includes YAML.
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace gneiss::importing {
 
-/// Reads metadata.yaml of a GraphBolt dataset: takes typed values out of it; what is wrong names file and field.
+/// Reads metadata.yaml of a GraphBolt dataset as typed values; errors name file and field.
 class graphbolt_metadata {
 public:
     explicit graphbolt_metadata(std::filesystem::path directory)
@@ -32,7 +32,7 @@ public:
         if (!root_.IsMap()) throw wrong("", "is not a description of a dataset");
     }
 
-    /// The import that it describes: nodes and edges of one type, features, and the first task of node classification.
+    /// Returns the import it describes: nodes and edges of one type, features, and the first node-classification task.
     [[nodiscard]] import_options options() const {
         import_options options;
         options.ids = id_kind::integer;
@@ -67,7 +67,7 @@ private:
     [[nodiscard]] static YAML::Node list(const YAML::Node& from) {
         return from && from.IsSequence() ? from : YAML::Node(YAML::NodeType::Sequence);
     }
-    /// The one entry of a list. Several types make a graph that this library does not know.
+    /// Returns the only entry of a list. Graphs of several types are unsupported.
     [[nodiscard]] YAML::Node only(const YAML::Node& from, const std::string& field, const char* what) const {
         if (!from || !from.IsSequence() || from.size() == 0 || !from[0].IsMap()) throw wrong(field, "is missing");
         if (from.size() != 1)
@@ -135,9 +135,9 @@ private:
 
 namespace gneiss {
 
-/// What to import of a GraphBolt dataset (DGL's OnDiskDataset, before its own preprocessing): a graph of one type of
-/// nodes and edges, edges as csv or numpy (2, m); features of nodes as numpy; the split and labels of its task of node
-/// classification. Only metadata.yaml is read here. Errors: `error` naming it and the field.
+/// Returns the import options of a GraphBolt dataset (DGL's OnDiskDataset, before its own preprocessing): a graph of one
+/// type of nodes and edges, edges as csv or numpy (2, m); features of nodes as numpy; the split and labels of its
+/// node-classification task. Reads only metadata.yaml. Errors: `error` naming it and the field.
 [[nodiscard]] inline import_options graphbolt_options(const std::filesystem::path& directory) {
     return importing::graphbolt_metadata(directory).options();
 }

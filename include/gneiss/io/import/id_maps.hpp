@@ -18,8 +18,8 @@
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/spill.hpp>
 
-// Second pass: keys of edges become internal ids. A map that does not fit in memory is used slice after slice, the
-// edges dealt out to the slices on disk first; the edges that come out are the same, in another order.
+// Second pass: keys of edges become internal ids. A map that does not fit in memory is used slice by slice, with the edges
+// first distributed to the slices on disk; the resulting edges are the same, in another order.
 namespace gneiss::importing {
 
 /// Hash of a name → rank in the sorted list of all hashes, a file of 64-bit words from `data_offset` on.
@@ -34,11 +34,11 @@ public:
 
     [[nodiscard]] std::size_t slices() const noexcept { return slices_; }
     [[nodiscard]] std::size_t slice_of(std::uint64_t hash) const noexcept { return heap_of(hash, slices_); }
-    /// Of a loaded slice, about [bytes].
+    /// Returns the approximate memory of a loaded slice [bytes].
     [[nodiscard]] std::uint64_t memory() const noexcept {
         return hash_index::memory(count_ / slices_ + count_ / slices_ / 8);
     }
-    /// Brings a slice into memory in place of the one there.
+    /// Loads a slice in place of the current one.
     void load(std::size_t slice) {
         if (loaded_ == slice) return;
         index_.reset();
@@ -54,7 +54,7 @@ public:
     }
 
 private:
-    /// Position of the first hash of a slice. O(log n) reads.
+    /// Returns the position of the first hash of a slice. O(log n) reads.
     [[nodiscard]] std::uint64_t first_at_least(std::size_t slice) const {
         if (slice == 0) return 0;
         const std::uint64_t wanted = std::uint64_t{slice} << (64 - std::countr_zero(slices_));
@@ -126,10 +126,10 @@ struct permutation_map {
     }
 };
 
-/// An edge between the two halves of a sliced translation.
+/// An edge between the two steps of a sliced translation.
 struct half_edge {
-    std::uint64_t destination = 0; ///< key
-    node_id source = 0;            ///< id
+    std::uint64_t destination = 0; ///< destination key
+    node_id source = 0;            ///< source id
     relation_id relation = 0;
 };
 
@@ -168,12 +168,12 @@ void for_each_record_block(const partitioned_spill& spill, std::size_t heap, Vis
     });
 }
 
-/// Gives every record of `raw` as an edge with internal ids to `sink(std::span<const edge>)`, in some order.
+/// Passes every record of `raw` as an edge with internal ids to `sink(span<const edge>)`, in unspecified order.
 ///
-/// \param relations  relation id of every provisional one; empty: they stay
-/// \param memory     for buffers, beside the map [bytes]
+/// \param relations  relation id of every provisional one; empty: unchanged
+/// \param memory     for buffers, besides the map [bytes]
 ///
-/// Cost: one pass when the map has one slice; else every edge is written to `scratch` twice.
+/// Cost: one pass if the map has one slice; else every edge is written to `scratch` twice.
 template <class Record, class Map, executor E, class Sink>
 void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const relation_id> relations,
     const std::filesystem::path& scratch, std::uint64_t memory, const E& executor, Sink&& sink) {

@@ -19,22 +19,22 @@
 
 namespace gneiss::importing {
 
-/// The entry of a journal that says that a phase is done, and its least value then.
+/// The journal entry that marks a phase as done, and its minimum value then.
 struct journal_mark {
-    std::string_view entry{}; ///< empty: the phase leaves no entry and runs each time
+    std::string_view entry{}; ///< empty: the phase has no entry and runs each time
     std::uint64_t value = 1;
 };
 
-/// What is done so far, in a file that is replaced as a whole: numbers by name, and the fingerprint of the task.
+/// Record of finished work, in a file that is replaced atomically: numbers by name, and the fingerprint of the task.
 ///
-/// A journal of another task, or one that was damaged, counts as none.
+/// A journal of another task, or a damaged one, is ignored.
 class journal {
 public:
     journal(std::filesystem::path path, std::uint64_t fingerprint)
         : path_(std::move(path)),
           fingerprint_(fingerprint) {}
 
-    /// Whether a usable journal was there.
+    /// Loads the journal. Returns true if it was usable.
     bool load() {
         values_.clear();
         std::error_code failed;
@@ -81,7 +81,7 @@ public:
     [[nodiscard]] bool finished(const journal_mark& mark) const {
         return !mark.entry.empty() && (*this)[std::string(mark.entry)] >= mark.value;
     }
-    /// Records a phase and all that was set, durably.
+    /// Records a phase and all values set, durably.
     void finish(const journal_mark& mark) {
         if (mark.entry.empty()) return;
         set(std::string(mark.entry), mark.value);

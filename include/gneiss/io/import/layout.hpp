@@ -22,7 +22,7 @@
 
 namespace gneiss::importing {
 
-/// The file NAME.{tsv,txt,csv,npy,dict,del}[.gz] of a directory for the first of `names` that is there; else empty.
+/// Returns NAME.{tsv,txt,csv,npy,dict,del}[.gz] in a directory, for the first of `names` that exists; else empty.
 [[nodiscard]] inline std::filesystem::path find_in(const std::filesystem::path& directory,
     std::initializer_list<const char*> names, std::initializer_list<const char*> extensions) {
     for (const char* name : names)
@@ -46,9 +46,9 @@ namespace gneiss::importing {
     return parse_id(line, 0, 0xffffffffU, {&path, first.numbers[0], line.data(), line.size()});
 }
 
-/// A directory as the Open Graph Benchmark ships a graph: raw/ with edge, node-feat, node-label and num-node-list
-/// (.csv.gz), or with data.npz and node-label.npz; split/NAME/ with train, valid and test, lists of nodes. Given
-/// features, labels and splits are kept. Returns whether it is one.
+/// Resolves a directory in the layout of the Open Graph Benchmark: raw/ with edge, node-feat, node-label and num-node-list
+/// (.csv.gz), or with data.npz and node-label.npz; split/NAME/ with train, valid and test, lists of nodes. Keeps features,
+/// labels and splits that are given. Returns false for another layout.
 inline bool resolve_ogb(import_options& options, const std::filesystem::path& directory) {
     std::error_code failed;
     const auto raw = std::filesystem::is_directory(directory / "raw", failed) ? directory / "raw" : directory;
@@ -87,7 +87,7 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
     return true;
 }
 
-/// Where an array of an archive is unpacked to: a name of the archive's path, size and time, and the array's.
+/// Returns the path of an unpacked array: a name from the archive's path, size and time, and the array's name.
 [[nodiscard]] inline std::filesystem::path unpacked_name(
     const npz_file& from, const std::string& name, const std::filesystem::path& scratch) {
     std::error_code failed;
@@ -113,9 +113,9 @@ inline std::filesystem::path unpack_array(const npz_file& from, const std::strin
     return to;
 }
 
-/// Replaces features that are an archive of a sparse matrix, as scipy saves it, by arrays of compressed sparse rows:
-/// those of the archive where its `format` is CSR or absent; for CSC and COO those that `sparse_matrix_converter` makes in
-/// half of `memory`. Throws errc::unsupported for any other format.
+/// Replaces features that are an archive of a sparse matrix, as saved by scipy, with arrays of compressed sparse rows: those of
+/// the archive if its `format` is CSR or absent; for CSC and COO the output of `sparse_matrix_converter` in half of `memory`.
+/// Throws errc::unsupported for any other format.
 inline void unpack_sparse_features(import_node_attributes& data, const std::filesystem::path& scratch, std::uint64_t memory) {
     const npz_file from(data.features);
     const bool compressed = from.has("indptr") && from.has("indices");
@@ -167,13 +167,13 @@ inline void unpack_sparse_features(import_node_attributes& data, const std::file
     data.features.clear();
 }
 
-/// Unpacks the arrays of .npz files into `scratch`, where an earlier run of the same import may have left them, and
-/// names them instead. A sparse matrix becomes three arrays (`unpack_sparse_features`). Throws errc::not_found, with the
-/// arrays that are there, where none of the expected is.
+/// Unpacks the arrays of .npz files into `scratch`, reusing those of an earlier run of the same import, and replaces the
+/// archives' paths. A sparse matrix becomes three arrays (`unpack_sparse_features`). Throws errc::not_found, with the available
+/// arrays, if none has an expected name.
 inline void unpack_archives(import_options& options, const std::filesystem::path& scratch) {
     const auto unpack = [&](const npz_file& from, const std::string& name) { return unpack_array(from, name, scratch); };
     const auto is_archive = [](const std::filesystem::path& path) { return path.extension() == ".npz"; };
-    /// The array called by one of `names`, or the only one.
+    /// The array with one of `names`, or the only one.
     const auto array = [&](std::filesystem::path& path, std::initializer_list<const char*> names) {
         if (!is_archive(path)) return;
         const npz_file from(path);
@@ -205,12 +205,12 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
     for (auto* path : {&data.indptr, &data.indices, &data.values}) array(*path, {});
 }
 
-/// Replaces a source that is a directory by the files of the layout found in it: that of `resolve_ogb`, or train, valid
-/// (or dev) and test, and tables of entities and relations when the ids of the edges are integers.
+/// Replaces a source that is a directory by the files of the layout found in it: that of `resolve_ogb`, or train, valid (or
+/// dev) and test, and tables of entities and relations if the ids of the edges are integers.
 ///
-/// Throws errc::not_found, naming what was looked for, for a directory without a train file.
+/// Throws errc::not_found, with the expected names, for a directory without a train file.
 inline void resolve_directory(import_options& options) {
-    if (options.sources.size() != 1 || options.sources[0].compute) return; // a graph that is made only has a name
+    if (options.sources.size() != 1 || options.sources[0].compute) return; // a computed graph has only a name
     const std::filesystem::path directory = options.sources[0].path;
     std::error_code failed;
     if (!std::filesystem::is_directory(directory, failed)) return;
@@ -221,7 +221,7 @@ inline void resolve_directory(import_options& options) {
     if (train.empty())
         throw error(errc::not_found,
             "no edges found in this directory: looked for train.tsv, train.txt, train.csv and train.npy, plain or .gz "
-            "(and valid, test beside it), and for raw/edge.csv.gz; or name the files themselves",
+            "(and valid, test next to it), and for raw/edge.csv.gz; or name the files themselves",
             {.path = directory});
     options.sources = {{.path = train, .split = edge_split::train}};
     if (const auto valid = find_in(directory, {"valid", "validation", "dev", "val"}, edges); !valid.empty())

@@ -15,13 +15,13 @@
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/import/state.hpp>
 
-// Nodes and relations get their ids.
+// Assigns ids to nodes and relations.
 namespace gneiss::importing {
 
-/// Writes the arrays that name the nodes. Names sorted by hash are the nodes; integer ids are permuted.
+/// Writes the arrays that name the nodes. Nodes are the names sorted by hash; integer ids are permuted.
 ///
-/// Throws hash_collision; errc::invalid_format for a table that names two nodes alike. Cost: the names are written once
-/// more for each level of splitting that memory asks for.
+/// Throws hash_collision; errc::invalid_format for a table that gives two nodes the same name. Cost: the names are written once
+/// more for each level of splitting that the memory requires.
 template <executor E>
 void name_nodes(import_state& state, const E& executor) {
     const import_options& options = state.options;
@@ -48,13 +48,13 @@ void name_nodes(import_state& state, const E& executor) {
     state.journal.set("nodes", nodes);
 }
 
-/// Removes what only name_nodes reads. Call when the journal has its phase.
+/// Removes the files that only name_nodes reads. Call when the journal has its phase.
 inline void remove_name_files(import_state& state) {
     partitioned_spill::remove(state.directory.work("names"));
     std::filesystem::remove(state.directory.work("node-hashes"));
 }
 
-/// Ids of relations: the ranks of their names; integers stay as they are.
+/// Assigns the ids of relations: the ranks of their names; integers stay unchanged.
 inline void rank_relations(import_state& state) {
     const std::vector<std::string> names = load_relations(state.directory.work("relations"));
     if (!names.empty()) state.relation_ids = write_ranked_relations(state.directory.path(), names);

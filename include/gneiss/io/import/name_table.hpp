@@ -13,8 +13,8 @@
 
 namespace gneiss::importing {
 
-/// Calls `visit(id, name, place)` for every line of a table "id TAB name" (or "name TAB id"; or commas in a .csv; or a
-/// blank between). Ids must be 0 … n − 1, each once; returns n.
+/// Calls `visit(id, name, place)` for every line of a table "id TAB name" (or "name TAB id"; or commas in a .csv; or a blank
+/// between). Ids must be 0 … n − 1, each once; returns n.
 ///
 /// Cost: one pass; memory of one bit per id. Errors name file, line and column.
 template <class Visit>
@@ -52,14 +52,14 @@ std::uint64_t read_name_table(const std::filesystem::path& path, Visit&& visit) 
                 const std::uint64_t id = parse_id(id_text, 0, 0xffffffffU, place);
                 if (name.empty()) place.fail(name, "the name is empty");
                 if (id >= seen.size()) {
-                    // Holes are found at the end; a wild id would size the list first.
+                    // Gaps are detected at the end; a wild id would size the list first.
                     if (id > 64 * (count + 16) + (1U << 20))
                         place.fail(id_text,
                             "the id " + std::string(id_text) + " leaves a gap: ids of a table are 0 … n − 1");
                     seen.resize(static_cast<std::size_t>(id) + 1);
                 }
                 if (seen[static_cast<std::size_t>(id)])
-                    place.fail(id_text, "the id " + std::string(id_text) + " stands twice in this table");
+                    place.fail(id_text, "the id " + std::string(id_text) + " is repeated in this table");
                 seen[static_cast<std::size_t>(id)] = true;
                 ++count;
                 visit(id, name, place);

@@ -8,7 +8,7 @@
 
 namespace gneiss::importing {
 
-/// An edge whose ends are known by the hashes of their names. 20 bytes.
+/// An edge with ends given by the hashes of their names. 20 bytes.
 class named_edge {
 public:
     named_edge() = default;

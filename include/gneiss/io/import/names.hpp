@@ -18,20 +18,19 @@
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/names.hpp>
 
-// How names become ids with no dictionary in memory. Every name met is hashed; (hash, name) goes to a heap on disk by
-// the top bits of its hash, unless a filter of fixed size remembers it. Heap after heap is then sorted and freed of
-// repetitions: that is the list of all names by hash, and the rank in it is the internal id, a random permutation that
-// depends on nothing but the names and the seed.
+// Converts names to ids without a dictionary in memory. Every name is hashed; (hash, name) goes to a heap on disk by the top
+// bits of its hash, unless a filter of fixed size remembers it. Then each heap is sorted and deduplicated: this gives the list
+// of all names by hash. The rank in it is the internal id, a random permutation that depends only on the names and the seed.
 namespace gneiss::importing {
 
-/// Hash of a name. Replaceable so that tests can make two names collide.
+/// Hash of a name. Tests replace it to make two names collide.
 using name_hasher = std::uint64_t (*)(std::string_view name, std::uint64_t seed);
 
 [[nodiscard]] inline std::uint64_t default_name_hash(std::string_view name, std::uint64_t seed) {
     return name_hash(name, seed);
 }
 
-/// Two different names have one hash: import starts over with another seed.
+/// Two different names have the same hash: the import restarts with another seed.
 class hash_collision : public error {
 public:
     hash_collision(std::string_view a, std::string_view b)
@@ -39,23 +38,23 @@ public:
               errc::invalid_format, "the names " + std::string(a) + " and " + std::string(b) + " have the same hash") {}
 };
 
-/// A name stands twice where names must be unique.
+/// A name occurs twice where names must be unique.
 class repeated_name : public error {
 public:
     explicit repeated_name(std::string_view name)
         : error(errc::invalid_format, "the name '" + std::string(name) + "' is given to two ids") {}
 };
 
-/// Remembers names seen lately, to spare most repetitions the way to disk. Fixed memory, lock-free, thread-safe.
+/// Remembers recent names, to keep most repetitions off the disk. Fixed memory, lock-free, thread-safe.
 ///
-/// A slot holds two independent hashes of the last name that fell on it. Slots may be torn by concurrent writers; a
-/// torn one matches no name, which costs a repetition on disk and nothing else.
+/// A slot holds two independent hashes of the last name stored in it. Concurrent writers may tear slots; a torn one matches no
+/// name, which only costs a repetition on disk.
 class seen_filter {
 public:
     /// Uses at most `bytes`, at least 16.
     explicit seen_filter(std::size_t bytes) : slots_(std::bit_floor(std::max<std::size_t>(bytes / sizeof(slot), 1))) {}
 
-    /// Whether this name is not known to have been seen before; it is from now on.
+    /// Returns true if this name is not known to be a repetition, and remembers it.
     [[nodiscard]] bool insert(std::string_view name, std::uint64_t hash) noexcept {
         slot& at = slots_[hash & (slots_.size() - 1)];
         const std::uint64_t check = checksum(name, hash);
@@ -74,7 +73,7 @@ private:
     std::vector<slot> slots_;
 };
 
-/// Which heap of `heaps` (a power of two) a hash belongs to: by its top bits, so heaps are ranges of hashes.
+/// Returns the heap of a hash among `heaps` (a power of two): by its top bits, so heaps are ranges of hashes.
 [[nodiscard]] inline std::size_t heap_of(std::uint64_t hash, std::size_t heaps) noexcept {
     return heaps == 1 ? 0 : static_cast<std::size_t>(hash >> (64 - std::countr_zero(heaps)));
 }
@@ -88,18 +87,18 @@ inline void spill_name(partitioned_spill& to, std::string_view name, std::uint64
     to.append(heap_of(hash, to.partitions()), head, std::as_bytes(std::span(name)));
 }
 
-/// Different names in ascending order of (hash, name): one heap, or a part of it.
+/// Distinct names in ascending order of (hash, name): one heap, or a part of it.
 struct sorted_names {
     std::vector<std::uint64_t> hashes;
     std::vector<std::uint32_t> lengths;
-    std::vector<char> bytes; ///< one name after the other
+    std::vector<char> bytes; ///< names, concatenated
 };
 
 namespace detail {
 
 struct name_entry {
     std::uint64_t hash;
-    std::uint64_t offset; ///< of the bytes
+    std::uint64_t offset; ///< start of its bytes
     std::uint32_t length;
 };
 
@@ -141,15 +140,15 @@ inline sorted_names sort_names(const std::vector<std::byte>& heap, bool unique) 
 
 } // namespace detail
 
-/// Memory that sorting a heap of `bytes` takes at most: the heap, its entries, and the result.
+/// Returns the most memory that sorting a heap of `bytes` takes: the heap, its entries, and the result.
 [[nodiscard]] constexpr std::uint64_t sort_memory(std::uint64_t bytes) noexcept { return 2 * bytes + bytes / 13 * 64; }
 
-/// Gives all different names of a spill to `sink(const sorted_names&)` in ascending order of (hash, name).
+/// Passes all distinct names of a spill to `sink(const sorted_names&)` in ascending order of (hash, name).
 ///
-/// \param memory   for the heaps in work [bytes]; a heap that does not fit is split on disk into `scratch`
-/// \param unique   a repetition is an error (`repeated_name`)
+/// \param memory  for the heaps being sorted [bytes]; a heap that does not fit is split on disk into `scratch`
+/// \param unique  a repetition is an error (`repeated_name`)
 ///
-/// Heaps are sorted in parallel on `executor` and handed out in order. Throws `hash_collision`.
+/// Heaps are sorted in parallel on `executor` and passed in order. Throws `hash_collision`.
 template <executor E, class Sink>
 void for_each_name_block(const partitioned_spill& spill, const E& executor, std::uint64_t memory, bool unique,
     const std::filesystem::path& scratch, Sink&& sink, std::uint64_t shift = 0) {
@@ -196,12 +195,12 @@ void for_each_name_block(const partitioned_spill& spill, const E& executor, std:
 
 /// Finds the rank of a hash in a slice of the sorted list of all hashes.
 ///
-/// A table over the next bits of the hash leads to a handful of candidates: one or two cache misses per look-up.
+/// A table over the next bits of the hash leads to a few candidates: one or two cache misses per look-up.
 /// Memory: 8 bytes per hash of the slice and about 2 for the table.
 class hash_index {
 public:
-    /// \param hashes  those of the slice, ascending
-    /// \param prefix  leading bits that all of them share
+    /// \param hashes  hashes of the slice, ascending
+    /// \param prefix  number of leading bits that all of them share
     /// \param first   rank of the first one
     hash_index(std::vector<std::uint64_t> hashes, unsigned prefix, std::uint64_t first)
         : hashes_(std::move(hashes)),
@@ -218,10 +217,10 @@ public:
         starts_.back() = static_cast<std::uint32_t>(hashes_.size());
     }
 
-    /// Bytes of a slice of `hashes`.
+    /// Returns the bytes of a slice of `hashes`.
     [[nodiscard]] static constexpr std::uint64_t memory(std::uint64_t hashes) noexcept { return hashes * 10 + 64; }
 
-    /// Rank of `hash` among all. Precondition: it is in the slice.
+    /// Returns the rank of `hash` among all. Precondition: it is in the slice.
     [[nodiscard]] std::uint64_t rank(std::uint64_t hash) const noexcept {
         std::size_t at = starts_[slot_of(hash)];
         const std::size_t end = hashes_.size();

@@ -17,16 +17,16 @@
 #include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/npy.hpp>
 
-// The arrays of a dataset that say which node is which.
+// Writers of the arrays that map nodes to rows.
 namespace gneiss::importing {
 
-/// Most nodes that 32-bit ids can name; the last value is left for "none".
+/// Most nodes that 32-bit ids can name; the last value means "none".
 inline constexpr std::uint64_t most_nodes = 0xffffffffU - 1;
 
-/// Called with the work done and all of it, in units that the phase chooses.
+/// Called with the work done and the total, in units of the phase.
 using step_progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// Writes names.{hashes,offsets,bytes}.npy from the spilled names and returns how many there are.
+/// Writes names.{hashes,offsets,bytes}.npy from the spilled names and returns their number.
 ///
 /// \param memory  for sorting, parts of the spill at a time [bytes]
 /// \param unique  a name that occurs twice is an error, repeated_name; else it is one node
@@ -58,8 +58,8 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
     return count;
 }
 
-/// Writes `count` words `make(i)` as the array `path`, computed in parallel, with `memory` bytes (at least 4 KiB) at a
-/// time. `make` is called from several threads. O(count). Errors: io_error.
+/// Writes `count` words `make(i)` as the array `path`, computed in parallel, with `memory` bytes (at least 4 KiB) at a time.
+/// Several threads call `make`. O(count). Errors: io_error.
 template <executor E, class Make>
 void write_words(
     const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& executor, Make&& make) {
@@ -76,8 +76,8 @@ void write_words(
     out.close();
 }
 
-/// Integer ids: node_to_row.npy and row_to_node.npy of a keyed permutation. A node is what the source calls it, a row
-/// the internal id. O(nodes). Errors: io_error. Precondition: nodes ≤ most_nodes.
+/// Writes, for integer ids, node_to_row.npy and row_to_node.npy of a keyed permutation. A node is the source's id, a row the
+/// internal id. O(nodes). Errors: io_error. Precondition: nodes ≤ most_nodes.
 template <executor E>
 void write_permutation(const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t seed,
     std::uint64_t memory, const E& executor) {
@@ -88,7 +88,7 @@ void write_permutation(const std::filesystem::path& directory, std::uint64_t nod
         directory / "row_to_node.npy", nodes, memory, executor, [&](std::uint64_t row) { return permutation.inverse(row); });
 }
 
-/// Integer ids with a table of names: the same two arrays, from the hash of every node's name.
+/// Writes, for integer ids with a table of names, the same two arrays, from the hash of every node's name.
 ///
 /// \param node_hashes  file of 64-bit hashes by node
 /// Cost: one pass over the nodes for every slice of the hash map, and one for every part of the inverse that fits.

@@ -21,16 +21,17 @@
 
 namespace gneiss::importing {
 
-/// Random projection of rows to `columns` numbers: each is a sum with random signs, over √columns, so that lengths and
-/// angles stay as they are in expectation. Johnson–Lindenstrauss with signs (Achlioptas, J. Comput. Syst. Sci. 66,
-/// 2003); the signs are a function of (seed, feature, column) and are not stored.
+/// Random projection of rows to `columns` values: each is a sum with random signs, over √columns, so that lengths and angles
+/// are preserved in expectation. Johnson–Lindenstrauss with signs (Achlioptas, J. Comput. Syst. Sci. 66, 2003); the signs are a
+/// function of (seed, feature, column) and are not stored.
 class sign_projection {
 public:
     sign_projection(std::uint64_t seed, std::uint64_t columns)
         : key_(seed, random_domain::project),
           out_(static_cast<std::size_t>(columns)) {}
 
-    /// Entry i is of feature columns[i], or of feature i if there are none; no values: all are 1. O(entries · columns).
+    /// Projects a row. Entry i is feature columns[i], or feature i without columns; without values all are 1. O(entries ·
+    /// columns).
     [[nodiscard]] std::span<const float> operator()(
         std::span<const std::uint32_t> columns, std::span<const float> values) {
         std::ranges::fill(out_, 0.0F);
@@ -55,13 +56,12 @@ private:
     std::vector<float> out_;
 };
 
-/// Writes features by row: features.npy, or features.{indptr,indices,values}.npy for sparse ones that are not
-/// projected.
+/// Writes features by row: features.npy, or features.{indptr,indices,values}.npy for sparse ones that are not projected.
 ///
-/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`; sparse features are read twice, since rows can
-/// be laid out only when their lengths are known. Errors: those of the files, naming row or line; errc::not_finite;
-/// errc::invalid_format for nodes without features or told of twice; over_budget for a row that a quarter of the memory
-/// cannot hold.
+/// \tparam Map key of a node → row. Memory and cost as `arrange_rows`; sparse features are read twice, since the layout of rows
+/// needs their lengths.
+/// Errors: those of the files, naming row or line; errc::not_finite; errc::invalid_format for nodes without features or listed
+/// twice; over_budget for a row larger than a quarter of the memory.
 template <class Map>
 class feature_writer {
 public:
@@ -116,7 +116,7 @@ private:
                 return npy_dtype::f16;
         return npy_dtype::f32;
     }
-    /// The numbers as stored, appended to `out`.
+    /// Appends the values as stored to `out`.
     void encode(std::span<const float> values, npy_dtype as, std::uint64_t at, std::vector<std::byte>& out) const {
         const std::size_t start = out.size();
         out.resize(start + values.size() * size_of(as));
@@ -158,7 +158,7 @@ private:
     std::uint64_t write_dense() {
         const import_node_attributes& data = *setup_.data;
         const std::uint64_t columns = dense_columns();
-        if (columns == 0) throw error(errc::invalid_format, "there are no features in it", {.path = features_path()});
+        if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = features_path()});
         const npy_dtype as = type();
         const std::uint64_t row_bytes = columns * size_of(as);
         sign_projection project(setup_.seed, std::max<std::uint64_t>(data.project, 1));
@@ -210,7 +210,7 @@ private:
 
     std::uint64_t write_sparse() {
         const npy_dtype as = type();
-        // How long each row is; whether any value is not 1; how many columns there are.
+        // Length of each row; whether any value is not 1; number of columns.
         std::uint64_t columns = setup_.data->num_features;
         bool valued = false;
         {
@@ -241,7 +241,7 @@ private:
                 setup_.repeated(features_path()));
             out.close();
         }
-        if (columns == 0) throw error(errc::invalid_format, "there are no features in it", {.path = features_path()});
+        if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = features_path()});
         const std::uint64_t value_bytes = valued ? size_of(as) : 0, entry_bytes = sizeof(std::uint32_t) + value_bytes;
         npy_writer indices_out(setup_.array("features.indices"), npy_dtype::u32);
         std::optional<npy_writer> values_out;

@@ -11,10 +11,10 @@
 #include <gneiss/io/import/node_tables.hpp>
 #include <gneiss/io/npy.hpp>
 
-// Inputs of node attributes: what the options say of them, and what the files declare.
+// Inputs of node attributes: checks of the options, and the counts that files declare.
 namespace gneiss::importing {
 
-/// Throws errc::invalid_argument for options that exclude each other or lack a part.
+/// Throws errc::invalid_argument for options that exclude each other or are incomplete.
 inline void check_node_attributes(const import_node_attributes& data) {
     const auto need = [](bool holds, const char* what) {
         if (!holds) throw error(errc::invalid_argument, what);
@@ -24,18 +24,18 @@ inline void check_node_attributes(const import_node_attributes& data) {
     need(data.values.empty() || !data.indptr.empty(), "values of sparse features need offsets and indices");
     need((!data.split.empty()) + (!data.lists.empty()) + bool(data.compute_split) + data.fractions.has_value() <= 1,
         "a split of the nodes is given once: by a file, by lists or by fractions");
-    need(!data.fractions || data.has_labels(), "fractions split labeled nodes: there are no labels");
-    need(data.project == 0 || data.has_features(), "there are no features to project");
+    need(!data.fractions || data.has_labels(), "fractions split labeled nodes and need labels");
+    need(data.project == 0 || data.has_features(), "a projection needs features");
     if (data.feature_type && *data.feature_type != npy_dtype::f32 && *data.feature_type != npy_dtype::f16)
         throw error(errc::invalid_argument, "features are stored as f32 or f16");
     if (data.fractions) {
         const auto& f = *data.fractions;
         need(f[0] >= 0 && f[1] >= 0 && f[2] >= 0 && f[0] + f[1] + f[2] > 1 - 1e-9 && f[0] + f[1] + f[2] < 1 + 1e-9,
-            "fractions are three numbers of at least 0 whose sum is 1");
+            "fractions are three nonnegative numbers that sum to 1");
     }
 }
 
-/// All files of the data.
+/// Returns all files of the attributes.
 [[nodiscard]] inline std::vector<std::filesystem::path> files_of(const import_node_attributes& data) {
     std::vector<std::filesystem::path> files;
     for (const auto* path : {&data.features, &data.indptr, &data.indices, &data.values, &data.labels, &data.split})
@@ -47,7 +47,7 @@ inline void check_node_attributes(const import_node_attributes& data) {
     return files;
 }
 
-/// Nodes that arrays have entries for, or that are known; 0: neither. Throws where two arrays disagree.
+/// Returns the number of nodes in arrays or options; 0: unknown. Throws if two arrays disagree.
 [[nodiscard]] inline std::uint64_t declared_nodes(const import_node_attributes& data) {
     std::uint64_t nodes = data.nodes;
     std::filesystem::path by;
@@ -74,13 +74,13 @@ inline void check_node_attributes(const import_node_attributes& data) {
     return nodes;
 }
 
-/// Whether nodes are numbered by something in the data.
+/// Returns true if the attributes number the nodes.
 [[nodiscard]] inline bool numbers_nodes(const import_node_attributes& data) {
     return declared_nodes(data) != 0 || data.by_line || !data.lists.empty() || data.compute_features ||
            data.compute_sparse || data.compute_label || data.compute_split;
 }
 
-/// What the data changes in the result, for a journal.
+/// Returns a text of the attributes' effect on the result, for a journal.
 [[nodiscard]] inline std::string fingerprint_of(const import_node_attributes& data) {
     std::string text;
     for (const std::uint64_t value : {data.num_features,

@@ -22,21 +22,21 @@
 
 namespace gneiss::importing {
 
-/// What the writers of node data share: where they read and write, and how they name what is wrong.
+/// Shared by the writers of node attributes: inputs and outputs, and names for errors.
 struct node_job {
     const import_node_attributes* data = nullptr;
-    std::filesystem::path partial{}; ///< the dataset that grows
+    std::filesystem::path partial{}; ///< the unfinished dataset
     row_partitioning rows{};
     node_keys keys{};
     std::uint64_t memory = 0, seed = 0;
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
 
     [[nodiscard]] std::filesystem::path array(const std::string& name) const { return partial / (name + ".npy"); }
-    /// Of the memory: a window of rows takes one, records on their way another.
+    /// Returns a quarter of the memory: one is for a window of rows, another for records in transit.
     [[nodiscard]] std::uint64_t quarter() const noexcept { return memory / 4; }
     [[nodiscard]] node_text text(const std::filesystem::path& path) const { return {path, keys, memory / 8}; }
 
-    /// What the source called a row.
+    /// Returns the source's name of a row.
     [[nodiscard]] std::string name_of(std::uint64_t row) const {
         if (std::filesystem::exists(array("names.offsets"))) {
             const name_table names(mapped_npy(array("names.offsets")), mapped_npy(array("names.bytes")));
@@ -45,15 +45,15 @@ struct node_job {
         const mapped_npy nodes(array("row_to_node"));
         return std::to_string(nodes.elements<std::uint32_t>()[static_cast<std::size_t>(row)]);
     }
-    /// For `arrange_rows`: refuses a node that a source tells of twice.
+    /// Returns the handler for `arrange_rows` that rejects a node listed twice.
     [[nodiscard]] auto repeated(const std::filesystem::path& path) const {
         return [this, path](std::uint64_t row, std::uint64_t at) {
-            throw error(errc::invalid_format, "node " + name_of(row) + " is told of twice", node_place(path, at));
+            throw error(errc::invalid_format, "node " + name_of(row) + " is listed twice", node_place(path, at));
         };
     }
 };
 
-/// The number that a field is, if it is one.
+/// Parses a field as a number; empty if it is none.
 [[nodiscard]] inline std::optional<double> number_of(std::string_view field) {
     double value = 0;
     const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);

@@ -27,9 +27,9 @@ namespace gneiss::importing {
 
 /// Writes labels.npy and split.npy (and class_names.*) by row.
 ///
-/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`: names of classes are held in memory.
-/// Errors: those of the files, naming row or line; errc::out_of_range for labels, errc::invalid_format for nodes told
-/// of twice, for parts that hold nodes without labels, and for an empty training set.
+/// \tparam Map key of a node → row. Memory and cost as `arrange_rows`: class names are held in memory.
+/// Errors: those of the files, naming row or line; errc::out_of_range for labels, errc::invalid_format for nodes listed twice,
+/// for parts with unlabeled nodes, and for an empty training set.
 template <class Map>
 class label_writer {
 public:
@@ -80,7 +80,7 @@ public:
 
     struct part_counts {
         std::uint64_t train = 0, valid = 0, test = 0;
-        std::uint64_t unlabeled_tests = 0; ///< marked as test and without a label: in no part
+        std::uint64_t unlabeled_tests = 0; ///< test nodes without a label: in no part
     };
     /// Call after `write_labels`, if there are labels.
     part_counts write_split() {
@@ -115,7 +115,7 @@ public:
                             "node " + setup_.name_of(window.first + i) + " is in the " +
                                 std::string(node_split_names[part]) + " part and has no label",
                             {.path = path});
-                    } else if (!labeled && part == 2) { // kept back by those who published them
+                    } else if (!labeled && part == 2) { // withheld by the publishers of the dataset
                         ++unlabeled_tests;
                         part = 3;
                     }
@@ -138,7 +138,7 @@ public:
 private:
     using names_of_labels = std::map<std::string, std::int32_t, std::less<>>;
 
-    /// A label of a number; NaN and below 0: none.
+    /// Returns the label of a number; NaN and negative numbers: none.
     [[nodiscard]] std::int32_t label_of(double value, const std::filesystem::path& path, std::uint64_t at) const {
         if (std::isnan(value) || value < 0) return no_label;
         const std::uint64_t classes = setup_.data->classes != 0 ? setup_.data->classes : setup_.rows.nodes;
@@ -154,7 +154,7 @@ private:
                 node_place(path, at));
         return static_cast<std::int32_t>(value);
     }
-    /// Labels of a text that are not all numbers: each name met, with its rank.
+    /// Returns the labels of a text that are not all numbers: each distinct name, with its rank.
     [[nodiscard]] names_of_labels label_names(const node_text& from) const {
         names_of_labels names;
         bool numbers = true;
@@ -187,7 +187,7 @@ private:
         } else if (data.labels.empty()) {
             for (const import_node_list& list : data.lists) {
                 if (list.labels.empty()) continue;
-                std::vector<double> values; // of one part; the nodes are streamed beside them
+                std::vector<double> values; // labels of one part; its nodes are streamed in parallel
                 scan_column(list.labels, [&](std::uint64_t, std::uint64_t, double value) {
                     values.push_back(value);
                     if (values.capacity() * sizeof(double) > setup_.quarter())
@@ -222,7 +222,7 @@ private:
             });
         }
     }
-    /// A column of numbers without nodes beside them: an array, or text.
+    /// Reads a column of numbers without nodes: an array, or text.
     void scan_column(const std::filesystem::path& path, const visit_number& visit) const {
         if (!is_text_table(path)) return scan_numbers(path, visit);
         node_keys lines = setup_.keys;

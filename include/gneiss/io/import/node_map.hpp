@@ -14,16 +14,17 @@
 
 namespace gneiss::importing {
 
-/// Key of a node → row, by whichever map suits the ids and the memory; empty until opened.
+/// Key of a node → row, by the map that suits the ids and the memory; empty until opened.
 using node_map = std::variant<std::monostate, hash_map, array_map, permutation_map>;
 
-/// The map from hashes of names, in slices of a third of `memory`.
+/// Opens the map from hashes of names, in slices of a third of `memory`.
 [[nodiscard]] inline hash_map open_name_map(
     const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t memory) {
     return {directory / "names.hashes.npy", page_alignment, nodes, memory / 3};
 }
 
-/// Names: by their hash. Integer ids: the array of rows by node if it fits or a table names the nodes; else computed.
+/// Opens a node map. Names: by their hash. Integer ids: the array of rows by node if it fits or a table names the nodes; else
+/// computed.
 [[nodiscard]] inline node_map open_node_map(
     const import_options& options, bool integer, const std::filesystem::path& directory, std::uint64_t nodes) {
     if (!integer) return open_name_map(directory, nodes, options.memory);
@@ -32,7 +33,7 @@ using node_map = std::variant<std::monostate, hash_map, array_map, permutation_m
     return permutation_map{keyed_permutation(nodes, random_key(options.seed, random_domain::node_permutation))};
 }
 
-/// Calls `visit(map)` with the map that is open. Precondition: one is.
+/// Calls `visit(map)` with the open map. Precondition: a map is open.
 template <class Visit>
 void visit_node_map(node_map& nodes, Visit&& visit) {
     if (auto* names = std::get_if<hash_map>(&nodes))

@@ -16,43 +16,43 @@
 
 namespace gneiss {
 
-/// Nodes of one part, and perhaps their labels: two arrays or text files of one column, entry i with entry i.
+/// Nodes of one part, and optionally their labels: two parallel arrays, or text files of one column.
 struct import_node_list {
     node_split part = node_split::train;
     std::filesystem::path nodes{};
-    std::filesystem::path labels{}; ///< empty: not here
+    std::filesystem::path labels{}; ///< empty: no labels here
 };
 
-/// What is told of single nodes, beside the edges. Everything is optional.
+/// Attributes of nodes, besides the edges. Everything is optional.
 ///
-/// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas
-/// or blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes that a text file names
-/// and no edge does exist too.
+/// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas or
+/// blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes in a text file exist even without
+/// edges.
 struct import_node_attributes {
-    /// [nodes, columns] of any real type; text with values, or with COLUMN:VALUE for sparse ones; .npz with one array
-    /// or a matrix that scipy saved as CSR, CSC or COO.
+    /// [nodes, columns] of any real type; text with values, or with COLUMN:VALUE for sparse ones; .npz with one array or a
+    /// matrix that scipy saved as CSR, CSC or COO.
     std::filesystem::path features{};
-    std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; no values: all are 1
-    std::uint64_t num_features = 0;                      ///< columns of sparse rows; 0: the largest that occurs + 1
+    std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; without values all are 1
+    std::uint64_t num_features = 0;                      ///< columns of sparse rows; 0: the largest index + 1
     std::optional<npy_dtype> feature_type{};             ///< f32 or f16; default: f16 for an array of f16, else f32
-    std::uint64_t project = 0;                           ///< columns to project to, at random and seeded; 0: not
-    std::filesystem::path labels{};        ///< integers, or names in a text file; below 0, NaN or empty: none
-    std::size_t label_column = 1;          ///< of a text file, from 0
-    std::uint64_t classes = 0;             ///< labels are below; 0: the largest + 1
+    std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
+    std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none
+    std::size_t label_column = 1;          ///< in a text file, from 0
+    std::uint64_t classes = 0;             ///< number of classes; 0: the largest label + 1
     std::filesystem::path split{};         ///< 0 or train, 1 or valid, 2 or test; any other: unused
-    std::size_t split_column = 1;          ///< of a text file, from 0
+    std::size_t split_column = 1;          ///< in a text file, from 0
     std::vector<import_node_list> lists{}; ///< the split by lists of nodes
-    std::optional<std::array<double, 3>> fractions{}; ///< the split drawn among labeled nodes: train, valid, test
-    bool by_line = false;                             ///< text files name no nodes: line i, from 0, is of node i
-    std::uint64_t nodes = 0;                          ///< how many there are, if it is known
+    std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test: the split is drawn among labeled nodes
+    bool by_line = false;                             ///< text files have no node column: line i, from 0, is node i
+    std::uint64_t nodes = 0;                          ///< number of nodes, if known
 
-    // For graphs that are computed. Thread-safe functions of the node's id.
+    // For computed graphs. Thread-safe functions of the node's id.
     std::function<void(std::uint64_t node, std::span<float> out)> compute_features{};
     std::uint64_t computed_columns = 0;
     std::function<std::int32_t(std::uint64_t node)> compute_label{};
-    std::vector<std::string> label_names{}; ///< of computed labels, ascending
+    std::vector<std::string> label_names{}; ///< names of computed labels, ascending
     std::function<node_split(std::uint64_t node)> compute_split{};
-    /// Entries of a node's sparse features below `num_features`, ascending; no values: all are 1.
+    /// Computes the entries of a node's sparse features below `num_features`, ascending; without values all are 1.
     std::function<void(std::uint64_t node, std::vector<std::uint32_t>& columns, std::vector<float>& values)>
         compute_sparse{};
 
@@ -65,7 +65,7 @@ struct import_node_attributes {
             if (!list.labels.empty()) return true;
         return false;
     }
-    /// Whether the part of each node is given.
+    /// Returns true if the part of each node is given.
     [[nodiscard]] bool has_split() const noexcept { return !split.empty() || !lists.empty() || compute_split; }
     [[nodiscard]] bool empty() const noexcept {
         return !has_features() && !has_labels() && !has_split() && !fractions;

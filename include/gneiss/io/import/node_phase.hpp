@@ -11,11 +11,11 @@
 #include <gneiss/io/import/node_map.hpp>
 #include <gneiss/io/import/state.hpp>
 
-// Attributes of nodes are brought into the order of rows, each in a phase of its own. Memory: two thirds for them, one
-// for the map of nodes.
+// Attributes of nodes are brought into row order, each in its own phase. Memory: two thirds for them, one third for the map of
+// nodes.
 namespace gneiss::importing {
 
-/// What the writers of attributes need. Refers to the state.
+/// Returns the job of the writers of attributes. Refers to the state.
 [[nodiscard]] inline node_job make_node_job(const import_state& state) {
     const std::uint64_t memory = state.options.memory;
     return {.data = &state.options.node_attributes,
@@ -29,14 +29,14 @@ namespace gneiss::importing {
         }};
 }
 
-/// Writes labels.npy and class_names.*; the journal gets the number of classes.
+/// Writes labels.npy and class_names.*; records the number of classes in the journal.
 inline void write_node_labels(import_state& state) {
     const node_job job = make_node_job(state);
     visit_node_map(state.open_nodes(),
         [&]<class Map>(Map& map) { state.journal.set("classes", label_writer<Map>(job, map).write_labels()); });
 }
 
-/// Writes split.npy; the journal gets the sizes of the parts.
+/// Writes split.npy; records the sizes of the parts in the journal.
 inline void write_node_split(import_state& state) {
     const node_job job = make_node_job(state);
     visit_node_map(state.open_nodes(), [&]<class Map>(Map& map) {
@@ -48,7 +48,7 @@ inline void write_node_split(import_state& state) {
     });
 }
 
-/// Writes features.*; the journal gets the number of columns.
+/// Writes features.*; records the number of columns in the journal.
 inline void write_node_features(import_state& state) {
     const node_job job = make_node_job(state);
     visit_node_map(state.open_nodes(),

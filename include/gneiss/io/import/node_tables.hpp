@@ -23,18 +23,18 @@
 #include <gneiss/io/import/source_plan.hpp>
 #include <gneiss/io/npy.hpp>
 
-// Files with values of nodes, read from front to end: arrays and text.
+// Sequential readers of files with values of nodes: arrays and text.
 namespace gneiss::importing {
 
-/// How nodes are called in text files, and how many there are.
+/// Keys of nodes in text files, and the number of nodes.
 struct node_keys {
     bool integer = true;
-    bool by_line = false;    ///< line i is of node i
-    std::uint64_t nodes = 0; ///< integers are below
+    bool by_line = false;    ///< line i is node i
+    std::uint64_t nodes = 0; ///< upper bound of integers, exclusive
     name_hasher hash = nullptr;
     std::uint64_t seed = 0;
 
-    /// A number, or the hash of a name.
+    /// Returns a number, or the hash of a name.
     [[nodiscard]] std::uint64_t of(std::string_view field, const line_place& place) const {
         if (integer) return parse_id(field, 0, nodes, place);
         if (field.empty()) place.fail(field, "the node is empty");
@@ -42,7 +42,7 @@ struct node_keys {
     }
 };
 
-// What a file says of a node: its key, the row or line that says so, and values.
+// Callbacks for a file's data about a node: its key, the row or line, and values.
 using visit_dense = std::function<void(std::uint64_t key, std::uint64_t at, std::span<const float> values)>;
 using visit_sparse = std::function<void(
     std::uint64_t key, std::uint64_t at, std::span<const std::uint32_t> columns, std::span<const float> values)>;
@@ -53,27 +53,27 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
     return plain_extension(path) != ".npy" && plain_extension(path) != ".npz";
 }
 
-/// "row 3" or "line 3" of a file.
+/// Returns "row 3" or "line 3" of a file.
 [[nodiscard]] inline error_place node_place(const std::filesystem::path& path, std::uint64_t at) {
     if (is_text_table(path)) return {.path = path, .line = at};
     return {.path = path, .field = "row " + std::to_string(at)};
 }
 
-/// The lines of a text file of nodes, cut at the delimiter of the first line that has one (tab, comma or blank): lines before it
-/// are of nodes without values.
+/// The lines of a text file of nodes, split at the delimiter of the first line that has one (tab, comma or blank): lines before
+/// it are nodes without values.
 class node_text {
 public:
     node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory)
         : path_(path),
           keys_(keys),
           memory_(memory) {
-        std::uint64_t left = 1 << 16; // lines of a list of nodes have no delimiter at all
+        std::uint64_t left = 1 << 16; // lines of a list of nodes have no delimiter
         for_each_line([&](std::string_view line, const line_place&) {
             const bool has_values = line.find_first_of("\t, ") != std::string_view::npos;
             if (first_.empty() || has_values) first_ = line;
             return !has_values && --left != 0;
         });
-        if (first_.empty()) throw error(errc::invalid_format, "there is no line in this file", {.path = path});
+        if (first_.empty()) throw error(errc::invalid_format, "this file contains no lines", {.path = path});
         format_.delimiter = first_.find('\t') != std::string::npos  ? '\t'
                             : first_.find(',') != std::string::npos ? ','
                                                                     : ' ';
@@ -82,7 +82,7 @@ public:
     [[nodiscard]] const std::string& first_line() const noexcept { return first_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-    /// Takes a field off the front. Precondition: the line is not at its end.
+    /// Removes a field from the front and returns it. Precondition: the line is not at its end.
     [[nodiscard]] std::string_view take(std::string_view& rest) const noexcept {
         const std::size_t end = std::min(rest.find(format_.delimiter), rest.size());
         const std::string_view field = rest.substr(0, end);
@@ -91,14 +91,14 @@ public:
             while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
         return field;
     }
-    /// Fields behind the node of the first line.
+    /// Returns the number of fields after the node of the first line.
     [[nodiscard]] std::uint64_t values() const {
         std::uint64_t count = 0;
         for (std::string_view rest = first_; !rest.empty(); ++count) (void)take(rest);
         return count - (keys_.by_line ? 0 : 1);
     }
 
-    /// Calls `visit(key, rest of the line, place)` for every line that is not empty and no comment ("#").
+    /// Calls `visit(key, rest of the line, place)` for every line that is not empty or a comment ("#").
     template <class Visit>
     void for_each(Visit&& visit) const {
         std::uint64_t index = 0;
@@ -118,7 +118,7 @@ public:
     }
 
 private:
-    /// Lines that are not empty and no comment, while `visit(line, place)` is true.
+    /// Visits lines that are not empty or comments, while `visit(line, place)` returns true.
     template <class Visit>
     void for_each_line(Visit&& visit) const {
         file_source source(path_);
@@ -150,7 +150,7 @@ private:
     std::string first_;
 };
 
-/// A number of a text field. Throws with its column.
+/// Parses a number of a text field. Throws with its column.
 [[nodiscard]] inline float parse_real(std::string_view field, const line_place& place) {
     while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
     float value = 0;
@@ -161,7 +161,7 @@ private:
     return value;
 }
 
-/// Throws unless all numbers are finite.
+/// Throws unless all values are finite.
 inline void need_finite(std::span<const float> values, const std::filesystem::path& path, std::uint64_t at) {
     for (std::size_t column = 0; column < values.size(); ++column)
         if (!std::isfinite(values[column])) [[unlikely]] {
@@ -172,11 +172,11 @@ inline void need_finite(std::span<const float> values, const std::filesystem::pa
         }
 }
 
-/// Dense features: an array [nodes, columns] or [nodes], row by row.
+/// Reads dense features: an array [nodes, columns] or [nodes], row by row.
 inline void scan_dense_array(const std::filesystem::path& path, const visit_dense& visit) {
     npy_reader in(path);
     const auto columns = static_cast<std::size_t>(in.header().row_size());
-    if (columns == 0) throw error(errc::invalid_format, "there is no feature in it", {.path = path});
+    if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = path});
     const std::size_t rows = std::max<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 1);
     std::vector<float> some(rows * columns);
     for (std::uint64_t row = 0; row < in.header().rows();) {
@@ -189,7 +189,7 @@ inline void scan_dense_array(const std::filesystem::path& path, const visit_dens
     }
 }
 
-/// Dense features of a text file: `columns` numbers behind each node.
+/// Reads dense features of a text file: `columns` numbers after each node.
 inline void scan_dense_text(const node_text& text, std::uint64_t columns, const visit_dense& visit) {
     std::vector<float> values(static_cast<std::size_t>(columns));
     text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
@@ -208,14 +208,14 @@ inline void scan_dense_text(const node_text& text, std::uint64_t columns, const 
     });
 }
 
-/// Entries of one row, put in order.
+/// Entries of one row, sorted and checked.
 class sparse_row_checker {
 public:
-    /// \param columns  columns are below; 0: no limit
+    /// \param columns  upper bound of column indices, exclusive; 0: no limit
     explicit sparse_row_checker(std::uint64_t columns) : columns_(columns) {}
 
     std::vector<std::uint32_t> indices;
-    std::vector<float> values; ///< as many as indices, or none
+    std::vector<float> values; ///< one per index, or empty
 
     /// Sorts by column; throws for columns out of range or repeated, and values that are not finite.
     void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at) {
@@ -226,7 +226,7 @@ public:
         if (columns_ != 0 && !indices.empty() && indices.back() >= columns_)
             throw wrong(indices.back(), "is beyond the " + std::to_string(columns_) + " features", errc::out_of_range);
         if (const auto twice = std::ranges::adjacent_find(indices); twice != indices.end())
-            throw wrong(*twice, "stands twice", errc::invalid_format);
+            throw wrong(*twice, "occurs twice", errc::invalid_format);
         for (std::size_t i = 0; i < values.size(); ++i)
             if (!std::isfinite(values[i])) {
                 error_place place = node_place(values_path, at);
@@ -250,7 +250,7 @@ private:
     std::uint64_t columns_;
 };
 
-/// Sparse features of three arrays (no values: an empty path), row by row. A row may take `memory` bytes.
+/// Reads sparse features from three arrays (without values: an empty path), row by row. A row may take `memory` bytes.
 inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::filesystem::path& indices,
     const std::filesystem::path& values, std::uint64_t columns, std::uint64_t memory, const visit_sparse& visit) {
     npy_reader offsets(indptr), columns_in(indices);
@@ -294,7 +294,7 @@ inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::f
             {.path = indptr});
 }
 
-/// Sparse features of a text file: COLUMN:VALUE behind each node, COLUMN alone for 1.
+/// Reads sparse features of a text file: COLUMN:VALUE after each node, COLUMN alone for 1.
 inline void scan_sparse_text(const node_text& text, std::uint64_t columns, const visit_sparse& visit) {
     sparse_row_checker row(columns);
     text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
@@ -311,7 +311,7 @@ inline void scan_sparse_text(const node_text& text, std::uint64_t columns, const
     });
 }
 
-/// One number for each entry of an array [n] or [n, 1]: integers and floats; exact below 2⁵³.
+/// Reads one number for each entry of an array [n] or [n, 1]: integers and floats; exact below 2⁵³.
 inline void scan_numbers(const std::filesystem::path& path, const visit_number& visit) {
     npy_reader in(path);
     if (in.header().shape.empty() || in.header().row_size() != 1)
@@ -324,7 +324,7 @@ inline void scan_numbers(const std::filesystem::path& path, const visit_number& 
     }
 }
 
-/// Field `column` (0 is the node) of each line; without a column of nodes the first is 0.
+/// Reads field `column` (0 is the node) of each line; without a column of nodes the first is 0.
 inline void scan_field(const node_text& text, std::size_t column, bool by_line, const visit_text& visit) {
     text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
         std::string_view field;
@@ -334,7 +334,7 @@ inline void scan_field(const node_text& text, std::size_t column, bool by_line, 
             field = there ? text.take(rest) : std::string_view{};
         }
         if (!there && column > (by_line ? 0U : 1U))
-            place.fail(place.begin + place.length, "there is no field " + std::to_string(column));
+            place.fail(place.begin + place.length, "field " + std::to_string(column) + " is missing");
         visit(key, place.line, field);
     });
 }

@@ -20,11 +20,11 @@
 
 namespace gneiss::importing {
 
-/// An .npz file: a zip archive of .npy files, as numpy.savez, savez_compressed and scipy.sparse.save_npz write it.
+/// An .npz file: a zip archive of .npy files, as written by numpy.savez, savez_compressed and scipy.sparse.save_npz.
 ///
-/// Opening reads the directory. Sizes beyond 4 GiB (zip64) are read; encrypted and multi-volume archives and methods
-/// other than "stored" and "deflate" are refused. Errors: `io_error`; errc::invalid_format and errc::corrupt with path
-/// and offset. Thread-safe.
+/// Opening reads the directory. Supports sizes beyond 4 GiB (zip64); rejects encrypted and multi-volume archives and methods
+/// other than "stored" and "deflate". Errors: `io_error`; errc::invalid_format and errc::corrupt with path and offset.
+/// Thread-safe.
 class npz_file {
 public:
     explicit npz_file(const std::filesystem::path& path) : file_(plain_file::open(path)), size_(file_.size()) {
@@ -32,7 +32,7 @@ public:
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
-    /// Names of the arrays, without ".npy".
+    /// Returns the names of the arrays, without ".npy".
     [[nodiscard]] std::vector<std::string> names() const {
         std::vector<std::string> all;
         for (const member& m : members_) all.push_back(m.name);
@@ -42,8 +42,9 @@ public:
         return std::ranges::find(members_, name, &member::name) != members_.end();
     }
 
-    /// Where an array that is not compressed lies in the archive, its .npy header first: to be read there, its CRC
-    /// unchecked. Throws errc::not_found; errc::unsupported for a compressed one.
+    /// Returns the place of an uncompressed array in the archive, including its .npy header: to be read there, its CRC
+    /// unchecked.
+    /// Throws errc::not_found; errc::unsupported for a compressed one.
     [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> stored(std::string_view name) const {
         const member& found = find(name);
         if (found.deflated)
@@ -53,7 +54,7 @@ public:
         return {data_of(found), found.size};
     }
 
-    /// Writes an array as an .npy file, in a stream. Checks length and CRC. Memory: 512 KiB.
+    /// Unpacks an array into an .npy file, as a stream. Checks length and CRC. Memory: 512 KiB.
     void unpack(std::string_view name, const std::filesystem::path& to) const {
         const member* const found = &find(name);
         const std::uint64_t begin = data_of(*found);
@@ -108,7 +109,7 @@ private:
         return bytes;
     }
 
-    /// The end record is the last thing of the file, behind it only a comment of at most 64 KiB.
+    /// Finds the end record, which is last in the file, followed only by a comment of at most 64 KiB.
     [[nodiscard]] directory find_directory() const {
         constexpr std::size_t record = 22, locator = 20;
         const std::uint64_t tail = std::min<std::uint64_t>(size_, record + 65535);
@@ -159,7 +160,7 @@ private:
             at += fixed + name + extra + comment;
         }
     }
-    /// Sizes and offset that do not fit 32 bits stand in the field 1 of the extra data, in this order.
+    /// Sizes and offset that do not fit 32 bits are in field 1 of the extra data, in this order.
     static void widen(member& m, std::span<const std::byte> extra) noexcept {
         while (extra.size() >= 4) {
             const std::size_t id = word<std::uint16_t>(extra, 0), length = word<std::uint16_t>(extra, 2);
@@ -215,7 +216,7 @@ private:
         }
         if (m.deflated && !ended) drain(stream, out, write);
     }
-    /// What inflate still holds back when all input is taken.
+    /// Writes the output that inflate still holds after all input.
     template <class Write>
     static void drain(z_stream& stream, std::vector<std::byte>& out, Write&& write) {
         int code = Z_OK;

@@ -30,17 +30,17 @@
 // First pass: text becomes fixed-size records on disk, one file per split, in order of arrival.
 namespace gneiss::importing {
 
-/// How memory is shared out during the first pass [bytes].
+/// Memory shares of the first pass [bytes].
 struct parse_memory {
     std::size_t chunk = 0;      ///< text in one chunk
-    std::size_t chunks = 0;     ///< chunks that exist at once
+    std::size_t chunks = 0;     ///< maximum number of chunks
     std::size_t line = 0;       ///< longest line
-    std::size_t filter = 0;     ///< names seen lately
+    std::size_t filter = 0;     ///< filter of recent names
     std::size_t heaps = 0;      ///< heaps of names on disk
     std::size_t heap_block = 0; ///< buffer of one heap
     std::uint64_t relations = 0;
 
-    /// \param input  bytes of all sources, to choose how many heaps there are
+    /// \param input  bytes of all sources, which determine the number of heaps
     [[nodiscard]] static parse_memory plan(std::uint64_t memory, std::size_t threads, std::uint64_t input) {
         parse_memory plan;
         plan.chunks = 2 * threads + 2;
@@ -56,7 +56,7 @@ struct parse_memory {
     }
 };
 
-/// What the first pass found.
+/// Result of the first pass.
 struct parsed_edges {
     std::array<std::uint64_t, 3> edges{};      ///< records per split
     std::uint64_t largest_node = 0;            ///< integer ids: largest + 1
@@ -73,8 +73,8 @@ public:
         const std::vector<planned_source>* sources = nullptr;
         bool integer_ids = false;
         relation_kind relations = relation_kind::none;
-        std::uint64_t node_limit = 0xffffffffU;     ///< integer ids are below
-        std::uint64_t relation_limit = 0xffffffffU; ///< integer relations are below
+        std::uint64_t node_limit = 0xffffffffU;     ///< upper bound of integer ids, exclusive
+        std::uint64_t relation_limit = 0xffffffffU; ///< upper bound of integer relations, exclusive
         std::uint64_t hash_seed = 0;
         parse_memory memory{};
     };
@@ -90,7 +90,7 @@ public:
           split_key_(options.options->seed, random_domain::split),
           splits_pairs_(options.options->undirected || std::ranges::any_of(*options.sources, &planned_source::symmetric)) {}
 
-    /// Reads everything. Throws the first error in the order of sources and lines, whatever the number of threads.
+    /// Reads everything. Throws the first error in the order of sources and lines, for any number of threads.
     parsed_edges run() {
         found_.source_entries.assign(setup_.sources->size(), 0);
         source_chunks chunks(*setup_.sources, setup_.memory.chunk, setup_.memory.line);
@@ -104,7 +104,7 @@ public:
 private:
     static constexpr std::size_t flush_bytes = std::size_t{1} << 18;
 
-    /// What a worker holds: records that are not written yet, and relations met lately.
+    /// State of a worker: records not written yet, and recent relations.
     struct worker {
         std::array<std::vector<std::byte>, 3> records;
         std::array<std::uint64_t, 3> edges{};
@@ -125,16 +125,16 @@ private:
             while (!stopped_ && ahead.take(chunk)) {
                 place = {chunk.source, chunk.offset};
                 if (setup_.options->stop.stop_requested())
-                    throw error(errc::canceled, "interrupted: the same command goes on after the last finished phase");
+                    throw error(errc::canceled, "interrupted: the same command resumes after the last finished phase");
                 const std::uint64_t before = mine.edges[0] + mine.edges[1] + mine.edges[2];
                 parse(mine, chunk);
                 progress(chunk, mine.edges[0] + mine.edges[1] + mine.edges[2] - before);
-                ahead.give_back(std::exchange(chunk, {})); // what `take` throws is the reader's
+                ahead.give_back(std::exchange(chunk, {})); // errors of `take` are the reader's
             }
             for (std::size_t split = 0; split < 3; ++split) flush(mine, split);
         } catch (...) {
-            // A chunk that another worker still has may come earlier in the sources: it gets to its end, and the
-            // earliest error wins. A failure of the reader comes after all chunks.
+            // Another worker may hold a chunk that comes earlier in the sources: it is completed, and the earliest error wins.
+            // A failure of the reader comes after all chunks.
             const std::scoped_lock lock(mutex_);
             if (chunk.size == 0) place = {std::numeric_limits<std::size_t>::max(), 0};
             if (!failure_ || place < failure_place_) {
@@ -300,13 +300,13 @@ private:
         return slot.id;
     }
 
-    /// Whether an entry stands for both directions. An undirected source says so itself, whatever the options add.
+    /// Returns true if an entry means both directions. An undirected source implies it, independent of the options.
     [[nodiscard]] bool both_ways(const planned_source& from, std::size_t split) const noexcept {
         return from.symmetric ? !from.lists_both : setup_.options->undirected && split == 0;
     }
 
-    /// Given splits stay; else a draw by the edge alone. Where any source is undirected, both directions of every pair
-    /// draw the same, whatever source lists them.
+    /// Given splits stay; else draws by the edge alone. If any source is undirected, both directions of every pair draw the
+    /// same, from any source.
     [[nodiscard]] edge_split split_of(
         const planned_source& from, std::uint64_t u, std::uint64_t relation, std::uint64_t v) const {
         if (!setup_.options->fractions) return from.source.split;

@@ -15,10 +15,10 @@
 
 namespace gneiss::importing {
 
-/// OUT.partial, where a dataset grows: created and locked by the constructor, until a dataset of that name replaces it.
+/// OUT.partial, the directory of an unfinished dataset: created and locked by the constructor, until the dataset is published.
 ///
-/// The destructor removes a directory that the constructor created, unless keep() was called or it holds unpacked
-/// archives. Throws errc::already_exists while another import works there.
+/// The destructor removes a directory that the constructor created, unless keep() was called or it holds unpacked archives.
+/// Throws errc::already_exists while another import uses it.
 class partial_directory {
 public:
     explicit partial_directory(const std::filesystem::path& out) : path_(out.string() + ".partial") {
@@ -33,26 +33,26 @@ public:
     ~partial_directory() {
         try {
             if (removable_ && !kept_ && !std::filesystem::exists(unpacked())) std::filesystem::remove_all(path_);
-        } catch (...) { // NOLINT(bugprone-empty-catch): what is there stays
+        } catch (...) { // the files stay
         }
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-    /// A file of the dataset.
+    /// Returns a file of the dataset.
     [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path_ / name; }
-    /// A temporary file, removed with the others when the dataset is complete.
+    /// Returns a temporary file, removed with the others when the dataset is complete.
     [[nodiscard]] std::filesystem::path work(const std::string& name) const { return path_ / ("work-" + name); }
-    /// Where arrays of archives are unpacked to.
+    /// Returns the directory for unpacked arrays of archives.
     [[nodiscard]] std::filesystem::path unpacked() const { return work("npz"); }
-    /// Records of the edges of a split.
+    /// Returns the file of the edge records of a split.
     [[nodiscard]] std::filesystem::path records(std::size_t split) const {
         return work("edges-" + std::to_string(split));
     }
 
-    /// Whether there is something to resume from: such a directory stays when an import fails.
+    /// Sets whether a resume is possible; then the directory stays if the import fails.
     void keep(bool resumable) noexcept { kept_ = resumable; }
 
-    /// Removes everything but the lock and what was unpacked.
+    /// Removes everything but the lock and unpacked arrays.
     void clear() const {
         for (const auto& entry : std::filesystem::directory_iterator(path_))
             if (entry.path().filename() != "lock" && entry.path() != unpacked())

@@ -19,7 +19,7 @@ namespace gneiss::importing {
 /// `count` words of a file, from `offset` on.
 struct words_on_disk {
     std::filesystem::path path{};
-    std::uint64_t offset = 0; ///< of the first [bytes]
+    std::uint64_t offset = 0; ///< offset of the first [bytes]
     std::uint64_t count = 0;
 };
 
@@ -36,11 +36,11 @@ void for_each_words(const words_on_disk& words, std::uint64_t memory, Visit&& vi
     }
 }
 
-/// Gives the inverse of a permutation of 0 … count − 1 to `emit(span)`, in order: entry words[i] is i.
+/// Passes the inverse of a permutation of 0 … count − 1 to `emit(span)`, in order: entry words[i] is i.
 ///
-/// \param name  called in errors for where the words come from
-/// Cost: one pass over the words for every part of the inverse that half of `memory` holds. Throws errc::out_of_range
-/// or errc::invalid_format, naming the entry, for words that are no permutation. Precondition: count < 2³² − 1.
+/// \param name  origin of the words in errors
+/// Cost: one pass over the words for every part of the inverse that half of `memory` holds. Throws errc::out_of_range or
+/// errc::invalid_format, naming the entry, for words that are not a permutation. Precondition: count < 2³² − 1.
 template <class Emit>
 void invert_words(const words_on_disk& words, const std::filesystem::path& name, std::uint64_t memory, Emit&& emit) {
     constexpr node_id unset = ~node_id{0};
@@ -60,8 +60,8 @@ void invert_words(const words_on_disk& words, const std::filesystem::path& name,
                 node_id& at = inverse[static_cast<std::size_t>(some[i] - low)];
                 if (at != unset)
                     throw error(errc::invalid_format,
-                        std::to_string(some[i]) + " stands in row " + std::to_string(at) +
-                            " already: this is no order of all nodes",
+                        std::to_string(some[i]) + " is already in row " + std::to_string(at) +
+                            ": this is not an order of all nodes",
                         {.path = name, .field = "row " + std::to_string(first + i)});
                 at = static_cast<node_id>(first + i);
             }
@@ -70,10 +70,10 @@ void invert_words(const words_on_disk& words, const std::filesystem::path& name,
     }
 }
 
-/// Gives map(words[i]) to `emit(span)`, in order.
+/// Passes map(words[i]) to `emit(span)`, in order.
 ///
-/// \param scratch  a file that is made while the map has more than one slice, and removed
-/// Cost: one pass; with more slices of the map, one over `scratch` for each, and one more.
+/// \param scratch  a file that is created if the map has more than one slice, and removed
+/// Cost: one pass; for a map with several slices, one pass over `scratch` for each, and one more.
 template <class Map, class Emit>
 void gather_words(
     const words_on_disk& words, Map& map, const std::filesystem::path& scratch, std::uint64_t memory, Emit&& emit) {

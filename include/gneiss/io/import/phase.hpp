@@ -12,17 +12,17 @@
 
 namespace gneiss::importing {
 
-/// A step of an import. It reads what the phases before it left in the state, the journal and the directory.
+/// A step of an import. It reads the results of earlier phases in the state, the journal and the directory.
 struct import_phase {
     std::string_view name;
     journal_mark done{}; ///< recorded after `run`; without an entry, `run` is cheap to repeat or publishes the dataset
     std::function<void(import_state&)> run;
 };
 
-/// Runs the phases in order, but for those that the journal has as done, and records each.
+/// Runs the phases in order, skips those that the journal marks as done, and records each.
 ///
-/// Two names with one hash start the import over with another seed, at most 8 times. What a phase throws is passed on;
-/// the phases before it stay recorded.
+/// A hash collision of two names restarts the import with another seed, at most 8 times. Exceptions of a phase pass through;
+/// earlier phases stay recorded.
 inline void run_phases(import_state& state, std::span<const import_phase> phases) {
     for (std::size_t next = 0; next < phases.size();) {
         const import_phase& phase = phases[next++];

@@ -16,10 +16,10 @@
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
-// The end of an import: a complete dataset under its own name.
+// The end of an import: a complete dataset under its final name.
 namespace gneiss::importing {
 
-/// Throws errc::corrupt when a count differs from the one expected of the sources.
+/// Throws errc::corrupt if a count differs from the expected one.
 inline void check_counts(import_state& state) {
     const auto check = [&](const char* unit, std::uint64_t found, std::uint64_t expected) {
         if (expected != 0 && found != expected)
@@ -33,7 +33,7 @@ inline void check_counts(import_state& state) {
     check("relations", state.report.relations, state.options.expected_relations);
 }
 
-/// The manifest, with the arrays that are in the directory.
+/// Returns the manifest, with the arrays in the directory.
 [[nodiscard]] inline dataset_manifest make_manifest(const import_state& state) {
     const import_options& options = state.options;
     const import_report& report = state.report;
@@ -48,7 +48,7 @@ inline void check_counts(import_state& state) {
     manifest.valid_edges = report.valid_edges;
     manifest.test_edges = report.test_edges;
     manifest.partitions = report.partitions;
-    manifest.seed = state.hash_seed(); // another than the user's only after a collision of hashes
+    manifest.seed = state.hash_seed(); // differs from the user's only after a hash collision
     manifest.provenance.tool = "gneiss import";
     manifest.provenance.options = options.provenance;
     for (const planned_source& planned : state.sources) {
@@ -70,7 +70,7 @@ inline void check_counts(import_state& state) {
 
 /// Writes the manifest, removes temporary files, and renames the directory to the dataset's name.
 ///
-/// A dataset that is there is moved away first, so that one complete dataset exists at any time.
+/// An existing dataset is moved away first, so that one complete dataset exists at any time.
 inline void publish_dataset(import_state& state) {
     const std::filesystem::path& partial = state.directory.path();
     const std::filesystem::path& out = state.options.out;
@@ -89,7 +89,7 @@ inline void publish_dataset(import_state& state) {
     sync_directory(partial);
     replace_directory(partial, out);
     std::error_code ignored;
-    std::filesystem::remove(out / "lock", ignored); // only now: until then it keeps another import away
+    std::filesystem::remove(out / "lock", ignored); // only now: until then it keeps other imports out
 }
 
 } // namespace gneiss::importing

@@ -27,7 +27,7 @@
 
 namespace gneiss::importing {
 
-/// Bytes of all sources as text, about; gzip shrinks text to a quarter or less. 1 GiB for one that cannot tell.
+/// Returns the approximate bytes of all sources as text; gzip shrinks text to a quarter or less. 1 GiB for an unknown size.
 [[nodiscard]] inline std::uint64_t input_bytes(const std::vector<planned_source>& sources) {
     std::uint64_t total = 0;
     for (const planned_source& s : sources) {
@@ -40,7 +40,7 @@ namespace gneiss::importing {
     return total;
 }
 
-/// Files that declare their number of entries must keep to it.
+/// Throws if a file does not have its declared number of entries.
 inline void check_entries(const std::vector<planned_source>& sources, const parsed_edges& found) {
     for (std::size_t i = 0; i < sources.size(); ++i)
         if (sources[i].entries && *sources[i].entries != found.source_entries[i])
@@ -52,11 +52,11 @@ inline void check_entries(const std::vector<planned_source>& sources, const pars
                 {.path = sources[i].source.path});
 }
 
-/// Collects the names of integer ids, and their hashes by id in work-node-hashes. Returns how many there are.
+/// Collects the names of integer ids, and their hashes by id in work-node-hashes. Returns their number.
 inline std::uint64_t read_entities(const import_state& state, partitioned_spill& names) {
     const import_options& options = state.options;
     const std::uint64_t seed = state.hash_seed();
-    std::vector<std::uint64_t> run; // of consecutive rows from `first` on
+    std::vector<std::uint64_t> run; // consecutive rows from `first` on
     std::uint64_t first = 0;
     plain_file file = plain_file::create(state.directory.work("node-hashes"));
     const auto flush = [&] {
@@ -85,9 +85,9 @@ inline std::uint64_t read_entities(const import_state& state, partitioned_spill&
     return count;
 }
 
-/// Takes in the names of integer relations. Returns how many there are.
+/// Adds the names of integer relations. Returns their number.
 inline std::uint64_t read_relations(const import_options& options, relation_dictionary& relations) {
-    // Provisional ids are handed out in order, so names go in by id.
+    // Provisional ids are assigned in order, so names are added by id.
     std::vector<std::string> names = options.relation_names;
     if (names.empty())
         (void)read_name_table(options.relations, [&](std::uint64_t id, std::string_view name, const line_place&) {
@@ -101,14 +101,14 @@ inline std::uint64_t read_relations(const import_options& options, relation_dict
     return names.size();
 }
 
-/// Nodes that text files list exist: calls `meet(name, key)` for each, or returns the largest number + 1.
+/// Visits the nodes listed in text files: calls `meet(name, key)` for each, or returns the largest number + 1.
 template <class Meet>
 std::uint64_t meet_nodes(const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, Meet&& meet) {
     if (keys.by_line) return 0;
     std::vector<std::filesystem::path> tables{data.features, data.labels, data.split};
     tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
     std::uint64_t nodes = 0;
-    node_keys lines = keys; // the node is looked at here
+    node_keys lines = keys; // `visit` examines the node
     lines.by_line = true;
     lines.nodes = ~std::uint64_t{0};
     for (const auto& path : tables) {
@@ -126,8 +126,8 @@ std::uint64_t meet_nodes(const import_node_attributes& data, const node_keys& ke
     return nodes;
 }
 
-/// Reads the sources: edges become records with provisional keys, names go to their heaps, and the journal gets the
-/// counts. Cost: one pass over the sources.
+/// Reads the sources: edges become records with provisional keys, names go to their heaps, and counts to the journal.
+/// Cost: one pass over the sources.
 template <executor E>
 void read_sources(import_state& state, const E& executor) {
     const import_options& options = state.options;
@@ -150,7 +150,7 @@ void read_sources(import_state& state, const E& executor) {
     if (const std::uint64_t declared = options.node_attributes.nodes; declared != 0) {
         if (table_nodes != 0 && table_nodes != declared)
             throw error(errc::invalid_format,
-                "names " + std::to_string(table_nodes) + " nodes, the node attributes is for " + std::to_string(declared),
+                "names " + std::to_string(table_nodes) + " nodes, but the node attributes have " + std::to_string(declared),
                 {.path = options.entities});
         table_nodes = setup.node_limit = declared;
     }
@@ -169,7 +169,7 @@ void read_sources(import_state& state, const E& executor) {
     for (append_file& file : records) file.sync();
     write_relations(state.directory.work("relations"), relations);
     if (found.edges[0] + found.edges[1] + found.edges[2] == 0)
-        throw error(errc::invalid_format, "there is no edge in the sources", {.path = sources[0].source.path});
+        throw error(errc::invalid_format, "the sources contain no edges", {.path = sources[0].source.path});
 
     std::uint64_t nodes = std::max({found.largest_node, table_nodes, listed_nodes});
     std::uint64_t numbered = std::max<std::uint64_t>(found.largest_relation, 1);

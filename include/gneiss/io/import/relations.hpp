@@ -25,22 +25,22 @@ namespace gneiss::importing {
 
 enum class relation_kind : std::uint8_t { none, names, integers };
 
-/// Relation names met so far, in memory. Thread-safe. Refuses with numbers when they outgrow their share.
+/// Relation names so far, in memory. Thread-safe. Throws over_budget if they outgrow their share.
 class relation_dictionary {
 public:
     explicit relation_dictionary(std::uint64_t memory) : memory_(memory) {}
 
-    /// The provisional id of a name: its order of arrival.
+    /// Returns the provisional id of a name: its order of arrival.
     std::uint32_t intern(std::string_view name) {
         const std::scoped_lock lock(mutex_);
         const auto [at, fresh] = ids_.try_emplace(std::string(name), static_cast<std::uint32_t>(ids_.size()));
         if (fresh) {
-            bytes_ += 96 + 2 * name.size(); // node, bucket and string of the map, and its copy when it is ranked
+            bytes_ += 96 + 2 * name.size(); // node, bucket and string of the map, and its copy for ranking
             if (bytes_ > memory_) throw over_budget(memory_, {{"names of relations so far", bytes_}});
         }
         return at->second;
     }
-    /// All names by provisional id.
+    /// Returns all names by provisional id.
     [[nodiscard]] std::vector<std::string> names() const {
         std::vector<std::string> all(ids_.size());
         for (const auto& [name, id] : ids_) all[id] = name;
@@ -54,7 +54,7 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-/// Writes the names by provisional id, each behind its length.
+/// Writes the names by provisional id, each after its length.
 inline void write_relations(const std::filesystem::path& path, const relation_dictionary& relations) {
     plain_file file = plain_file::create(path);
     sequential_writer out(file);
@@ -65,7 +65,7 @@ inline void write_relations(const std::filesystem::path& path, const relation_di
     file.sync();
 }
 
-/// Reads them back. Throws errc::corrupt when a length exceeds the file.
+/// Reads the output of write_relations. Throws errc::corrupt if a length exceeds the file.
 [[nodiscard]] inline std::vector<std::string> load_relations(const std::filesystem::path& path) {
     const plain_file file = plain_file::open(path);
     std::vector<std::string> names;

@@ -17,21 +17,22 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/io/import/spill.hpp>
 
-// Values of nodes arrive in the order of their source and are stored by row. The rows are cut into windows that fit in
-// memory; records are dealt out to the windows on disk, and window after window is put together.
+// Values of nodes arrive in source order and are stored by row. The rows are cut into windows that fit in memory; records are
+// distributed to the windows on disk, and windows are assembled one by one.
 namespace gneiss::importing {
 
-/// Bytes of all rows, one after the other, cut into windows of consecutive rows.
+/// Bytes of all rows, concatenated, in windows of consecutive rows.
 class row_windows {
 public:
-    /// Rows of `row_bytes` each, windows of at most `memory` bytes.
+    /// Constructs windows of at most `memory` bytes, for rows of `row_bytes` each.
     row_windows(std::uint64_t rows, std::uint64_t row_bytes, std::uint64_t memory) : row_bytes_(row_bytes) {
         if (row_bytes > memory) throw over_budget(memory, {{"one row of features", row_bytes}});
         const std::uint64_t each = memory / std::max<std::uint64_t>(row_bytes, 1);
         for (std::uint64_t first = 0; first < rows; first += each) first_.push_back(first);
         first_.push_back(rows);
     }
-    /// Rows of different lengths. `begin_of(row)` is where a row begins, ascending in row ≤ rows [bytes].
+    /// Constructs windows for rows of different lengths. `begin_of(row)` is the start of a row, ascending in row ≤ rows
+    /// [bytes].
     template <std::invocable<std::uint64_t> BeginOf>
     row_windows(std::uint64_t rows, std::uint64_t memory, BeginOf&& begin_of) {
         first_.push_back(0);
@@ -39,7 +40,7 @@ public:
         for (std::uint64_t row = 0; row < rows; ++row) {
             const std::uint64_t end = begin_of(row + 1);
             if (end - last > memory) throw over_budget(memory, {{"one row of features", end - last}});
-            // Offsets within a window are kept too: 8 bytes for each row.
+            // Offsets within a window are kept too: 8 bytes per row.
             if (end - begin + 8 * (row - first_.back()) > memory && row != first_.back()) {
                 first_.push_back(row);
                 begin = last;
@@ -49,7 +50,7 @@ public:
         first_.push_back(rows);
     }
 
-    /// A window for each partition that has rows.
+    /// Constructs a window for each non-empty partition.
     row_windows(const row_partitioning& cut, std::uint64_t row_bytes) : row_bytes_(row_bytes) {
         for (partition_id p = 0; p < cut.partitions; ++p)
             if (cut.size(p) != 0) first_.push_back(cut.begin(p));
@@ -62,7 +63,7 @@ public:
     [[nodiscard]] std::size_t of(std::uint64_t row) const noexcept {
         return static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end(), row) - first_.begin()) - 1;
     }
-    /// Of every row; 0: they differ.
+    /// Returns the bytes of every row; 0: they differ.
     [[nodiscard]] std::uint64_t row_bytes() const noexcept { return row_bytes_; }
 
 private:
@@ -70,26 +71,26 @@ private:
     std::uint64_t row_bytes_ = 0;
 };
 
-/// A window put together.
+/// An assembled window.
 struct row_window {
-    std::uint64_t first = 0;            ///< row
+    std::uint64_t first = 0;            ///< first row
     std::vector<std::uint64_t> offsets; ///< [rows + 1] into the bytes, for rows of different lengths; else empty
     std::vector<std::byte> bytes;
-    std::vector<bool> seen; ///< [rows] whether a record came
+    std::vector<bool> seen; ///< [rows] true if a record came
 };
 
-/// Brings records from the order of a source into that of rows.
+/// Rearranges records from source order into row order.
 ///
-/// \param map      key of a node → row, in slices (`hash_map`, `array_map`)
-/// \param ascending  keys come in ascending order: the map's slices are loaded as they come, in one pass
-/// \param memory   for buffers of windows on disk, beside the map and one window [bytes]
-/// \param scan     `scan(put)` goes through the source; `put(key, position, bytes)` for each node. Called again for
-///                 each slice of the map and each group of windows: once, where memory allows
-/// \param prepare  `prepare(window)` sizes and fills `bytes`, and `offsets`, before records come
-/// \param emit     `emit(window)` gets the windows in ascending order
-/// \param repeated `repeated(row, position)` throws: a second record of a row
+/// \param map        key of a node → row, in slices (`hash_map`, `array_map`)
+/// \param ascending  keys ascend: the map's slices are loaded in order, in one pass
+/// \param memory     for buffers of windows on disk, besides the map and one window [bytes]
+/// \param scan       `scan(put)` reads the source; `put(key, position, bytes)` for each node. Called again for each slice of the
+///                   map and each group of windows: once, if memory allows
+/// \param prepare    `prepare(window)` sizes and fills `bytes`, and `offsets`, before records come
+/// \param emit       `emit(window)` gets the windows in ascending order
+/// \param repeated   `repeated(row, position)` throws: a second record of a row
 ///
-/// Cost: every record is written and read once, unless there is one window.
+/// Cost: every record is written and read once, unless one window holds all rows.
 template <class Map, class Scan, class Prepare, class Emit, class Repeated>
 void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uint64_t memory,
     const std::filesystem::path& scratch, Scan&& scan, Prepare&& prepare, Emit&& emit, Repeated&& repeated) {

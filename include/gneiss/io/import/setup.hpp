@@ -21,14 +21,14 @@
 #include <gneiss/io/import/source_plan.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
 
-// Before the first phase: options are checked, sources opened once, the kind of ids chosen, and all of it summed up in
-// the fingerprint by which a journal is recognized.
+// Preparation: options are checked, sources opened once, the kind of ids chosen, and all of it summarized in the fingerprint by
+// which a journal is recognized.
 namespace gneiss::importing {
 
-/// Least memory that an import works in [bytes].
+/// Minimum memory of an import [bytes].
 inline constexpr std::uint64_t least_memory = std::uint64_t{1} << 20;
 
-/// Throws errc::invalid_argument for options that contradict each other, errc::already_exists, over_budget.
+/// Throws errc::invalid_argument for contradictory options, errc::already_exists, over_budget.
 inline void check_options(const import_options& options) {
     if (options.out.empty()) throw error(errc::invalid_argument, "no name for the dataset to make");
     if (options.memory < least_memory)
@@ -45,12 +45,12 @@ inline void check_options(const import_options& options) {
                 throw error(errc::invalid_argument, "fractions and given valid or test edges exclude each other");
         const auto& f = *options.fractions;
         if (!(f[0] >= 0 && f[1] >= 0 && f[2] >= 0) || std::abs(f[0] + f[1] + f[2] - 1) > 1e-9)
-            throw error(errc::invalid_argument, "fractions are three numbers of at least 0 whose sum is 1");
+            throw error(errc::invalid_argument, "fractions are three nonnegative numbers that sum to 1");
     }
 }
 
-/// The options with `out` free of trailing slashes and a directory replaced by the files in it. Throws as check_options
-/// and resolve_directory.
+/// Returns the options with `out` without trailing slashes and a directory replaced by its files. Throws as check_options and
+/// resolve_directory.
 [[nodiscard]] inline import_options resolved_options(import_options options) {
     check_options(options);
     while (!options.out.has_filename() && options.out.has_parent_path()) options.out = options.out.parent_path();
@@ -59,7 +59,7 @@ inline void check_options(const import_options& options) {
     return options;
 }
 
-/// Plans each source. Archives are unpacked into `unpacked` first, and `options` name their arrays instead.
+/// Plans each source. Unpacks archives into `unpacked` first, and makes `options` name their arrays.
 [[nodiscard]] inline std::vector<planned_source> plan_sources(
     import_options& options, const std::filesystem::path& unpacked) {
     check_node_attributes(options.node_attributes);
@@ -72,13 +72,13 @@ inline void check_options(const import_options& options) {
     return sources;
 }
 
-/// What the ids of an import are: one kind for all sources.
+/// Kind of the ids of an import: the same for all sources.
 struct import_ids {
     bool integer = false;
     relation_kind relations = relation_kind::none;
 };
 
-/// Throws errc::invalid_argument and errc::invalid_format for sources and tables that do not go together.
+/// Throws errc::invalid_argument and errc::invalid_format for sources and tables that do not match.
 [[nodiscard]] inline import_ids choose_ids(const import_options& options, const std::vector<planned_source>& sources) {
     const bool declared = std::all_of(sources.begin(), sources.end(), [](const planned_source& s) {
         return s.format == edge_format::npy || s.format == edge_format::mtx || s.format == edge_format::metis;
@@ -115,7 +115,7 @@ struct import_ids {
     return {integer, relations};
 }
 
-/// Changes with anything that changes the result or what the phases leave.
+/// Returns a hash of everything that changes the result or the files of the phases.
 [[nodiscard]] inline std::uint64_t import_fingerprint(
     const import_options& options, const std::vector<planned_source>& sources, const import_ids& ids) {
     std::string text = "import 1";

@@ -16,7 +16,7 @@
 
 namespace gneiss::importing {
 
-/// Cuts the sources, one after the other, into chunks of whole lines, rows or computed edges. One thread at a time.
+/// Cuts the sources, in order, into chunks of whole lines, rows or computed edges. One thread at a time.
 ///
 /// Errors: io_error, and those of line_cutter for a line longer than `line` bytes.
 class source_chunks {
@@ -35,10 +35,10 @@ public:
         }
     }
 
-    /// Bytes of all files, as they lie on disk.
+    /// Returns the bytes of all files on disk.
     [[nodiscard]] std::uint64_t total() const noexcept { return total_; }
 
-    /// Reads the next chunk; false after the last.
+    /// Reads the next chunk; returns false after the last.
     bool next(text_chunk& chunk) {
         for (; current_ < sources_->size(); ++current_, bytes_.reset(), cutter_.reset()) {
             const planned_source& from = (*sources_)[current_];
@@ -73,7 +73,7 @@ public:
 private:
     static constexpr std::uint64_t computed_block = 1 << 16; ///< edges that a worker computes at once
 
-    /// Rows of an array are cut into chunks as text is, converted to 64-bit integers; `first_row` counts them.
+    /// Reads rows of an array, in chunks like text, converted to 64-bit integers; `first_row` counts them.
     bool next_rows(const planned_source& from, text_chunk& chunk) {
         if (!array_) array_ = std::make_unique<npy_reader>(from.source.path);
         const auto columns = static_cast<std::size_t>(from.array->shape[1]);
@@ -96,7 +96,7 @@ private:
     std::unique_ptr<byte_source> bytes_;
     std::unique_ptr<line_cutter> cutter_;
     std::unique_ptr<npy_reader> array_;
-    std::uint64_t computed_ = 0;        ///< edges handed out of a computed source
+    std::uint64_t computed_ = 0;        ///< edges returned of a computed source
     std::vector<std::uint64_t> starts_; ///< bytes of the sources before each
     std::uint64_t total_ = 0;
 };

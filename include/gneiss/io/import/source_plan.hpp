@@ -22,29 +22,29 @@
 
 namespace gneiss::importing {
 
-/// One input with all that was found out about it before the first pass.
+/// One input and its properties, determined before the first pass.
 struct planned_source {
     import_source source;
     edge_format format = edge_format::tsv;
     text_format text{};
-    std::uint64_t nodes = 0;                ///< what the file declares; 0: nothing
-    std::optional<std::uint64_t> entries{}; ///< edges or neighbors the file declares
+    std::uint64_t nodes = 0;                ///< declared by the file; 0: unknown
+    std::optional<std::uint64_t> entries{}; ///< edges or neighbors declared by the file
     bool symmetric = false;                 ///< an undirected graph (mtx by its banner, METIS always)
     bool lists_both = false;                ///< symmetric: both directions of a pair are entries (METIS)
     std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbors of a line
     bool edge_weights = false;              ///< METIS: a number after each neighbor
     std::optional<npy_header> array{};
-    std::uint64_t relations = 0; ///< integer relations the source declares; 0: nothing
+    std::uint64_t relations = 0; ///< integer relations declared by the source; 0: unknown
     bool integer_ids = false;    ///< both ends of the first edge are integers
     bool integer_relation = false;
-    std::string header_like{}; ///< a first line that is read as an edge, and looks like names of columns
+    std::string header_like{}; ///< a first line that is read as an edge, but looks like column names
 
     [[nodiscard]] std::unique_ptr<byte_source> open() const {
         return source.open ? source.open() : std::make_unique<file_source>(source.path);
     }
 };
 
-/// The name without ".gz", to tell formats by.
+/// Returns the extension without ".gz", which determines the format.
 [[nodiscard]] inline std::string plain_extension(const std::filesystem::path& path) {
     return (path.extension() == ".gz" ? path.stem() : path).extension().string();
 }
@@ -53,7 +53,7 @@ struct planned_source {
     return !field.empty() && std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// The first lines of a source: up to `limit` that are neither empty nor comments; `skipped` counts those before.
+/// The first lines of a source: up to `limit` that are neither empty nor comments.
 struct first_lines {
     std::vector<std::string> lines;
     std::vector<std::uint64_t> numbers; ///< their line numbers
@@ -96,7 +96,7 @@ inline edge_format guess_format(const import_source& source, const import_option
     return edge_format::tsv;
 }
 
-/// Numbers of a line between blanks; anything else is an error.
+/// Returns the numbers of a line between blanks; anything else is an error.
 inline std::vector<std::uint64_t> numbers_of(const std::string& line, const line_place& place) {
     line_fields fields;
     split_line(line, {.delimiter = ' '}, place, fields);
@@ -196,7 +196,7 @@ inline std::size_t find_column(
     return static_cast<std::size_t>(found - names.begin());
 }
 
-/// Whether a file may call one end of an edge so in its header.
+/// Returns true if a header may use this word for an end of an edge.
 inline bool names_an_end(std::string_view field) {
     std::string word = lowered(field);
     if (word.ends_with("_id")) word.resize(word.size() - 3);
@@ -217,8 +217,8 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     text.comment = options.comment.value_or(list ? '#' : '\0');
     if (list && !options.comment) text.other_comment = '%';
     if (first.lines.empty())
-        throw error(errc::invalid_format, "there is no edge in this file", {.path = planned.source.path});
-    // SNAP and KONECT begin with comment lines, which no triple does: a first line "# …" says that '#' is a comment.
+        throw error(errc::invalid_format, "this file contains no edges", {.path = planned.source.path});
+    // SNAP and KONECT begin with comment lines, unlike triples: a first line "# …" means that '#' starts a comment.
     std::string line = first.lines[0];
     std::uint64_t number = first.numbers[0];
     std::string data = first.lines.back();
@@ -228,7 +228,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         const auto again = planned.open();
         const first_lines more(*again, planned.source.path, std::string(1, line[0]), header ? 2 : 1);
         if (more.lines.empty())
-            throw error(errc::invalid_format, "there are only comments in this file", {.path = planned.source.path});
+            throw error(errc::invalid_format, "this file contains only comments", {.path = planned.source.path});
         line = more.lines[0];
         number = more.numbers[0];
         data = more.lines.back();
@@ -289,7 +289,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
 
 } // namespace detail
 
-/// Finds out how a source is written. Reads its first lines only. Errors name file, line and column.
+/// Determines the format of a source from its first lines. Errors name file, line and column.
 [[nodiscard]] inline planned_source plan_source(const import_source& source, const import_options& options) {
     planned_source planned{.source = source, .format = detail::guess_format(source, options)};
     if (source.transposed) {

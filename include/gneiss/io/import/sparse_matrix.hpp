@@ -27,15 +27,15 @@ namespace gneiss::importing {
 struct csr_arrays {
     std::filesystem::path indptr{}, indices{}, values{};
 
-    /// As `sparse_matrix_converter` names them.
+    /// Returns the files that `sparse_matrix_converter` writes.
     [[nodiscard]] static csr_arrays in(const std::filesystem::path& directory, bool valued) {
         return {directory / "indptr.npy", directory / "indices.npy",
             valued ? directory / "values.npy" : std::filesystem::path{}};
     }
 };
 
-/// The string that an array of one holds ('S' or ASCII 'U'), as scipy names a matrix's format. Throws
-/// errc::invalid_format for any other array.
+/// Reads the only string of an array ('S' or ASCII 'U'), such as scipy's name of a matrix format. Throws errc::invalid_format
+/// for any other array.
 [[nodiscard]] inline std::string read_npy_string(const std::filesystem::path& path) {
     const plain_file file = plain_file::open(path);
     std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), 4096)), '\0');
@@ -53,22 +53,22 @@ struct csr_arrays {
     throw error(errc::invalid_format, "is not one word, as the format of a matrix is", {.path = path});
 }
 
-/// A matrix in coordinates or in compressed columns, brought into compressed rows.
+/// Converts a matrix in coordinates or compressed columns to compressed rows.
 ///
 /// \param rows, columns  integers, a coordinate of each entry; `columns_compressed`: `columns` has the offsets of the
 ///                       columns instead, ascending from 0 to the number of entries
 ///
-/// Cost: each entry is read, sorted by (row, column) in `memory` bytes with scratch files of 12 bytes an entry, and
-/// written. Beside `memory`: 1 MiB.
-/// Errors: errc::out_of_range for coordinates beyond the shape, errc::invalid_format for arrays that do not fit each other;
-/// both name the array and its element. Repeated entries stay repeated: who reads the rows refuses them.
+/// Cost: each entry is read, sorted by (row, column) in `memory` bytes with scratch files of 12 bytes per entry, and written.
+/// Memory: `memory` and 1 MiB.
+/// Errors: errc::out_of_range for coordinates beyond the shape, errc::invalid_format for arrays that do not match; both name
+/// the array and its element. Repeated entries stay repeated: readers of the rows reject them.
 struct sparse_matrix_converter {
     std::filesystem::path rows{}, columns{}, values{}; ///< values may be empty: all are 1
     bool columns_compressed = false;
     std::array<std::uint64_t, 2> shape{}; ///< rows, columns
     std::uint64_t memory = 0;
 
-    /// Writes the rows into `directory`, which exists.
+    /// Writes the rows into `directory`, which must exist.
     void write(const std::filesystem::path& directory) const {
         constexpr std::uint64_t most = std::uint64_t{1} << 32;
         if (shape[0] == 0 || shape[1] == 0 || shape[0] > most || shape[1] > most)
@@ -123,7 +123,7 @@ private:
                 {.path = path, .field = "element " + std::to_string(first + static_cast<std::uint64_t>(wrong - ids.begin()))});
     }
 
-    /// Offsets of columns, read as entries need them.
+    /// Offsets of columns, read on demand.
     class column_offsets {
     public:
         column_offsets(npy_reader& in, std::uint64_t columns, std::uint64_t entries)
@@ -133,12 +133,12 @@ private:
                     std::to_string(columns) + " columns", {.path = in.path()});
             if (next() != 0) throw disorder(0);
         }
-        /// Column of an entry; entries ascend.
+        /// Returns the column of an entry; entries ascend.
         std::uint32_t operator()(std::uint64_t entry) {
             while (entry >= end_) advance();
             return static_cast<std::uint32_t>(read_ - 2);
         }
-        /// Reads what is left: columns without entries.
+        /// Reads the remaining offsets: columns without entries.
         void finish() {
             while (read_ < in_.header().size()) advance();
             if (end_ != entries_) throw disorder(end_);

@@ -19,7 +19,7 @@
 
 namespace gneiss::importing {
 
-/// A file that several threads append to. Blocks never mix; their order is that of arrival.
+/// A file that several threads append to. Blocks do not interleave; their order is that of arrival.
 class append_file {
 public:
     append_file() = default;
@@ -27,7 +27,7 @@ public:
         : file_(plain_file::create(path)),
           end_(std::make_unique<std::atomic<std::uint64_t>>(0)) {}
 
-    /// One that exists already; the end is its size.
+    /// Opens an existing file; appends at its end.
     [[nodiscard]] static append_file open(const std::filesystem::path& path) {
         append_file opened;
         opened.file_ = plain_file::open(path);
@@ -35,13 +35,13 @@ public:
         return opened;
     }
 
-    /// Writes at the end and returns where that was. Thread-safe. Throws io_error.
+    /// Appends bytes and returns their offset. Thread-safe. Throws io_error.
     std::uint64_t append(std::span<const std::byte> bytes) {
         const std::uint64_t at = end_->fetch_add(bytes.size());
         file_.write_at(at, bytes);
         return at;
     }
-    /// What was appended reaches the device: before a journal says that it is there. Throws io_error.
+    /// Makes appended data durable, before a journal records it. Throws io_error.
     void sync() { file_.sync(); }
     [[nodiscard]] std::uint64_t size() const noexcept { return end_ ? end_->load() : 0; }
     [[nodiscard]] const plain_file& file() const noexcept { return file_; }
@@ -51,18 +51,18 @@ private:
     std::unique_ptr<std::atomic<std::uint64_t>> end_;
 };
 
-/// The bytes of a record of a trivial type.
+/// Returns the bytes of a record of a trivial type.
 template <class T>
 requires std::is_trivially_copyable_v<T>
 [[nodiscard]] std::span<const std::byte> bytes_of(const T& value) noexcept {
     return {reinterpret_cast<const std::byte*>(&value), sizeof value};
 }
 
-/// Records sorted into `partitions` heaps on disk: one file, cut into blocks of one heap each.
+/// Records distributed to `partitions` heaps on disk: one file, in blocks of one heap each.
 ///
-/// Memory: one block per heap, and 16 bytes for every block written. Records never straddle blocks. `append` is
-/// thread-safe; the order inside a heap is that of arrival. `finish` writes the rest and the list of blocks
-/// (PATH.blocks), from which `open` reads the heaps in a later run.
+/// Memory: one block per heap, and 16 bytes per written block. Records never straddle blocks. `append` is thread-safe; the
+/// order within a heap is that of arrival. `finish` writes the rest and the list of blocks (PATH.blocks), from which `open`
+/// reads the heaps in a later run.
 class partitioned_spill {
 public:
     partitioned_spill(std::filesystem::path path, std::size_t partitions, std::size_t block_bytes)
@@ -73,7 +73,7 @@ public:
         for (auto& each : heaps_) each = std::make_unique<heap>();
     }
 
-    /// What `finish` left at `path`.
+    /// Opens the output of `finish` at `path`.
     [[nodiscard]] static partitioned_spill open(const std::filesystem::path& path) { return partitioned_spill(path); }
 
     [[nodiscard]] std::size_t partitions() const noexcept { return heaps_.size(); }
@@ -92,7 +92,7 @@ public:
         to.buffer.insert(to.buffer.end(), tail.begin(), tail.end());
     }
 
-    /// Writes the rest and makes all of it durable.
+    /// Writes the rest and makes everything durable.
     void finish() {
         for (auto& each : heaps_) {
             flush(*each);
@@ -120,7 +120,7 @@ public:
             visit(std::span<const std::byte>(buffer));
         }
     }
-    /// The whole of a heap.
+    /// Reads a whole heap.
     [[nodiscard]] std::vector<std::byte> read(std::size_t partition) const {
         std::vector<std::byte> all(static_cast<std::size_t>(bytes(partition)));
         std::size_t at = 0;
@@ -131,7 +131,7 @@ public:
         return all;
     }
 
-    /// Deletes the files of a spill that is no longer needed.
+    /// Deletes the files of a spill.
     static void remove(const std::filesystem::path& path) {
         std::error_code ignored;
         std::filesystem::remove(path, ignored);

@@ -21,20 +21,20 @@
 
 namespace gneiss::importing {
 
-/// Everything that the phases of an import share.
+/// State shared by the phases of an import.
 ///
-/// Construction checks the options, locks OUT.partial, opens each source once, and loads the journal of an earlier run
-/// or clears what a run with other options left. Errors: as `import_dataset`.
+/// Construction checks the options, locks OUT.partial, opens each source once, and loads the journal of an earlier run or
+/// clears the files of a run with other options. Errors: as `import_dataset`.
 struct import_state {
     import_options options; ///< resolved: files in place of directories and archives
     partial_directory directory;
     std::vector<planned_source> sources;
     import_ids ids;
     importing::journal journal;
-    bool resumed; ///< the journal had a finished phase
+    bool resumed; ///< the journal has a finished phase
 
-    // What phases leave for the ones after them and every run makes again.
-    std::vector<relation_id> relation_ids{}; ///< by provisional id; empty: they stay
+    // Output of phases for later ones; every run makes it again.
+    std::vector<relation_id> relation_ids{}; ///< by provisional id; empty: unchanged
     node_map nodes{};                        ///< see open_nodes
     import_report report{};
 
@@ -48,12 +48,12 @@ struct import_state {
         if (!resumed) directory.clear();
     }
 
-    /// The user's seed, but after a collision of hashes one derived from it.
+    /// Returns the user's seed or, after a hash collision, one derived from it.
     [[nodiscard]] std::uint64_t hash_seed() const {
         const std::uint64_t attempt = journal["attempt"];
         return attempt == 0 ? options.seed : mix64(options.seed + attempt);
     }
-    /// Clears the directory for another attempt with another seed; false after the last.
+    /// Clears the directory for another attempt with another seed; returns false after the last.
     [[nodiscard]] bool start_over() {
         const std::uint64_t attempt = journal["attempt"];
         if (attempt == 8) return false;
@@ -64,15 +64,15 @@ struct import_state {
         return true;
     }
 
-    /// Nodes, once they are named.
+    /// Returns the number of nodes. Precondition: they are named.
     [[nodiscard]] std::uint64_t node_count() const { return journal["nodes"]; }
-    /// Records of a split, once they are read.
+    /// Returns the number of records of a split. Precondition: they are read.
     [[nodiscard]] std::uint64_t record_count(std::size_t split) const {
         return journal["edges" + std::to_string(split)];
     }
-    /// Whether the names of nodes are collected: they are the ids, or a table names the integers.
+    /// Returns true if the names of nodes are collected: they are the ids, or a table names the integers.
     [[nodiscard]] bool collects_names() const noexcept { return !ids.integer || options.names_nodes(); }
-    /// How files of node attributes name nodes, integers below `limit`.
+    /// Returns the keys of nodes in files of node attributes: names, or integers below `limit`.
     [[nodiscard]] node_keys node_keys_below(std::uint64_t limit) const {
         return {.integer = ids.integer,
             .by_line = options.node_attributes.by_line,
@@ -81,18 +81,17 @@ struct import_state {
             .seed = hash_seed()};
     }
 
-    /// The map from keys of nodes to rows, opened by the first phase that asks for it. Precondition: the nodes are
-    /// named.
+    /// Returns the map from node keys to rows, opened by the first phase that needs it. Precondition: the nodes are named.
     [[nodiscard]] node_map& open_nodes() {
         if (nodes.index() == 0) nodes = open_node_map(options, ids.integer, directory.path(), node_count());
         return nodes;
     }
 
-    /// Reports how far a phase is. Throws errc::canceled when a stop was requested.
+    /// Reports the progress of a phase. Throws errc::canceled if a stop was requested.
     void report_progress(
         std::string_view phase, std::uint64_t finished, std::uint64_t total, std::string_view unit) const {
         if (options.stop.stop_requested())
-            throw error(errc::canceled, "interrupted: the same command goes on after the last finished phase");
+            throw error(errc::canceled, "interrupted: the same command resumes after the last finished phase");
         if (options.progress)
             options.progress({.phase = phase, .done = finished, .total = total, .unit = unit, .edges = finished});
     }

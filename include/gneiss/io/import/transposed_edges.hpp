@@ -19,11 +19,11 @@
 
 namespace gneiss::importing {
 
-/// Edges of an integer array [2, m], all sources and then all destinations, as the Python libraries keep them.
+/// Edges of an integer array [2, m], all sources and then all destinations, as in Python libraries.
 /// Thread-safe. Errors: errc::invalid_format for other arrays, errc::out_of_range for ids, naming the edge.
 class transposed_edges {
 public:
-    /// \param limit  ids are below
+    /// \param limit  upper bound of ids, exclusive
     transposed_edges(const std::filesystem::path& path, std::uint64_t limit)
         : file_(std::make_shared<const plain_file>(plain_file::open(path))),
           header_(read_npy_header(*file_)),
@@ -39,7 +39,7 @@ public:
 
     [[nodiscard]] std::uint64_t edges() const noexcept { return header_.shape[1]; }
 
-    /// Edges first, first + 1, … Precondition: within `edges()`.
+    /// Reads edges first, first + 1, … Precondition: within `edges()`.
     void operator()(std::uint64_t first, std::span<edge> out) const {
         const std::size_t width = size_of(header_.dtype);
         std::vector<std::byte> bytes(out.size() * width);
