@@ -8,7 +8,7 @@
 
 namespace gneiss {
 
-/// A function of one number. Its derivative is a function of the result y, so that backward keeps only results.
+/// An activation function. Its derivative is a function of the result y, so that backward keeps only results.
 enum class activation : std::uint8_t {
     none,
     relu,       ///< max(x, 0)
@@ -18,7 +18,7 @@ enum class activation : std::uint8_t {
     sigmoid
 };
 
-/// Act(x) of a number, or of each in a block of floats (`detail::float_block`), for which there is no leaky_relu.
+/// Returns Act(x) of a number, or of each in a block of floats (`detail::float_block`), which does not support leaky_relu.
 template <activation Act, class V>
 [[nodiscard]] GNEISS_HD inline V activate(V x) noexcept {
     const V zero{}, one = zero + 1.0F;
@@ -34,7 +34,7 @@ template <activation Act, class V>
     else return x;
 }
 
-/// Act'(x), where y = Act(x).
+/// Returns Act'(x), where y = Act(x).
 template <activation Act, class T>
 [[nodiscard]] GNEISS_HD constexpr T activation_slope(T y) noexcept {
     if constexpr (Act == activation::relu) return y > T{0} ? T{1} : T{0};
@@ -45,7 +45,7 @@ template <activation Act, class T>
     else return T{1};
 }
 
-/// Calls f(act) with the function as a constant: a branch once, outside of loops.
+/// Calls f(act) with the function as a constant: one branch, outside of loops.
 template <class F>
 GNEISS_HD constexpr decltype(auto) with_activation(activation act, F&& f) {
     switch (act) {

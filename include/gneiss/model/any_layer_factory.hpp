@@ -18,12 +18,13 @@
 
 namespace gneiss {
 
-/// Makes a layer for an encoder: what describes a layer before its weights are there.
+/// Makes a layer of an encoder: the description of a layer before its weights exist.
 ///
-/// Meaning: `f.make(weights, name, in, by)` adds arrays to `weights`, their names behind `name`, and returns a
-/// `std::unique_ptr<graph_layer<T>>` for rows of those `input_columns`; `f.outputs()` is that layer's; `f.memory(sizes)` is what
-/// the layer keeps in a batch of `layer_sizes` at most [bytes], its weights aside, true of any batch: memory plans rest on it.
-/// Optional: `f.takes_hop()` is whether the layer reads neighbors, true without it.
+/// Meaning: `f.make(weights, name, in, by)` adds arrays to `weights`, with names that begin with `name`, and returns a
+/// `unique_ptr<graph_layer<T>>` for rows of those `input_columns`; `f.outputs()` is that layer's; `f.memory(sizes)` is an upper
+/// bound of the layer's memory in a batch of `layer_sizes` [bytes], without its weights, valid for any batch: memory plans use
+/// it.
+/// Optional: `f.takes_hop()` is true if the layer reads neighbors (the default).
 /// Cost: called while an encoder, or a plan, is made.
 template <class F, class T, class Backend>
 concept layer_factory = std::copy_constructible<F> && requires(const F& f, dense_parameters<T>& weights, const std::string& name,
@@ -68,13 +69,13 @@ struct message_passing {
 };
 static_assert(layer_factory<message_passing<detail::neighbor_mean>, float, plain_backend<float>>);
 
-/// One layer of an encoder, whoever wrote it, with what surrounds it:
+/// One layer of an encoder, from the library or custom, with what surrounds it:
 ///
 ///     parse_layers("sage:32")[0]                        // one of the library's
 ///     {gin{.width = 32}, {.then = activation::relu}}    // a message_passing_layer
 ///     {my_factory{…}, {.dropout = .5}}                  // a layer_factory
 ///
-/// A value; copies share the factory. Immutable and thread-safe as that is.
+/// A value; copies share the factory. Immutable and as thread-safe as the factory.
 template <class T, gnn_kernels<T> Backend>
 class any_layer_factory {
 public:
@@ -92,16 +93,16 @@ public:
 
     [[nodiscard]] const layer_surround& around() const noexcept { return around_; }
     [[nodiscard]] std::size_t outputs() const { return self_->outputs(); }
-    /// Whether it reads neighbors, and so takes one hop of a sample.
+    /// Returns true if it reads neighbors, and so takes one hop of a sample.
     [[nodiscard]] bool takes_hop() const { return self_->takes_hop(); }
-    /// What an encoder keeps for the layer in a batch, at most, its weights aside [bytes].
+    /// Returns the most memory of an encoder for the layer in a batch, without its weights [bytes].
     [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const {
         return self_->memory(of) + detail::surround_floats(around_, outputs(), of) * sizeof(float) + detail::small_buffers;
     }
     [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         return self_->make(weights, name, in, by);
     }
-    /// The options if it is one of the library's layers, else null: for devices, which run no others.
+    /// Returns the options if it is one of the library's layers, else null: for devices, which support no others.
     [[nodiscard]] const layer_options* options() const noexcept {
         const auto* held = dynamic_cast<const holder<library_layer>*>(self_.get());
         return held == nullptr ? nullptr : &held->factory.options;

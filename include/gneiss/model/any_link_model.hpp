@@ -23,10 +23,10 @@
 
 namespace gneiss {
 
-/// A `link_model` whose types are chosen at run time: one virtual call per batch. Members, costs and errors as there.
+/// A `link_model` whose types are chosen at run time, at one virtual call per batch. Members, costs and errors as there.
 class any_link_model {
 public:
-    /// `model` is built in place from the arguments of `link_model<Decoder, Loss, Backend>`; see `make_link_model`.
+    /// Constructs `link_model<Decoder, Loss, Backend>` in place from its arguments; see `make_link_model`.
     template <class Model, class... Arguments>
     explicit any_link_model(std::in_place_type_t<Model>, Arguments&&... arguments)
         : self_(std::make_unique<holder<Model>>(std::forward<Arguments>(arguments)...)) {}
@@ -119,8 +119,8 @@ auto with_decoder(std::string_view name, Make&& make) {
 
 } // namespace detail
 
-/// The model of a decoder and a loss by their names. `margin` is the margin loss's. Throws `invalid_argument` for an
-/// unknown name, or a dimension that the decoder cannot use.
+/// Returns the model of a decoder and a loss, by name. `margin` is for the margin loss. Throws `invalid_argument` for an
+/// unknown name, or a dimension that the decoder does not accept.
 template <gemm_backend Backend = eigen_backend>
 [[nodiscard]] any_link_model make_link_model(std::string_view decoder, std::string_view loss, std::size_t dim,
     const link_model_options& options = {}, float margin = 1, Backend multiply = {}) {
@@ -130,7 +130,7 @@ template <gemm_backend Backend = eigen_backend>
     });
 }
 
-/// The model of an own decoder, an own loss or both: each an object, or a name.
+/// Returns the model of a custom decoder, a custom loss or both: each an object, or a name.
 ///
 ///     any_link_model model = make_link_model(my_decoder{}, "softmax", dim, {.reciprocal = true});
 ///     any_link_model other = make_link_model("complex", my_loss{}, dim);

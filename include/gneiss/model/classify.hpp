@@ -17,7 +17,7 @@
 
 namespace gneiss {
 
-/// What a batch of classifications gave. Sums over batches are associative.
+/// Statistics of a batch of classifications. Sums over batches are associative.
 struct classification_statistics {
     double loss = 0; ///< Σ −log p(label)
     std::uint64_t labeled = 0;
@@ -38,17 +38,17 @@ struct classification_statistics {
     }
 };
 
-/// Column of the largest score, the first of equals. Precondition: there is one.
+/// Returns the column of the largest score, the first among equals. Precondition: scores are not empty.
 template <class T>
 [[nodiscard]] class_id predicted_class(std::span<const T> scores) noexcept {
     return static_cast<class_id>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
-/// Softmax and cross-entropy of rows of scores [n, classes] against labels [n], and the gradient of the *mean* loss over
-/// labeled rows, in place of the scores; rows without a label get 0.
+/// Computes softmax and cross-entropy of rows of scores [n, classes] against labels [n], and replaces the scores by the
+/// gradient of the *mean* loss over labeled rows; rows without a label get 0.
 ///
 /// Cost: three passes over the scores. Results do not depend on the executor. Throws `out_of_range`, naming the row, for a
-/// label that is no class, before anything is written; `not_finite` if the loss is not a finite number.
+/// label that is not below the classes, before any write; `not_finite` if the loss is not a finite number.
 template <class T>
 classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const class_id> labels, executor_ref executor) {
     if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or unlabeled");

@@ -14,14 +14,14 @@
 
 namespace gneiss {
 
-/// How a query vector is compared with a candidate node's row.
+/// Comparison of a query vector with a candidate node's row.
 enum class similarity : std::uint8_t {
     inner_product,    ///< ⟨q, x⟩
     negative_distance ///< −‖q − x‖₂
 };
 
-/// A vector that is read, in a function template over the scalar: T is deduced from the results, so that spans of T
-/// and of const T serve alike.
+/// A read-only vector in a function template over the scalar: T is deduced from the results, so that spans of T and of const T
+/// both work.
 template <class T>
 using vector_in = std::span<const std::type_identity_t<T>>;
 
@@ -30,15 +30,14 @@ using vector_in = std::span<const std::type_identity_t<T>>;
 ///     score(head, relation, tail) = similarity(query(side::tail, head, relation), tail)
 ///                                 = similarity(query(side::head, tail, relation), head)
 ///
-/// so that one query meets many candidates in a matrix product.
+/// so that one query is compared with many candidates in a matrix product.
 ///
-/// Meaning: `query(corrupt_side, known, relation, q)` writes q [dim]; `query_backward(missing, known, relation, grad_q,
-/// grad_known, grad_relation)` *adds* to both gradients. Pure functions; those of the library are templates over the
-/// scalar, so that tests check their gradients in double. `relation_floats(dim)` is the length of a relation's row, 0
-/// if there is none.
-/// Optional: `accepts(dim)`, static or a member, says whether rows of `dim` floats can be used (else all but 0 are).
-/// `static constexpr bool complex_rows = true` says that a row is [real parts | imaginary parts]; then `dim` must be even, and N3
-/// takes moduli.
+/// Meaning: `query(corrupt_side, known, relation, q)` writes q [dim]; `query_backward(corrupt_side, known, relation, grad_q,
+/// grad_known, grad_relation)` *adds* to both gradients. Pure functions; those of the library are templates over the scalar, so
+/// that tests check their gradients in double. `relation_floats(dim)` is the length of a relation's row, 0 without one.
+/// Optional: `accepts(dim)`, static or a member, returns true if rows of `dim` floats are valid (default: all but 0). `static
+/// constexpr bool complex_rows = true` means that a row is [real parts | imaginary parts]; then `dim` must be even, and N3 uses
+/// moduli.
 /// Cost: O(dim), no allocation. Thread-safe.
 template <class D>
 concept decoder = requires(const D& d, side corrupt_side, std::span<const float> in, std::span<float> out, std::size_t dim) {
@@ -48,7 +47,7 @@ concept decoder = requires(const D& d, side corrupt_side, std::span<const float>
     d.query_backward(corrupt_side, in, in, in, out, out);
 };
 
-/// Whether the rows of a decoder are complex numbers.
+/// True if the rows of a decoder are complex numbers.
 template <class D>
 inline constexpr bool has_complex_rows = [] {
     if constexpr (requires { D::complex_rows; }) return bool{D::complex_rows};
@@ -65,7 +64,7 @@ void check_dimension(const D& decode, std::size_t dim) {
                                                 (has_complex_rows<D> && dim % 2 != 0 ? ": as complex numbers they are even" : ""));
 }
 
-/// What one question costs, and how that changes with the score of its true answer.
+/// Loss of one query, and its derivative by the positive's score.
 template <class T = float>
 struct loss_and_gradient {
     double loss = 0;
@@ -74,16 +73,16 @@ struct loss_and_gradient {
 
 /// Loss of one positive score against its negative scores, and its gradients.
 ///
-/// Meaning: `l(positive, negatives, grad_negatives)` returns {loss, ∂loss/∂positive} and writes ∂loss/∂negatives
-/// [n]; a negative of −∞ is masked: it takes no part and its gradient is 0. `grad_negatives` may alias `negatives`
-/// entirely. A NaN among the scores gives a NaN loss.
+/// Meaning: `l(positive, negatives, grad_negatives)` returns {loss, ∂loss/∂positive} and writes ∂loss/∂negatives [n]. A
+/// negative of −∞ is masked: it is ignored and its gradient is 0. `grad_negatives` may alias all of `negatives`. A NaN among
+/// the scores gives a NaN loss.
 /// Cost: O(n), no allocation. Thread-safe.
 template <class L>
 concept ranking_loss = requires(const L& l, float positive, std::span<const float> negatives, std::span<float> gradient) {
     { l(positive, negatives, gradient) } -> std::same_as<loss_and_gradient<float>>;
 };
 
-/// The products that link prediction is made of: all a backend has to give.
+/// The matrix products of link prediction: the interface of a backend.
 ///
 /// Meaning: matrices are row-major with strides; `out` overlaps no operand.
 ///     b.multiply_nt(a [m, k], x [n, k], out [m, n])   out  = a xᵀ
@@ -100,9 +99,9 @@ concept gemm_backend = requires(const B& b, matrix_view<const float> in, matrix_
 
 /// Steps one row by its gradient.
 ///
-/// Meaning: `state_floats(dim)` is how many floats of state a row carries; `initial_state()` is their first value;
-/// `step(value, state, gradient, t)` updates value [dim] and state in place, t ≥ 1 being the number of the batch.
-/// The same inputs give the same bits. Cost: O(dim), no allocation. Thread-safe.
+/// Meaning: `state_floats(dim)` is the number of state floats of a row; `initial_state()` is their first value; `step(value,
+/// state, gradient, t)` updates value [dim] and state in place, with t ≥ 1 the number of the batch. The same inputs give the
+/// same bits. Cost: O(dim), no allocation. Thread-safe.
 template <class O>
 concept row_optimizer = requires(
     const O& o, std::size_t dim, std::span<float> value, std::span<const float> gradient, std::uint64_t t) {

@@ -21,22 +21,21 @@
 
 namespace gneiss {
 
-/// Where gradients of replicas are summed before a step: takes the whole arena of gradients, in place. Empty on one
-/// machine.
+/// Sums the gradients of replicas before a step: takes the whole arena of gradients, in place. Empty on one machine.
 using gradient_reduction = std::function<void(std::span<float>)>;
 
-/// How dense parameters are stepped. A value; defaults change nothing beside the optimizer itself.
+/// Options of steps of dense parameters. The defaults add nothing to the optimizer.
 struct dense_optimizer_options {
-    double weight_decay = 0;  ///< λ, of arrays that decay
-    bool decoupled = false;   ///< value −= rate · λ · value beside the step (AdamW), instead of gradient += λ · value.
-                              ///< Source: Loshchilov and Hutter, ICLR 2019
-    double clip_norm = 0;     ///< gradients are shortened to this Euclidean norm; 0: never
+    double weight_decay = 0;  ///< λ, for arrays that decay
+    /// value −= rate · λ · value outside the step (AdamW), not gradient += λ · value. Source: Loshchilov and Hutter, ICLR 2019
+    bool decoupled = false;
+    double clip_norm = 0;     ///< gradients are scaled down to this Euclidean norm; 0: never
 };
 
-/// A row optimizer that can step dense parameters too.
+/// A row optimizer that can also step dense parameters.
 ///
-/// Meaning: each value is stepped by its own gradient and its own state alone, so `step` may be given any stretch of the
-/// arena and `state_floats(n)` is n · `state_floats(1)`; `rate` is the learning rate, which schedules multiply.
+/// Meaning: each value is stepped only by its own gradient and state, so `step` may be called for any range of the arena and
+/// `state_floats(n)` is n · `state_floats(1)`; `rate` is the learning rate, which schedules multiply.
 /// Cost: as `row_optimizer`. Thread-safe.
 template <class O>
 concept dense_update_rule = row_optimizer<O> && std::copy_constructible<O> && requires(O& o) {
@@ -50,13 +49,13 @@ static_assert(dense_update_rule<sgd> && dense_update_rule<adagrad> && dense_upda
 ///     optimizer.allocate_state(weights);
 ///     optimizer.step(weights, t, factor, executor);
 ///
-/// The rule's type is chosen at run time: one virtual call per block of 1024 values. The arena is stepped in such blocks,
-/// each with its state beside it, so the state arena is a sequence of blocks' states: opaque, but a function of the sizes
-/// alone. Copies share the rule. Immutable and thread-safe; results do not depend on the executor.
+/// The rule's type is chosen at run time, at one virtual call per block of 1024 values. The arena is stepped in such blocks,
+/// each with its own state, so the state arena is a sequence of blocks' states: opaque, but a function of the sizes alone.
+/// Copies share the rule. Immutable and thread-safe; results do not depend on the executor.
 class dense_optimizer {
 public:
-    /// `sgd`, `adagrad`, `adam`, or a rule of your own. Throws `invalid_argument` for negative options, or a rule whose state
-    /// is not a number of floats per value.
+    /// Constructs from `sgd`, `adagrad`, `adam`, or a custom rule. Throws `invalid_argument` for negative options, or a rule
+    /// whose state is not a number of floats per value.
     template <class Rule>
     explicit dense_optimizer(Rule rule, const dense_optimizer_options& options = {}) : options_(options) {
         static_assert(dense_update_rule<Rule>,
@@ -71,7 +70,7 @@ public:
         }
     }
 
-    /// The rule if it is an O, else null: for devices that step by themselves.
+    /// Returns the rule if it is an O, else null: for devices that step by themselves.
     template <dense_update_rule O>
     [[nodiscard]] const O* get_if() const noexcept {
         const auto* held = dynamic_cast<const holder<O>*>(self_.get());
@@ -79,13 +78,12 @@ public:
     }
     [[nodiscard]] const dense_optimizer_options& options() const noexcept { return options_; }
     [[nodiscard]] std::size_t state_per_value() const { return self_->state_per_value(); }
-    /// Makes the state that this optimizer needs.
+    /// Allocates the state of this optimizer.
     void allocate_state(dense_parameters<float>& of) const { of.allocate_state(state_per_value(), self_->initial_state()); }
 
-    /// One step by the gradients that were added up, which are then zeroed. `t` ≥ 1 is the number of the step, `factor`
-    /// what the schedule multiplies the rate by. Returns the norm of the gradients before clipping. Throws
-    /// `invalid_argument` if the state was not made, `not_finite` before anything is stepped if the norm is not finite.
-    /// O(parameters).
+    /// Makes one step by the accumulated gradients, then zeroes them. `t` ≥ 1 is the number of the step, `factor` the
+    /// schedule's factor of the rate. Returns the norm of the gradients before clipping. Throws `invalid_argument` if the state
+    /// was not allocated, `not_finite`, before any change, if the norm is not finite. O(parameters).
     double step(dense_parameters<float>& of, std::uint64_t t, double factor, executor_ref executor,
         const gradient_reduction& reduce = {}) const {
         const std::size_t state_floats = state_per_value();
@@ -157,8 +155,8 @@ private:
 
 inline constexpr std::array<std::string_view, 4> dense_optimizer_names = {"sgd", "adagrad", "adam", "adamw"};
 
-/// The optimizer of that name at a learning rate; "adamw" is adam with decoupled decay. Throws `invalid_argument` for
-/// an unknown name, or numbers that cannot be used.
+/// Returns the optimizer of that name at a learning rate; "adamw" is adam with decoupled decay. Throws `invalid_argument` for
+/// an unknown name, or invalid numbers.
 [[nodiscard]] inline dense_optimizer make_dense_optimizer(
     std::string_view name, float rate, dense_optimizer_options options = {}) {
     if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive");

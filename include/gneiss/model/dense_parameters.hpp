@@ -16,16 +16,16 @@
 
 namespace gneiss {
 
-/// The parameters that every batch uses: weights and biases, in three contiguous arenas of values, gradients and
-/// optimizer state. So a reduction over replicas, a checkpoint and an optimizer's step each see plain spans.
+/// The parameters that every batch uses: weights and biases, in three contiguous arenas of values, gradients and optimizer
+/// state. So reductions over replicas, checkpoints and optimizers work on plain spans.
 ///
 ///     dense_parameters<> weights;
 ///     const auto w = weights.add("w", 50, 128, initializer::glorot(50, 128));
 ///     weights.allocate(seed);
 ///     weights.value(w)                                    // matrix_view [50, 128]
 ///
-/// Arrays begin at multiples of 64 bytes; what pads them stays 0. Not thread-safe while arrays are added; afterwards
-/// as the memory it holds.
+/// Arrays begin at multiples of 64 bytes; padding stays 0. Not thread-safe while arrays are added; afterwards like the memory
+/// it holds.
 template <class T = float>
 class dense_parameters {
 public:
@@ -34,22 +34,22 @@ public:
         std::size_t offset = 0; ///< elements from the arena's start
         std::size_t rows = 0, columns = 0;
         initializer first{};
-        T constant = 0;      ///< added to every first value
-        bool decays = false; ///< whether weight decay applies: to weights, not to biases and gains
+        T constant = 0;      ///< added to every initial value
+        bool decays = false; ///< true if weight decay applies: to weights, not to biases and gains
 
         [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
     };
 
-    /// A matrix of weights. Returns its number. Precondition: nothing was allocated.
+    /// Adds a matrix of weights. Returns its number. Precondition: nothing was allocated.
     std::size_t add(std::string name, std::size_t rows, std::size_t columns, initializer first) {
         return append({std::move(name), 0, rows, columns, first, T{0}, true});
     }
-    /// A row of `size` equal first values, exempt from decay: a bias or a gain.
+    /// Adds a row of `size` equal initial values, exempt from decay: a bias or a gain.
     std::size_t add_constant(std::string name, std::size_t size, T value = 0) {
         return append({std::move(name), 0, 1, size, initializer::zeros(), value, false});
     }
 
-    /// Makes the values and gradients; first values are functions of the seed and an array's number. O(size).
+    /// Allocates values and gradients; initial values are functions of the seed and an array's number. O(size).
     void allocate(std::uint64_t seed) {
         values_ = aligned_buffer<T, 64>::zeroed(size_);
         gradients_ = aligned_buffer<T, 64>::zeroed(size_);
@@ -61,7 +61,7 @@ public:
                 [&](float x) { return static_cast<T>(x) + a.constant; });
         }
     }
-    /// Makes the optimizer's state: `per_value` elements for each value, all `first`.
+    /// Allocates the optimizer's state: `per_value` elements for each value, all `first`.
     void allocate_state(std::size_t per_value, T first) {
         state_ = aligned_buffer<T, 64>(per_value * size_);
         std::fill(state_.begin(), state_.end(), first);

@@ -13,30 +13,30 @@
 
 namespace gneiss {
 
-/// What the rows of a matrix are called in random keys: the ids of their nodes, or consecutive numbers. Rows behind the
-/// last id have numbers above all ids.
+/// Names of a matrix' rows in random keys: the ids of their nodes, or consecutive numbers. Rows after the last id have numbers
+/// above all ids.
 struct logical_rows {
     std::span<const node_id> ids{};
-    std::uint64_t first = 0; ///< name of row 0 where there are no ids
+    std::uint64_t first = 0; ///< name of row 0 without ids
 
     [[nodiscard]] std::uint64_t operator[](std::size_t row) const noexcept {
         return name(ids.empty() ? nullptr : ids.data(), ids.size(), first, row);
     }
-    /// The same of plain arrays; null: no ids.
+    /// The same for plain arrays; null: no ids.
     [[nodiscard]] GNEISS_HD static constexpr std::uint64_t name(
         const node_id* ids, std::size_t size, std::uint64_t first, std::size_t row) noexcept {
         return ids == nullptr ? first + row : row < size ? ids[row] : (std::uint64_t{1} << 32) + row;
     }
-    /// The names of `count` rows from `begin` on.
+    /// Returns the names of `count` rows from `begin` on.
     [[nodiscard]] logical_rows middle(std::size_t begin, std::size_t count) const noexcept {
         return ids.empty() ? logical_rows{{}, first + begin} : logical_rows{ids.subspan(begin, count), 0};
     }
 };
 
-/// How many of 2¹⁶ elements are dropped; of four that share a random word, which. A value that a device takes too.
+/// Dropout rate in units of 2⁻¹⁶, and the choice among four elements that share a random word. A value that devices use too.
 class dropout_rate {
 public:
-    /// Nothing is dropped.
+    /// No dropout.
     dropout_rate() = default;
     /// Throws `invalid_argument` unless 0 ≤ rate < 1.
     explicit dropout_rate(double rate) {
@@ -45,18 +45,18 @@ public:
         if (threshold_ > 65535) threshold_ = 65535;
     }
 
-    /// The random bits of one of the four elements that share a word.
+    /// Returns the random bits of one of the four elements that share a word.
     [[nodiscard]] GNEISS_HD static constexpr std::uint16_t quarter(std::uint64_t word, std::size_t lane) noexcept {
         return static_cast<std::uint16_t>(word >> (16 * lane));
     }
     [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint16_t quarter) const noexcept { return quarter >= threshold_; }
     [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint64_t word, std::size_t lane) const noexcept { return kept(quarter(word, lane)); }
-    /// What kept elements are multiplied by.
+    /// Returns the factor of kept elements.
     template <class T>
     [[nodiscard]] GNEISS_HD constexpr T factor() const noexcept {
         return T{65536} / static_cast<T>(65536 - threshold_);
     }
-    /// What the element of a column is multiplied by, `row` being the key of its row.
+    /// Returns the factor of the element in a column; `row` is the key of its row.
     template <class T>
     [[nodiscard]] GNEISS_HD constexpr T scale_of(const random_key& row, std::size_t column) const noexcept {
         return kept(row[column / 4], column % 4) ? factor<T>() : T{0};
@@ -66,8 +66,8 @@ private:
     std::uint32_t threshold_ = 0;
 };
 
-/// Which elements of a matrix are dropped: a pure function of (key, logical row, column), never stored, so that
-/// backward asks again. Kept elements are multiplied by 1 / (1 − rate), with the rate rounded to 2⁻¹⁶.
+/// Dropped elements of a matrix: a pure function of (key, logical row, column), recomputed by backward instead of stored. Kept
+/// elements are multiplied by 1 / (1 − rate), with the rate rounded to 2⁻¹⁶.
 ///
 /// `key` is random_key{seed, random_domain::dropout} with epoch, state, pass, batch, layer and stage. Thread-safe.
 /// Source: Srivastava et al., JMLR 2014.
@@ -76,7 +76,7 @@ public:
     /// Throws `invalid_argument` unless 0 ≤ rate < 1.
     dropout_mask(random_key key, double rate, logical_rows rows) : key_(key), rows_(rows), rate_(rate) {}
 
-    /// out = in where kept, scaled; 0 where dropped. They may be the same. One random word for four columns.
+    /// Sets out = in where kept, scaled; 0 where dropped. In place if both are the same. One random word for four columns.
     template <class T>
     void apply(std::size_t row, const T* in, T* out, std::size_t columns) const noexcept {
         const random_key key = key_.with(rows_[row]);
@@ -85,7 +85,7 @@ public:
         if (c < columns) apply_block(key, c, in + c, out + c, columns - c);
     }
 
-    /// The same for an entry of a sparse row: what its value is multiplied by.
+    /// Returns the factor of an entry of a sparse row.
     template <class T>
     [[nodiscard]] T scale_of(std::size_t row, std::size_t column) const noexcept {
         return rate_.scale_of<T>(key_.with(rows_[row]), column);
@@ -94,8 +94,8 @@ public:
 private:
     static constexpr std::size_t block = 64; // columns
 
-    /// Columns `first` …, at most `block`. Random words, their quarters and the products are loops of their own, which
-    /// compilers vectorize, also where `in` is `out`: a branch on each bit cost 25 ns a word, half of a training step.
+    /// Columns `first` …, at most `block`. Random words, their quarters and the products are separate loops, which compilers
+    /// vectorize, also if `in` is `out`: a branch on each bit took 25 ns per word, half of a training step.
     template <class T>
     void apply_block(const random_key& key, std::size_t first, const T* in, T* out, std::size_t columns) const noexcept {
         std::uint64_t word[block / 4];

@@ -13,11 +13,11 @@
 
 namespace gneiss {
 
-/// A table of rows kept in memory whole, such as the relations': values with their optimizer state beside them.
+/// A table of rows in memory, such as the relations': values and adjacent optimizer state.
 class embedding_table {
 public:
     embedding_table() = default;
-    /// All zero.
+    /// Constructs a table of zeros.
     embedding_table(std::size_t rows, row_layout layout)
         : data_(aligned_buffer<float>::zeroed(rows * layout.floats())), rows_(rows), layout_(layout) {}
 
@@ -25,13 +25,13 @@ public:
     [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
     [[nodiscard]] std::size_t size_bytes() const noexcept { return data_.size_bytes(); }
 
-    /// All of the table, row after row: what a checkpoint keeps.
+    /// Returns the whole table, row by row: the content of a checkpoint.
     [[nodiscard]] std::span<float> data() noexcept { return data_.span(); }
     [[nodiscard]] std::span<const float> data() const noexcept { return data_.span(); }
-    /// [rows, dim + state]
+    /// Returns the rows with state: [rows, dim + state].
     [[nodiscard]] matrix_view<float> table() noexcept { return {data_.data(), rows_, layout_.floats()}; }
     [[nodiscard]] matrix_view<const float> table() const noexcept { return {data_.data(), rows_, layout_.floats()}; }
-    /// [rows, dim], the state skipped by the stride.
+    /// Returns the values: [rows, dim]; the stride skips the state.
     [[nodiscard]] matrix_view<float> values() noexcept { return table().middle_columns(0, layout_.dim); }
     [[nodiscard]] matrix_view<const float> values() const noexcept { return table().middle_columns(0, layout_.dim); }
 
@@ -41,17 +41,17 @@ private:
     row_layout layout_{};
 };
 
-/// Memory of a trivial type that only ever grows, in huge pages where it is large: rows are read from it at random. What it
-/// held is lost when it does.
+/// Memory of a trivial type that only grows, in huge pages if it is large, since rows are read from it at random. Growing
+/// discards the contents.
 template <class T>
 class reusable_buffer {
 public:
-    /// Room for `size` elements, uninitialized.
+    /// Returns room for `size` elements, uninitialized.
     [[nodiscard]] T* at_least(std::size_t size) {
         if (buffer_.size() < size) {
             buffer_ = {}; // never both at once
             buffer_ = aligned_buffer<T, 64>(size + size / 8);
-            advise_huge_pages(buffer_.data(), size * sizeof(T)); // not what nobody may ever touch
+            advise_huge_pages(buffer_.data(), size * sizeof(T)); // without the spare part, which may stay unused
         }
         return buffer_.data();
     }
@@ -61,10 +61,10 @@ private:
     aligned_buffer<T, 64> buffer_;
 };
 
-/// Gradients of some rows of a table: sorted distinct ids and a row for each. Keeps its memory between uses.
+/// Gradients of some rows of a table: sorted distinct ids and a row for each. Reuses its memory.
 class sparse_gradients {
 public:
-    /// `count` ids and rows of `dim` floats, uninitialized.
+    /// Resizes to `count` ids and rows of `dim` floats, uninitialized.
     void resize(std::size_t count, std::size_t dim) {
         ids_.resize(count);
         rows_ = {memory_.at_least(count * dim), count, dim};

@@ -21,22 +21,22 @@
 
 namespace gneiss {
 
-/// What may look at rows between layers, or replace them.
+/// Callbacks that inspect or replace rows between layers.
 ///
-/// `rows(i, m)` is called with all source rows [sources, columns] of layer i ≥ 1 before it runs: first the rows that layer
-/// i − 1 computed, then those that come from elsewhere (a history, a cache, another machine), zero until the hook fills them.
-/// `gradients(i, g)` sees the gradient of the computed ones on the way back: a row that was replaced wants a 0 there.
+/// `rows(i, m)` is called with all source rows [sources, columns] of layer i ≥ 1 before it runs: first the rows that layer i −
+/// 1 computed, then external ones (from a history, a cache, another machine), zero until the hook fills them. `gradients(i, g)`
+/// gets the gradient of the computed ones in backward: set it to 0 for a replaced row.
 template <class T>
 struct encoder_hook {
     std::function<void(std::size_t layer, matrix_view<T> rows)> rows{};
     std::function<void(std::size_t layer, matrix_view<T> gradients)> gradients{};
 };
 
-/// How a batch is run.
+/// Parameters of one pass over a batch.
 template <class T>
 struct encoder_pass {
-    /// random_key{seed, random_domain::dropout}.with(epoch).with(state).with(pass).with(batch); none: evaluation. Masks add
-    /// the layer, a stage, the row's name and the column.
+    /// random_key{seed, random_domain::dropout}.with(epoch).with(state).with(pass).with(batch); none: evaluation. Masks add the
+    /// layer, a stage, the row's name and the column.
     std::optional<random_key> training{};
     logical_rows sources{}; ///< names of the first layer's source rows: ids of their nodes
     encoder_hook<T> hook{};
@@ -50,19 +50,19 @@ struct encoder_pass {
 ///     const auto rows = encode.forward(weights, layers, {inputs}, {}, executor);   // [targets, outputs]
 ///     encode.backward(weights, grad_rows, grad_inputs, executor);                  // adds to weights.gradients()
 ///
-/// Layers of your own stand among the library's, as `any_layer_factory` takes them:
+/// Custom layers mix with the library's, as in `any_layer_factory`:
 ///
 ///     encoder<float, eigen_backend> encode(weights, {{gin{.width = 32}, {.then = activation::relu}}, parse_layers("sage:8")[0]}, {.dense = 50});
 ///
-/// Layers are objects behind one virtual call per batch. Rows between layers are kept for the way back; memory is kept
-/// between batches. One batch at a time per object; several encoders made alike may share the same weights. Results do
-/// not depend on the executor.
+/// Layers are objects behind one virtual call per batch. Rows between layers are kept for backward; memory is reused between
+/// batches. One batch at a time per object; several encoders of the same structure may share the weights. Results do not depend
+/// on the executor.
 template <class T, class Backend>
 class encoder {
     static_assert(gnn_kernels<Backend, T>, "encoder: Backend must be a gneiss::gnn_kernels<Backend, T>, see gneiss/model/kernels.hpp");
 
 public:
-    /// Adds its arrays to `weights`. Throws `invalid_argument` for no layers, no columns, or options that do not fit.
+    /// Adds its arrays to `weights`. Throws `invalid_argument` without layers, without columns, or for options that do not fit.
     encoder(dense_parameters<T>& weights, std::vector<any_layer_factory<T, Backend>> layers, input_columns in, Backend by = {})
         : by_(by), in_(in), factories_(std::move(layers)), stages_(factories_.size()) {
         if (factories_.empty() || in.total() == 0) throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
@@ -72,19 +72,19 @@ public:
             hops_ += stages_[i].takes_hop;
         }
     }
-    /// The same of the library's layers, as `parse_layers` reads them.
+    /// The same for the library's layers, as returned by `parse_layers`.
     template <std::same_as<layer_options> Options>
     encoder(dense_parameters<T>& weights, const std::vector<Options>& layers, input_columns in, Backend by = {})
         : encoder(weights, std::vector<any_layer_factory<T, Backend>>(layers.begin(), layers.end()), in, by) {}
 
     [[nodiscard]] std::size_t layers() const noexcept { return stages_.size(); }
     [[nodiscard]] std::size_t hops() const noexcept { return hops_; }
-    /// What made the layers.
+    /// Returns the factories of the layers.
     [[nodiscard]] const std::vector<any_layer_factory<T, Backend>>& factories() const noexcept { return factories_; }
     [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().outputs; }
 
-    /// Rows of the last layer's targets, until the next call. `views` has `size()` = hops() and `operator[]`, as
-    /// `layer_stack`; what it looks at must stay until `backward`. Throws `invalid_argument` for shapes that do not fit.
+    /// Returns the rows of the last layer's targets, valid until the next call. `views` has `size()` = hops() and `operator[]`,
+    /// as `layer_stack`; the views must stay valid until `backward`. Throws `invalid_argument` for shapes that do not fit.
     template <class Views>
     [[nodiscard]] matrix_view<T> forward(const dense_parameters<T>& weights, const Views& views, const input_rows<T>& input,
         const encoder_pass<T>& pass, executor_ref executor) {
@@ -114,8 +114,8 @@ public:
         return out;
     }
 
-    /// The gradients of the batch that `forward` just ran. `grad_out` [targets, outputs] is used up. `grad_in`
-    /// [sources, dense columns] is overwritten; empty where the input needs no gradient, which spares that work.
+    /// Computes the gradients of the batch of the last `forward`. `grad_out` [targets, outputs] is overwritten. `grad_in`
+    /// [sources, dense columns] is overwritten; pass an empty one to skip that work if the input needs no gradient.
     void backward(dense_parameters<T>& weights, matrix_view<T> grad_out, matrix_view<T> grad_in, executor_ref executor) {
         if (grad_out.rows() != stages_.back().view.targets || grad_out.columns() != outputs())
             throw error(errc::invalid_argument, "gradients of the outputs must be [targets, outputs]");
@@ -132,8 +132,8 @@ public:
         }
     }
 
-    // One layer in parts without dropout, as `graph_layer` has it, with the norm and the residual: for inference over whole
-    // graphs. Precondition: no batch waits for its `backward`.
+    // One layer in parts without dropout, as in `graph_layer`, with norm and residual: for inference over whole graphs.
+    // Precondition: no batch waits for its `backward`.
 
     [[nodiscard]] input_columns inputs() const noexcept { return in_; }
     [[nodiscard]] part_columns parts(std::size_t layer) const {
@@ -159,14 +159,14 @@ public:
         matrix_view<T> sums, executor_ref executor) {
         stages_[layer].layer->add(edges, seen, messages, sums, executor);
     }
-    /// The edge of each target to itself, where the layer wants it: row i of the messages is that of row i of the sums.
+    /// Adds the edge of each target to itself, if the layer uses it: row i of the messages belongs to row i of the sums.
     void add_loops(std::size_t layer, matrix_view<const T> messages, matrix_view<T> sums, executor_ref executor) {
         if (!stages_[layer].layer->parts().loops) return;
         for (std::size_t i = counting_.size(); i <= messages.rows(); ++i) counting_.push_back(static_cast<std::uint32_t>(i));
         const std::span<const std::uint32_t> numbers = std::span(counting_).first(messages.rows() + 1), rows = numbers.first(messages.rows());
         add(layer, {{numbers, rows}, rows}, {}, messages, sums, executor);
     }
-    /// The new rows [n, outputs], valid until the next call.
+    /// Returns the new rows [n, outputs], valid until the next call.
     [[nodiscard]] matrix_view<T> finish(const dense_parameters<T>& weights, std::size_t layer, matrix_view<const T> own,
         std::span<const std::uint32_t> seen, matrix_view<T> sums, executor_ref executor) {
         stage& s = stages_[layer];
@@ -184,16 +184,16 @@ private:
         std::size_t outputs = 0;
         bool takes_hop = true;
         std::unique_ptr<graph_layer<T>> layer;
-        std::optional<std::size_t> gain, shift, residual; // arrays
+        std::optional<std::size_t> gain, shift, residual; // numbers of arrays
         layer_view view;
-        logical_rows names; // of its sources
-        input_rows<T> input; // as the layer saw it
+        logical_rows names; // names of its sources
+        input_rows<T> input; // as passed to the layer
         reusable_buffer<T> dropped, dropped_values, plain_memory, activated_memory, output_memory, kept_gradient,
             with_external;
         matrix_view<T> plain{}, activated{}; // before the norm, before the residual
     };
 
-    static constexpr T epsilon = T(1e-5); // of the layer norm, beside the variance
+    static constexpr T epsilon = T(1e-5); // layer norm: added to the variance
 
     void make(stage& s, dense_parameters<T>& weights, const std::string& name, const any_layer_factory<T, Backend>& of, input_columns in) {
         s.around = of.around();
@@ -210,14 +210,14 @@ private:
             s.residual = weights.add(name + ".residual", in.total(), width, initializer::glorot(in.total(), width));
     }
 
-    /// A view in which every row is a target of its own.
+    /// Returns a view in which every row is its own target.
     [[nodiscard]] static layer_view rows_alone(std::size_t rows) noexcept {
         layer_view view;
         view.targets = view.sources = rows;
         return view;
     }
 
-    /// The last layer's rows with room behind them for those of elsewhere.
+    /// Returns the last layer's rows followed by room for external ones.
     [[nodiscard]] static matrix_view<T> with_external(stage& s, matrix_view<T> computed) {
         if (s.view.sources <= computed.rows()) return computed;
         const matrix_view<T> all(s.with_external.at_least(s.view.sources * computed.columns()), s.view.sources, computed.columns());
@@ -247,7 +247,7 @@ private:
         in.targets = target_names(s);
         return in;
     }
-    /// Of a stage's targets, which are among its sources. Rows from elsewhere come behind all that have names.
+    /// Returns the names of a stage's targets, which are among its sources. External rows come after all named ones.
     [[nodiscard]] static logical_rows target_names(const stage& s) noexcept {
         return s.names.middle(s.view.first_target, s.view.targets);
     }
@@ -277,7 +277,7 @@ private:
         return out;
     }
 
-    /// The rows of `core(activation, out)` with the norm and the activation; a residual is to be added.
+    /// Returns the rows of `core(activation, out)` with norm and activation; a residual is yet to be added.
     template <class Core>
     matrix_view<T> surround(stage& s, const dense_parameters<T>& weights, std::size_t targets, executor_ref executor, Core&& core) {
         const std::size_t width = s.outputs, size = targets * width;
@@ -327,7 +327,8 @@ private:
     std::vector<std::uint32_t> counting_; // 0, 1, 2, …
 };
 
-/// The layers of an encoder for a device, which runs the library's. Throws `invalid_argument` where one is another.
+/// Returns the layers of an encoder for a device, which supports only the library's. Throws `invalid_argument` for another
+/// layer.
 template <class T, gnn_kernels<T> Backend>
 [[nodiscard]] std::vector<layer_options> library_layers(const encoder<T, Backend>& encode) {
     std::vector<layer_options> result;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module model, without the default arguments of templates, which stand in their headers.
+// Module model: decoders, losses and regularizers of link prediction (link_model), GNN layers and encoders (layer/, encoder),
+// optimizers and schedules, parameters and their initialization, and the CPU kernels below them (backend/).
+// Forward declarations, without the default arguments of templates.
 #pragma once
 
 #include <cstdint>

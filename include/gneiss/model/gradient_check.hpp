@@ -20,12 +20,12 @@
 
 namespace gneiss {
 
-/// The views of random layers, each with transposed lists: multi-edges, edges from the own row, targets without neighbors and
+/// Views of random layers, each with transposed lists: multi-edges, edges from the own row, targets without neighbors and
 /// sources without edges. O(sources · edges): for tests.
 class random_layer_views {
 public:
     /// \param sizes  rows of each level, the first layer's sources in front
-    /// \param last   targets lie behind the other rows, else in front
+    /// \param last   targets come after the other rows, else in front
     random_layer_views(std::vector<std::size_t> sizes, bool last, std::uint64_t seed) : parts_(sizes.size() - 1) {
         random_stream draw(random_key(seed, random_domain::user));
         for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -69,7 +69,7 @@ private:
     std::vector<part> parts_;
 };
 
-/// How far gradients are from finite differences, at the worst place.
+/// The worst deviation of gradients from finite differences.
 struct gradient_report {
     double error = 0; ///< |gradient − slope| / (1 + |slope|); infinite if weights' gradients depend on whether the input needs one
     std::string where{}; ///< name of the array, or "input"
@@ -77,10 +77,10 @@ struct gradient_report {
     double size = 0; ///< Σ |gradient| of the weights: 0 checks nothing
 };
 
-/// What gradients are checked on.
+/// Options of `check_gradients`.
 struct gradient_check_options {
     input_columns in{.dense = 5};
-    std::vector<std::size_t> rows{13, 9, 5, 3}; ///< of each level, as many as hops + 1 count; all reduce to the last
+    std::vector<std::size_t> rows{13, 9, 5, 3}; ///< per level, at least hops + 1 of them; the last are the targets
     bool targets_last = false;
     std::uint64_t seed = 1;
 };
@@ -109,7 +109,7 @@ struct random_sparse_rows {
     [[nodiscard]] sparse_rows<T> view() const { return {columns, offsets, indices, values}; }
 };
 
-/// Values in [−most, most), a function of the seed.
+/// Fills with values in [−most, most), a function of the seed.
 template <class Values>
 void randomize(Values& values, std::uint64_t seed, float most = 1) {
     const random_key key(seed, random_domain::user);
@@ -123,7 +123,7 @@ void randomize(Values& values, std::uint64_t seed, float most = 1) {
 ///
 ///     REQUIRE(check_gradients({gin{.width = 4}}).error < 1e-6);
 ///
-/// Only a function that is smooth near the sample passes; ties of a maximum do not happen among random rows. Cost: two forward
+/// Only functions that are smooth near the sample pass; ties of a maximum do not occur among random rows. Cost: two forward
 /// passes for each weight and each input, each of a few dozen rows.
 [[nodiscard]] inline gradient_report check_gradients(
     std::vector<any_layer_factory<double, plain_backend<double>>> layers, const gradient_check_options& options = {}) {
@@ -181,7 +181,7 @@ void randomize(Values& values, std::uint64_t seed, float most = 1) {
     return report;
 }
 
-/// The same of the library's layers.
+/// The same for the library's layers.
 template <std::same_as<layer_options> Options>
 [[nodiscard]] gradient_report check_gradients(const std::vector<Options>& layers, const gradient_check_options& options = {}) {
     return check_gradients(std::vector<any_layer_factory<double, plain_backend<double>>>(layers.begin(), layers.end()), options);

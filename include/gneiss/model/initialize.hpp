@@ -16,13 +16,13 @@
 
 namespace gneiss {
 
-/// Which table is filled: each has random numbers of its own.
+/// Table to fill: each has its own random numbers.
 enum class embedding_kind : std::uint32_t { nodes = 0, relations = 1, dense = 2, user = 1024 };
 
-/// First values of parameters: a distribution with two numbers.
+/// Initial values of parameters: a distribution with two numbers.
 ///
-/// A row is a pure function of (seed, table, row), whatever the order, the threads and the partitions: the key absorbs
-/// the table and the row, and word ⌊column / 2⌋ of a pair gives two columns. Thread-safe.
+/// A row is a pure function of (seed, table, row), independent of the order, the threads and the partitions: the key absorbs
+/// the table and the row, and word ⌊column / 2⌋ gives the pair of columns. Thread-safe.
 struct initializer {
     enum class distribution : std::uint8_t { zeros, uniform, normal };
 
@@ -43,8 +43,8 @@ struct initializer {
 
     friend bool operator==(const initializer&, const initializer&) = default;
 
-    /// Fills the values of one row. O(dim): one random word for two values, and for `normal` a logarithm, a root, a
-    /// sine and a cosine. Nothing throws.
+    /// Fills the values of one row. O(dim): one random word per two values, and for `normal` a logarithm, a root, a sine and a
+    /// cosine. Does not throw.
     void fill(std::uint64_t seed, embedding_kind table, std::uint64_t row, std::span<float> values) const noexcept {
         const random_key key = random_key(seed, random_domain::initialize).with(static_cast<std::uint64_t>(table)).with(row);
         const std::size_t dim = values.size();
@@ -67,7 +67,7 @@ private:
             };
             return {within(high), within(low)};
         }
-        if (shape == distribution::normal) { // Box–Muller; 1 − u lies in (0, 1]
+        if (shape == distribution::normal) { // Box–Muller; 1 − u is in (0, 1]
             const double radius = static_cast<double>(b) * std::sqrt(-2 * std::log(1 - high));
             const double angle = 2 * std::numbers::pi * low;
             return {static_cast<float>(static_cast<double>(a) + radius * std::cos(angle)),
@@ -77,7 +77,7 @@ private:
     }
 };
 
-/// Fills rows [first, first + table.rows()) of a table: `dim` values, then the optimizer's first state.
+/// Fills rows [first, first + table.rows()) of a table: `dim` values, then the optimizer's initial state.
 /// Precondition: dim ≤ table.columns(). Cost: O(table), in parallel; the values do not depend on the executor.
 template <executor E>
 void initialize_rows(const initializer& values, float state, std::uint64_t seed, embedding_kind which,

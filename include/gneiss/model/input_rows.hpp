@@ -12,8 +12,8 @@ namespace gneiss {
 
 /// The rows that go into a layer: dense columns, then sparse ones; either part may have no columns.
 ///
-/// Multiplying them by W [dense + sparse columns, n] is dense · W_above + sparse · W_below, so rows of words are never
-/// expanded. Only dense columns can get gradients. A value of two views; the functions cost what the kernels do.
+/// Multiplying them by W [dense + sparse columns, n] is dense · W_above + sparse · W_below, so sparse rows are never expanded.
+/// Only dense columns can get gradients. A value of two views; the functions cost the same as the kernels.
 template <class T>
 struct input_rows {
     matrix_view<const T> dense{};
@@ -27,7 +27,7 @@ struct input_rows {
             has_sparse() ? sparse.middle_rows(first, count) : sparse};
     }
 
-    /// out = this · w, then the epilogue.
+    /// Computes out = this · w, then the epilogue.
     template <class Backend>
     void multiply(const Backend& by, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then, executor_ref executor) const {
         if (!has_sparse()) return by.multiply(dense, w, out, then, executor);
@@ -39,7 +39,7 @@ struct input_rows {
             by.sparse_multiply(sparse, w, out, then, executor);
         }
     }
-    /// grad_w += thisᵀ · g.
+    /// Adds thisᵀ · g to grad_w.
     template <class Backend>
     void add_weight_gradient(const Backend& by, matrix_view<const T> g, matrix_view<T> grad_w, executor_ref executor) const {
         if (dense.columns() != 0) by.add_tn(dense, g, grad_w.middle_rows(0, dense.columns()), executor);

@@ -13,7 +13,7 @@
 
 namespace gneiss {
 
-/// What follows a product while its rows are still in the cache: out = then((accumulate ? out : 0) + product + bias).
+/// Work after a product while its rows are in the cache: out = then((accumulate ? out : 0) + product + bias).
 template <class T>
 struct epilogue {
     bool accumulate = false;
@@ -21,14 +21,14 @@ struct epilogue {
     activation then = activation::none;
 };
 
-/// Rows that are mostly zeros, such as bags of words: row i has value values[k] at column indices[k] for k from
-/// offsets[i] to offsets[i + 1]. Never expanded: products with it cost the entries.
+/// Rows that are mostly zeros, such as bags of words: row i has value values[k] at column indices[k] for k from offsets[i] to
+/// offsets[i + 1]. Never expanded: the cost of products is that of the entries.
 template <class T>
 struct sparse_rows {
     std::size_t columns = 0;
     std::span<const std::uint64_t> offsets{}; ///< [rows + 1]; the first need not be 0
     std::span<const std::uint32_t> indices{}; ///< below `columns`
-    std::span<const T> values{};              ///< as many as indices, or empty: all 1
+    std::span<const T> values{};              ///< one per index, or empty: all 1
 
     [[nodiscard]] std::size_t rows() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
     [[nodiscard]] sparse_rows middle_rows(std::size_t first, std::size_t count) const noexcept {
@@ -36,9 +36,9 @@ struct sparse_rows {
     }
 };
 
-/// Lists of edges, and the matrix row that each edge points to. Segment i holds places offsets[i] … offsets[i + 1];
-/// place j is edge e = edges[j], or e = j where `edges` is empty, and leads to row rows[e]. Numbers that belong to edges
-/// are found by e, whichever way the lists are turned.
+/// Lists of edges, and the matrix row that each edge points to. Segment i has places offsets[i] … offsets[i + 1]; place j is
+/// edge e = edges[j], or e = j if `edges` is empty, and points to row rows[e]. Values of edges are indexed by e in either
+/// direction of the lists.
 struct edge_segments {
     std::span<const std::uint32_t> offsets; ///< [segments + 1]
     std::span<const std::uint32_t> rows;    ///< [edges]
@@ -48,18 +48,18 @@ struct edge_segments {
     [[nodiscard]] std::size_t edge(std::size_t place) const noexcept { return edges.empty() ? place : edges[place]; }
 };
 
-/// Edges that lead from some source rows to some target rows, where others may lead to the same targets: what an edge
-/// block holds. Segment i belongs to row targets[i] of the result; the others are left alone.
+/// Edges from some source rows to some target rows, which other parts may reach too: the contents of an edge block. Segment i
+/// belongs to row targets[i] of the result; other rows are unchanged.
 struct edge_part {
     edge_segments edges;                    ///< `edges.edges` is empty
     std::span<const std::uint32_t> targets; ///< [segments], distinct
 };
 
-/// The kernels that graph layers are made of: all a backend has to give, on a CPU or another device.
+/// The kernels of GNN layers: the interface of a backend, on a CPU or another device.
 ///
-/// Meaning: matrices are row-major with strides and hold T; results overlap no operand unless said. `heads` cuts columns
-/// into so many equal slices. Numbers of edges are [edges, heads], dense. Dimensions may be 0. "adds" accumulates,
-/// everything else overwrites. The same operands give the same bits on any executor.
+/// Meaning: matrices are row-major with strides and hold T; results overlap no operand unless stated. `heads` is the number of
+/// equal slices of columns. Values of edges are [edges, heads], dense. Dimensions may be 0. "adds" accumulates, everything else
+/// overwrites. The same operands give the same bits on any executor.
 ///
 ///     gather_rows(in, ids, out)                        out[i] = in[ids[i]]
 ///     multiply(a [m, k], w [k, n], out, epilogue)      out = a w, then the epilogue
@@ -90,8 +90,8 @@ struct edge_part {
 ///     segment_dropout(mask, s, heads, in, out)         row i of the mask is segment i, column j · heads + h
 ///     add_segments(part, in, out)                      out[t] += Σ in[rows[e]]
 ///     raise_segments(part, seen, in, out)              out[t, c] = max over the segment, and out[t, c] if seen[t] ≠ 0
-///     attend_segments(part, heads, slope, in, out)     adds edges to weighted sums whose weights are a softmax over all
-///                                                      edges of a target, those that come later too. Rows of in are
+///     attend_segments(part, heads, slope, in, out)     adds edges to weighted sums with weights from a softmax over all
+///                                                      edges of a target, including those of later calls. Rows of in are
 ///                                                      [x, scores of sources [heads]], rows of out are [sums as x, largest
 ///                                                      score, Σ exp(score − largest), scores of targets [heads each]];
 ///                                                      score = leaky(target's + source's); a total of 0: no edge yet
@@ -100,7 +100,7 @@ struct edge_part {
 ///     layer_norm(x, gain, bias, epsilon, out)          rows with mean 0 and variance 1, times gain, plus bias
 ///     layer_norm_backward(x, gain, epsilon, g, grad_gain, grad_bias)  g becomes ∂/∂x; adds to the others
 ///
-/// Cost: 2mkn operations for a product; for the others, one pass over what they name, one row read per edge.
+/// Cost: 2mkn operations for a product; for the others, one pass over the arguments, one row read per edge.
 /// Thread-safe.
 template <class B, class T = float>
 concept gnn_kernels = requires(const B& b, executor_ref executor, matrix_view<const T> in, matrix_view<T> out, std::span<T> list,

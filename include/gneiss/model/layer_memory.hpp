@@ -11,7 +11,7 @@ namespace gneiss {
 
 namespace detail {
 
-/// What an encoder keeps around a layer [floats].
+/// Returns the memory of an encoder around a layer [floats].
 [[nodiscard]] inline std::uint64_t surround_floats(const layer_surround& around, std::uint64_t outputs, const layer_sizes& of) noexcept {
     const std::uint64_t out = of.targets * outputs;
     std::uint64_t floats = out; // the output
@@ -22,13 +22,13 @@ namespace detail {
     return floats;
 }
 
-/// What one of the library's layers keeps itself [floats].
+/// Returns the memory of one of the library's layers [floats].
 [[nodiscard]] inline std::uint64_t layer_floats(const layer_options& layer, const layer_sizes& of) noexcept {
     const std::uint64_t total = of.in.total(), looped = of.edges + of.targets;
     // Rows times weights of all sources, or sums of the targets, whichever is cheaper: linear_aggregation.
     const std::uint64_t products = of.sources * layer.width, sums = of.targets * total;
     const std::uint64_t aggregated = of.in.sparse != 0 ? products : layer.width < total ? std::max(products, sums) : sums;
-    const std::uint64_t loops = 3 * looped + of.sources + of.targets + 2; // numbers of 4 bytes as well
+    const std::uint64_t loops = 3 * looped + of.sources + of.targets + 2; // 4-byte integers are counted, too
     switch (layer.kind) {
     case layer_kind::sage: return layer.sage.reduce == sage_reduction::max ? 2 * sums : aggregated + of.edges;
     case layer_kind::gcn: return aggregated + loops + looped + of.sources;
@@ -44,11 +44,11 @@ namespace detail {
     return 0;
 }
 
-inline constexpr std::uint64_t small_buffers = 4096; // of a layer, for alignment [bytes]
+inline constexpr std::uint64_t small_buffers = 4096; // per layer, for alignment [bytes]
 
 } // namespace detail
 
-/// What an `encoder<float>` keeps for a layer while it trains, at most, its weights and the batch aside [bytes]. O(1).
+/// Returns the most memory of an `encoder<float>` for a layer in training, without its weights and the batch [bytes]. O(1).
 [[nodiscard]] inline std::uint64_t layer_memory(const layer_options& layer, const layer_sizes& of) noexcept {
     const std::uint64_t floats = detail::surround_floats(layer.around(), layer.outputs(), of) + detail::layer_floats(layer, of);
     return floats * sizeof(float) + detail::small_buffers;

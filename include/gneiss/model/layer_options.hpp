@@ -24,13 +24,13 @@ enum class layer_kind : std::uint8_t { sage, gcn, gat, linear };
 /// One of the library's layers in an encoder: out = then(norm(layer(dropout(in)))) + residual.
 struct layer_options {
     layer_kind kind = layer_kind::sage;
-    std::size_t width = 0; ///< outputs; of a head for gat
+    std::size_t width = 0; ///< outputs; per head for gat
     sage_options sage{};
     gcn_options gcn{};
     gat_options gat{};
     bool bias = true;
     activation then = activation::none;
-    double dropout = 0; ///< these as in `layer_surround`
+    double dropout = 0; ///< this and the next two: see `layer_surround`
     bool norm = false;
     bool residual = false;
 
@@ -38,18 +38,18 @@ struct layer_options {
     [[nodiscard]] std::size_t outputs() const noexcept {
         return kind == layer_kind::gat && gat.concat ? width * gat.heads : width;
     }
-    /// Whether it reads neighbors, and so takes one hop of a sample.
+    /// Returns true if it reads neighbors, and so takes one hop of a sample.
     [[nodiscard]] bool takes_hop() const noexcept { return kind != layer_kind::linear; }
 };
 
-/// What layers are unless their text says otherwise.
+/// Defaults of layer texts.
 struct layer_defaults {
-    std::optional<activation> then{}; ///< none: relu (gat: elu); nothing after the last layer in any case
+    std::optional<activation> then{}; ///< none: relu (gat: elu); the last layer always has none
     double dropout = 0;
     double attention_dropout = 0;
-    bool norm = false; ///< of all but the last
+    bool norm = false; ///< for all but the last
     bool residual = false;
-    std::size_t last_width = 0; ///< width of a last layer that gives none, such as the number of classes
+    std::size_t last_width = 0; ///< width of a last layer without one, such as the number of classes
 };
 
 inline constexpr std::array<std::string_view, 4> layer_names = {"sage", "gcn", "gat", "linear"};
@@ -57,7 +57,7 @@ inline constexpr std::array<std::string_view, 6> activation_names = {"none", "re
 
 namespace detail {
 
-/// Reads one layer's text, word after word.
+/// Parses one layer's text, word by word.
 class layer_parser {
 public:
     layer_parser(std::string_view text, const layer_defaults& defaults, bool last)
@@ -102,7 +102,7 @@ private:
         T value{};
         const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
         if (problem != std::errc{} || end != word.data() + word.size() || !(value >= least && value <= most))
-            fail("'" + std::string(word) + "' is no number that fits here");
+            fail("'" + std::string(word) + "' is not a valid number here");
         return value;
     }
     void width(std::string_view word) {
@@ -166,8 +166,8 @@ private:
 
 } // namespace detail
 
-/// The layers that a text such as "sage:128,sage:128:max:dropout=.5" or "gat:8x8,gat:7x1:mean" describes, the first to
-/// be computed in front. Each is KIND:WIDTH[xHEADS][:OPTION…]:
+/// Parses layers from a text such as "sage:128,sage:128:max:dropout=.5" or "gat:8x8,gat:7x1:mean", the first one to compute in
+/// front. Each is KIND:WIDTH[xHEADS][:OPTION…]:
 ///
 ///     sage    mean (default), sum or max; concat (default) or add
 ///     gcn     row (default) or symmetric
@@ -175,7 +175,7 @@ private:
 ///     linear  rows by themselves, no hop
 ///     any     none, relu, leaky, elu, tanh or sigmoid; dropout=P; norm or no-norm; residual or no-residual; no-bias
 ///
-/// Throws `invalid_argument` that shows the layer and names what is wrong with it.
+/// Throws `invalid_argument` with the layer and its fault.
 [[nodiscard]] inline std::vector<layer_options> parse_layers(std::string_view text, const layer_defaults& defaults = {}) {
     std::vector<layer_options> layers;
     for (bool more = true; more;) {
@@ -187,7 +187,7 @@ private:
     return layers;
 }
 
-/// Hops that a sample for these layers needs.
+/// Returns the number of hops that a sample for these layers needs.
 [[nodiscard]] inline std::size_t hops_of(std::span<const layer_options> layers) noexcept {
     std::size_t hops = 0;
     for (const layer_options& layer : layers) hops += layer.takes_hop();

@@ -24,37 +24,37 @@
 
 namespace gneiss {
 
-/// How the losses of a batch become one number. A question is a (positive, side) pair.
+/// Reduction of a batch's losses to one number. A query is a (positive, side) pair.
 enum class reduction : std::uint8_t {
-    sum, ///< Σ losses of questions + Σ penalties of positives
-    mean ///< mean over questions + mean penalty over positives
+    sum, ///< Σ losses of queries + Σ penalties of positives
+    mean ///< mean over queries + mean penalty over positives
 };
 
-/// Sizes that shape the work. Results depend on them (in the last bits), never on threads.
+/// Sizes of the work. They affect the last bits of results; the number of threads does not.
 struct link_model_tuning {
-    std::size_t tile_rows = 128;                            ///< questions whose scores are alive at once
-    std::size_t task_rows = 1024;                           ///< questions of a task at least
+    std::size_t tile_rows = 128;                            ///< queries whose scores are in memory at once
+    std::size_t task_rows = 1024;                           ///< minimum queries per task
     std::size_t partial_bytes = std::size_t{128} << 20;     ///< limit of the tasks' gradients of negatives
-    std::size_t nodes_per_task = 128;                       ///< when gradients are summed per node
+    std::size_t nodes_per_task = 128;                       ///< for sums of gradients per node
 };
 
 struct link_model_options {
     reduction reduce = reduction::sum;
     regularizer penalty{};
-    /// The head side asks `query(side::tail, tail, relation + R)`: the relation table has 2R rows, the upper half for
-    /// reversed edges. Source: Lacroix, Usunier and Obozinski, ICML 2018.
+    /// Head queries use `query(side::tail, tail, relation + R)`: the relation table has 2R rows, the upper half for inverse
+    /// relations. Source: Lacroix, Usunier and Obozinski, ICML 2018.
     bool reciprocal = false;
     link_model_tuning tuning{};
 };
 
 /// Statistics of a batch. Sums over batches are associative.
 struct link_statistics {
-    double loss = 0;    ///< Σ losses of questions, whatever the reduction, without the penalty
-    double penalty = 0; ///< reduced, as the gradients have it
+    double loss = 0;    ///< Σ losses of queries, for any reduction, without the penalty
+    double penalty = 0; ///< reduced, as in the gradients
     std::uint64_t positives = 0;
     std::uint64_t query_count = 0;
-    std::uint64_t negatives = 0; ///< (question, negative) pairs scored, masked ones included
-    std::uint64_t masked = 0;    ///< of these, known true answers that took no part
+    std::uint64_t negatives = 0; ///< (query, negative) pairs scored, including masked ones
+    std::uint64_t masked = 0;    ///< known true answers among them, which were ignored
 
     [[nodiscard]] double mean_loss() const noexcept { return query_count == 0 ? 0 : loss / static_cast<double>(query_count); }
     link_statistics& operator+=(const link_statistics& other) noexcept {
@@ -70,12 +70,12 @@ struct link_statistics {
 
 /// Link prediction: scores positives against shared negatives and differentiates, with matrix products.
 ///
-/// A task is a run of positives of one (chunk, side). It turns them into queries Q, scores S = Q Nᵀ, makes dS of S in
-/// place row by row, and multiplies back: dQ = dS N, dN = dSᵀ Q. Tasks write to places of their own; afterwards each
-/// distinct node sums its occurrences in their fixed order. Hence results are bit-identical for any executor.
+/// A task is a run of positives of one (chunk, side). It computes queries Q and scores S = Q Nᵀ, replaces S by dS row by row,
+/// and multiplies back: dQ = dS N, dN = dSᵀ Q. Tasks write to separate memory; afterwards each distinct node sums its
+/// occurrences in their fixed order. So results are bit-identical for any executor.
 ///
-/// Cost: 6 · questions · negatives · dim floating point operations plus O((positives + negatives) · dim); memory is kept
-/// between batches. One thread at a time calls an object; several objects work side by side.
+/// Cost: 6 · queries · negatives · dim floating point operations plus O((positives + negatives) · dim); memory is reused
+/// between batches. One thread at a time per object; several objects may run concurrently.
 template <class Decoder, class Loss, class Backend>
 class link_model {
     static_assert(decoder<Decoder>, "link_model: Decoder must be a gneiss::decoder, see gneiss/model/concepts.hpp");
@@ -83,7 +83,7 @@ class link_model {
     static_assert(gemm_backend<Backend>, "link_model: Backend must be a gneiss::gemm_backend, see gneiss/model/concepts.hpp");
 
 public:
-    /// Rows of nodes have `dim` floats. Throws `invalid_argument` if the decoder cannot use that.
+    /// Constructs a model for node rows of `dim` floats. Throws `invalid_argument` if the decoder does not accept that.
     explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {},
         Loss loss = {}, Backend multiply = {})
         : dim_(dim), options_(options), decode_(std::move(decode)), loss_(std::move(loss)), score_(std::move(multiply)) {
@@ -92,19 +92,19 @@ public:
 
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
     [[nodiscard]] const link_model_options& options() const noexcept { return options_; }
-    /// Floats of a relation's row; 0: edges have no relation parameters.
+    /// Returns the floats of a relation's row; 0: edges have no relation parameters.
     [[nodiscard]] std::size_t relation_floats() const noexcept { return Decoder::relation_floats(dim_); }
-    /// Rows of the relation table for a graph of so many relations.
+    /// Returns the rows of the relation table for a graph with `relations` relations.
     [[nodiscard]] std::size_t relation_rows(std::size_t relations) const noexcept {
         return relation_floats() == 0 ? 0 : options_.reciprocal ? 2 * relations : relations;
     }
 
-    /// Loss and gradients of a batch.
+    /// Computes loss and gradients of a batch.
     ///
-    /// `rows` [U, dim] are the values of batch.nodes in order, `relations` [relation_rows, relation_floats] the whole
-    /// table; strides may exceed the columns. Writes every row of `sparse_gradients` [U, dim] and makes
-    /// `relation_gradients` hold the relation rows that occur, ascending.
-    /// Throws `not_finite`, naming the batch, when the loss is NaN or infinite (gradients are then unspecified);
+    /// `rows` [U, dim] are the values of batch.nodes in order, `relations` [relation_rows, relation_floats] the whole table;
+    /// strides may exceed the columns. Writes every row of `sparse_gradients` [U, dim], and to `relation_gradients` the
+    /// gradients of the relation rows that occur, ascending.
+    /// Throws `not_finite`, naming the batch, if the loss is NaN or infinite (gradients are then unspecified);
     /// `invalid_argument` or `out_of_range` for shapes or relations that do not fit.
     template <executor E>
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
@@ -130,25 +130,26 @@ public:
         return total;
     }
 
-    /// Queries of (known end, relation) pairs whose other end is `corrupt_side`: known [b, dim], relation ids [b] below R,
-    /// out [b, dim]. For evaluation. O(b · dim). Thread-safe.
+    /// Computes queries of (known end, relation) pairs with the other end on `corrupt_side`: known [b, dim], relation ids [b]
+    /// below R, out [b, dim]. For evaluation. O(b · dim). Thread-safe.
     void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
         matrix_view<const float> relations, matrix_view<float> out) const {
         for (std::size_t i = 0; i < known.rows(); ++i)
             decode_.query(query_side(corrupt_side), known[i], relation_row(relations, corrupt_side, ids[i]), out[i]);
     }
 
-    /// Similarities of queries [b, dim] and answers [n, dim], out [b, n]. Thread-safe.
+    /// Computes similarities of queries [b, dim] and answers [n, dim], out [b, n]. Thread-safe.
     void scores(matrix_view<const float> queries, matrix_view<const float> answers, matrix_view<float> out) const {
         score_.against(queries, answers, out);
     }
 
-    /// Similarity of one query and one candidate, without the rounding of a matrix product. Thread-safe.
+    /// Returns the similarity of one query and one candidate, without the rounding of a matrix product. Thread-safe.
     [[nodiscard]] float score(std::span<const float> query, std::span<const float> candidate) const noexcept {
         return score_.one(query, candidate);
     }
 
-    /// What evaluation and prediction ask: the decoder with these relations, read as `options()` say. They outlive it.
+    /// Returns the scorer for evaluation and prediction: the decoder with these relations, used as in `options()`. Both outlive
+    /// it.
     /// \param relations  the trained table [relation_rows, relation_floats]; may be empty without relation parameters
     /// Throws `invalid_argument` for a table of another shape.
     [[nodiscard]] link_scorer scorer(matrix_view<const float> relations = {}) const {
@@ -162,13 +163,13 @@ public:
 private:
     using candidates = detail::candidate_scores<Decoder::compare, Backend>;
 
-    /// A batch cut into tasks, and where their results go. Row s · B + i of the gradients belongs to positive i on side
-    /// position s.
+    /// A batch divided into tasks, and the places of their results. Row s · B + i of the gradients belongs to positive i on
+    /// side position s.
     struct work {
         const link_batch& batch;
-        std::size_t pieces = 1;            ///< tasks of a (chunk, side)
-        float* known_gradients = nullptr;    ///< [S · B, dim] of the end that is given
-        float* answer_gradients = nullptr;   ///< [S · B, dim] of the end that is asked for
+        std::size_t pieces = 1;            ///< tasks per (chunk, side)
+        float* known_gradients = nullptr;    ///< [S · B, dim] of the known end
+        float* answer_gradients = nullptr;   ///< [S · B, dim] of the answer
         float* relation_gradients = nullptr; ///< [S · B, relation_floats]
         float* negative_gradients = nullptr; ///< [tasks, negatives_per_list, dim]
 
@@ -213,7 +214,7 @@ private:
         return all;
     }
 
-    /// One task: its questions, tile by tile.
+    /// Runs one task: its queries, tile by tile.
     void ask(const work& all, std::size_t task, matrix_view<const float> rows, matrix_view<const float> relations,
         scratch& use) {
         const link_batch& batch = all.batch;
@@ -290,7 +291,7 @@ private:
         }
     }
 
-    /// Corrects the scores of negatives; returns what to add to the positive's.
+    /// Corrects the scores of negatives; returns the correction of the positive's score.
     static float correct(const negative_correction& by, std::span<float> scores) noexcept {
         float* const at = scores.data();
         for (std::size_t j = by.head_begin; j < by.head_end; ++j) at[j] += by.own;
@@ -312,7 +313,7 @@ private:
         const auto sum_one = [&](std::size_t node) {
             const std::span<float> sum = out[node];
             std::fill(sum.begin(), sum.end(), 0.0F);
-            std::size_t ends = 0; // how often the node is a head or a tail
+            std::size_t ends = 0; // occurrences of the node as a head or tail
             for (std::size_t o = batch.node_offsets[node]; o < batch.node_offsets[node + 1]; ++o) {
                 const std::size_t at = batch.node_occurrences[o];
                 if (at < 2 * B) {
@@ -338,7 +339,7 @@ private:
         });
     }
 
-    /// The same for relations. With reciprocal relations those of reversed edges come after the others.
+    /// The same for relations. Inverse relations come after the others.
     template <executor E>
     double sum_relations(const work& all, matrix_view<const float> relations, gneiss::sparse_gradients& out,
         double per_query, double per_positive, const E& executor) const {

@@ -16,7 +16,7 @@
 
 namespace gneiss {
 
-/// A question to a model: which nodes complete (known, relation, ?) or (?, relation, known)?
+/// A query: the nodes that complete (known, relation, ?) or (?, relation, known).
 struct link_query {
     node_id known{};
     relation_id relation{};
@@ -25,7 +25,7 @@ struct link_query {
     friend constexpr auto operator<=>(const link_query&, const link_query&) = default;
 };
 
-/// The question that `e` answers with its tail, or with its head.
+/// Returns the query that `e` answers with its tail, or with its head.
 [[nodiscard]] constexpr link_query query_of(const edge& e, side target_side) noexcept {
     return {target_side == side::tail ? e.source : e.destination, e.relation, target_side};
 }
@@ -33,19 +33,19 @@ struct link_query {
     return target_side == side::tail ? e.destination : e.source;
 }
 
-/// A trained decoder of any type with the relations' rows: what evaluation and prediction ask.
+/// A trained decoder of any type with the relations' rows: the model of evaluation and prediction.
 ///
 ///     rank_edges(model.scorer(relations.values()), rows, edges, known, executor); // the decoder and options it was trained with
 ///
 /// Copies share the relations, which must outlive them. Thread-safe. One indirect call per query, none per candidate.
 class link_scorer {
 public:
-    /// A decoder without a model. \param relations  [R, relation_floats(dim)]; unused by decoders without relations
+    /// Constructs a scorer without a model. \param relations [R, relation_floats(dim)]; unused by decoders without relations
     template <class D>
         requires(!std::same_as<D, link_scorer>)
     explicit link_scorer(D decode, matrix_view<const float> relations = {}) : link_scorer(std::move(decode), relations, false) {}
-    /// A decoder without a model, with relations [2R, relation_floats(dim)]: relation r + R stands for r read backwards, and
-    /// (?, r, t) is asked as (t, r + R, ?) (Lacroix et al., ICML 2018, §4).
+    /// Returns a scorer without a model, with relations [2R, relation_floats(dim)]: relation r + R is the inverse of r, and (?,
+    /// r, t) is queried as (t, r + R, ?) (Lacroix et al., ICML 2018, §4).
     template <class D>
     [[nodiscard]] static link_scorer reciprocal(D decode, matrix_view<const float> relations) {
         return {std::move(decode), relations, true};
@@ -53,7 +53,7 @@ public:
 
     [[nodiscard]] similarity compare() const noexcept { return compare_; }
 
-    /// Whether (known, relation) are ids that rows and relations exist for.
+    /// Returns true if (node, relation) are ids with rows.
     [[nodiscard]] bool knows(std::uint64_t node, std::uint64_t relation, std::uint64_t rows, std::size_t dim) const {
         return node < rows && (relation_floats_(dim) == 0 || relation < relations_.rows() / (reciprocal_ ? 2 : 1));
     }

@@ -16,13 +16,13 @@
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
 
-// Every loss models `ranking_loss`: one question, the score of its true answer against those of its negatives.
-// Cost: O(negatives), two or three vectorized passes and no allocation. No score is an error: a NaN gives a NaN loss.
+// Every loss models `ranking_loss`: one query, the score of its true answer against those of its negatives.
+// Cost: O(negatives), two or three vectorized passes and no allocation. Scores are never an error: a NaN gives a NaN loss.
 namespace gneiss {
 
 namespace detail {
 
-/// Copies the scores to where the gradients go, so that the loops below touch one array and vectorize.
+/// Copies the scores to the gradients' memory, so that the loops below use one array and vectorize.
 template <class T>
 T* in_place(std::span<const T> scores, std::span<T> gradient) noexcept {
     if (scores.data() != gradient.data()) std::copy(scores.begin(), scores.end(), gradient.begin());
@@ -35,7 +35,7 @@ void scale(std::span<T> x, T by) noexcept {
     for (std::size_t i = 0; i < x.size(); ++i) at[i] *= by;
 }
 
-/// How many scores are not masked.
+/// Returns the number of unmasked scores.
 template <class T>
 T unmasked(std::span<const T> x) noexcept {
     const T* in = x.data();
@@ -58,14 +58,14 @@ struct softmax_loss {
     }
 };
 
-/// Equation (1) of the paper as printed: −(s⁺ − log Σ e^s⁻). The positive stays outside the log-sum, so the loss has no
-/// lower bound. A question without an unmasked negative has no loss. Source: Marius, section 2.1.
+/// Equation (1) of the paper as printed: −(s⁺ − log Σ e^s⁻). The positive is outside the log-sum, so the loss has no lower
+/// bound. A query without an unmasked negative has no loss. Source: Marius, section 2.1.
 struct marius_loss {
     template <class T>
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
         T top = detail::lane_max(negatives.data(), negatives.size());
         const bool none = top == -std::numeric_limits<T>::infinity();
-        if (none) top = 0; // a NaN among them still shows
+        if (none) top = 0; // a NaN among them is still noticed
         const T sum = detail::shifted_exponentials(detail::in_place<T>(negatives, gradient), gradient.size(), top);
         if (none && sum == T{0}) return {};
         detail::scale(gradient, T{1} / sum);
@@ -73,8 +73,8 @@ struct marius_loss {
     }
 };
 
-/// Binary cross-entropy: log(1 + e^−s⁺) + the mean of log(1 + e^s⁻) over the unmasked negatives, so that both answers
-/// weigh the same at any number of negatives.
+/// Binary cross-entropy: log(1 + e^−s⁺) + the mean of log(1 + e^s⁻) over the unmasked negatives, so that both classes have the
+/// same weight at any number of negatives.
 struct logistic_loss {
     template <class T>
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
@@ -137,7 +137,7 @@ struct margin_loss {
     }
 };
 
-/// One of the losses above, chosen at run time: a branch per question, so that models need not be compiled for each.
+/// One of the losses above, chosen at run time: one branch per query, so that models need not be compiled for each.
 class any_loss {
 public:
     template <class L>
@@ -148,7 +148,7 @@ public:
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const {
         return std::visit([&](const auto& loss) { return loss(positive, negatives, gradient); }, loss_);
     }
-    /// Whether it has a log-sum over the candidates, which `log_q_correction_of` makes up for.
+    /// Returns true if it has a log-sum over the candidates, which `log_q_correction_of` compensates.
     [[nodiscard]] bool has_log_sum() const noexcept {
         return std::holds_alternative<softmax_loss>(loss_) || std::holds_alternative<marius_loss>(loss_);
     }
@@ -159,7 +159,7 @@ private:
 
 inline constexpr std::array<std::string_view, 4> loss_names = {"softmax", "marius", "logistic", "margin"};
 
-/// The loss of that name; `margin` is the margin loss's. Throws `invalid_argument` for an unknown name.
+/// Returns the loss of that name; `margin` is for the margin loss. Throws `invalid_argument` for an unknown name.
 [[nodiscard]] inline any_loss make_loss(std::string_view name, float margin = 1) {
     if (name == "softmax") return softmax_loss{};
     if (name == "marius") return marius_loss{};

@@ -60,8 +60,8 @@ struct adagrad {
     }
 };
 
-/// Adam with both moments corrected by the batch's number t; a row that a batch does not touch keeps its moments.
-/// The state is [first moments | second moments]. Source: Kingma and Ba, ICLR 2015.
+/// Adam with both moments corrected by the batch's number t; a row that a batch does not use keeps its moments. The state is
+/// [first moments | second moments]. Source: Kingma and Ba, ICLR 2015.
 struct adam {
     float rate = 0.001F;
     float beta1 = 0.9F;
@@ -85,7 +85,7 @@ struct adam {
     struct moments {
         float first, second;
     };
-    /// What the moments of batch t are multiplied by.
+    /// Returns the factors of the moments of batch t.
     [[nodiscard]] GNEISS_HD moments correction(std::uint64_t t) const noexcept {
         const double n = static_cast<double>(t);
         return {static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta1), n))),
@@ -102,8 +102,8 @@ struct adam {
 
 static_assert(row_optimizer<sgd> && row_optimizer<adagrad> && row_optimizer<adam>);
 
-/// A row optimizer whose type is chosen at run time: one virtual call per block of rows. Copies share it; it is
-/// immutable and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
+/// A row optimizer whose type is chosen at run time, at one virtual call per block of rows. Copies share it; it is immutable
+/// and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
 class any_row_optimizer {
 public:
     template <class O>
@@ -113,7 +113,7 @@ public:
 
     [[nodiscard]] std::size_t state_floats(std::size_t dim) const { return self_->state_floats(dim); }
     [[nodiscard]] float initial_state() const { return self_->initial_state(); }
-    /// The optimizer that this stands for if it is an O, else null: for devices that step by themselves.
+    /// Returns the optimizer if it is an O, else null: for devices that step by themselves.
     template <row_optimizer O>
     [[nodiscard]] const O* get_if() const noexcept {
         const auto* held = dynamic_cast<const holder<O>*>(self_.get());
@@ -183,8 +183,8 @@ private:
     std::shared_ptr<const base> self_;
 };
 
-/// Throws errc::invalid_argument unless rows of `layout` have as many floats of state as the optimizer writes: with fewer it
-/// would write into the next row. \param rows  whose they are, for the message
+/// Throws errc::invalid_argument unless rows of `layout` have the state floats that the optimizer writes: with fewer it would
+/// write into the next row. \param rows their kind, for the message
 inline void check_state_floats(const any_row_optimizer& optimizer, const row_layout& layout, std::string_view rows) {
     if (const std::size_t needed = optimizer.state_floats(layout.dim); layout.state != needed)
         throw error(errc::invalid_argument, "rows of " + std::string(rows) + " have " + std::to_string(layout.state) +
@@ -194,8 +194,8 @@ inline void check_state_floats(const any_row_optimizer& optimizer, const row_lay
 
 inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adagrad", "adam"};
 
-/// The optimizer of that name at a learning rate, other settings at their defaults. Throws `invalid_argument` for an
-/// unknown name or a rate that is not positive.
+/// Returns the optimizer of that name at a learning rate, with default settings. Throws `invalid_argument` for an unknown name
+/// or a rate that is not positive.
 [[nodiscard]] inline any_row_optimizer make_row_optimizer(std::string_view name, float rate) {
     if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive");
     if (name == "sgd") return sgd{rate};

@@ -13,11 +13,11 @@ namespace gneiss {
 enum class norm_penalty : std::uint8_t {
     none,
     l2, ///< Σ xᵢ²
-    n3  ///< Σ |xᵢ|³, over moduli where rows are complex. Source: Lacroix, Usunier and Obozinski, ICML 2018
+    n3  ///< Σ |xᵢ|³, over moduli if rows are complex. Source: Lacroix, Usunier and Obozinski, ICML 2018
 };
 
-/// A penalty on the rows of the positives: head, relation and tail of every edge, once per edge however many sides are
-/// asked about. With reciprocal relations both relation rows of an edge count.
+/// A penalty on the rows of the positives: head, relation and tail of every edge, once per edge for any number of sides. With
+/// reciprocal relations both relation rows of an edge count.
 struct regularizer {
     norm_penalty penalty = norm_penalty::none;
     double weight = 0; ///< λ

@@ -14,26 +14,26 @@
 
 namespace gneiss {
 
-/// How a learning rate changes over a run: a factor to multiply it by. With t = step / total_steps in [0, 1):
+/// Learning-rate schedule of a run: a factor of the rate. With t = step / total_steps in [0, 1):
 ///
 ///     constant  1
 ///     linear    1 − (1 − floor) · t
 ///     cosine    floor + (1 − floor) · (1 + cos πt) / 2       Source: Loshchilov and Hutter, ICLR 2017
 ///     step      decay ^ ⌊pieces · t⌋                         the run in equal pieces, each slower than the last
 ///
-/// A pure function of the batch's number, so a resumed run continues as it would have gone.
+/// A pure function of the batch's number, so a resumed run continues identically.
 struct schedule {
     enum class shape : std::uint8_t { constant, linear, cosine, step };
 
     shape form = shape::constant;
-    double floor = 0;         ///< factor towards the end; linear and cosine
-    double decay = 0.1;       ///< step
-    std::uint64_t pieces = 3; ///< step
+    double floor = 0;         ///< final factor of linear and cosine
+    double decay = 0.1;       ///< factor per piece of step
+    std::uint64_t pieces = 3; ///< number of pieces of step
 
     friend bool operator==(const schedule&, const schedule&) = default;
 
-    /// The factor of batch number `step`, from 0, of `total_steps`: within [floor, 1], positive for the defaults. Batches
-    /// past the end are treated as the last one. O(1), nothing throws.
+    /// Returns the factor of batch number `step`, from 0, of `total_steps`: within [floor, 1], positive for the defaults.
+    /// Batches past the end are treated as the last one. O(1). Does not throw.
     [[nodiscard]] double factor(std::uint64_t step, std::uint64_t total_steps) const noexcept {
         if (form == shape::constant || total_steps == 0) return 1;
         step = std::min(step, total_steps - 1);
@@ -48,7 +48,7 @@ struct schedule {
 
 inline constexpr std::array<std::string_view, 4> schedule_names = {"constant", "linear", "cosine", "step"};
 
-/// The schedule of that name, other settings at their defaults. Throws `invalid_argument` for an unknown name.
+/// Returns the schedule of that name with default settings. Throws `invalid_argument` for an unknown name.
 [[nodiscard]] inline schedule make_schedule(std::string_view name) {
     for (std::size_t i = 0; i < schedule_names.size(); ++i)
         if (name == schedule_names[i]) return {.form = static_cast<schedule::shape>(i)};

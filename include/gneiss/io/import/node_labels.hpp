@@ -27,7 +27,7 @@ namespace gneiss::importing {
 
 /// Writes labels.npy and split.npy (and class_names.*) by row.
 ///
-/// \tparam Map key of a node → row. Memory and cost as `arrange_rows`: class names are held in memory.
+/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`: class names are held in memory.
 /// Errors: those of the files, naming row or line; errc::out_of_range for labels, errc::invalid_format for nodes listed twice,
 /// for parts with unlabeled nodes, and for an empty training set.
 template <class Map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that sees Eigen. Threads belong to the executor.
+// The only header that includes Eigen. Threads belong to the executor.
 #ifndef EIGEN_DONT_PARALLELIZE
 #define EIGEN_DONT_PARALLELIZE
 #endif
@@ -27,9 +27,9 @@
 
 namespace gneiss {
 
-/// Products of `gemm_backend` by Eigen, vectorized for the instruction set that the program is compiled for, and the kernels of
-/// graph layers by plain loops. Products that take an executor are those of layers, many rows times few, by tiles in
-/// registers, a quarter faster than Eigen's; they are cut into blocks by their sizes alone.
+/// Products of `gemm_backend` by Eigen, vectorized for the instruction set of the build, and the kernels of GNN layers by plain
+/// loops. Products with an executor are those of layers, of many rows times few, by register tiles, a quarter faster than
+/// Eigen's; their division into blocks depends only on their sizes.
 class eigen_backend : public segment_kernels<float> {
     template <class T>
     [[nodiscard]] static auto map(matrix_view<T> m) {
@@ -58,8 +58,8 @@ public:
         executor_ref executor) const {
         multiply_by(w, true, a, out, {.accumulate = accumulate}, executor);
     }
-    /// A task owns some rows of the result. Some rows of both operands at a time, which stay in the second-level cache for
-    /// all tasks.
+    /// A task owns some rows of the result. It takes some rows of both operands at a time, which stay in the second-level cache
+    /// for all tasks.
     void add_tn(matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out, executor_ref executor) const {
         constexpr std::size_t depth = 512;
         for (std::size_t first = 0; first < a.rows(); first += depth) {
@@ -71,7 +71,7 @@ public:
     }
 
 private:
-    /// out = a w, or a wᵀ, then the epilogue.
+    /// Computes out = a w, or a wᵀ, then the epilogue.
     static void multiply_by(matrix_view<const float> w, bool turned, matrix_view<const float> a, matrix_view<float> out,
         const epilogue<float>& then, executor_ref executor) {
         constexpr std::size_t of_a_task = 480, of_a_block = 48; // rows; the epilogue finds a block in the cache
@@ -96,6 +96,6 @@ static_assert(gemm_backend<eigen_backend> && gnn_kernels<eigen_backend>);
 
 /// The encoder of a GNN on the CPU, model/encoder.hpp.
 using cpu_encoder = encoder<float, eigen_backend>;
-using cpu_layer = any_layer_factory<float, eigen_backend>; ///< of a `cpu_encoder`
+using cpu_layer = any_layer_factory<float, eigen_backend>; ///< layer of a `cpu_encoder`
 
 } // namespace gneiss

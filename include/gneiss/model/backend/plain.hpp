@@ -10,8 +10,8 @@
 
 namespace gneiss {
 
-/// The kernels of graph layers with products of three loops on the calling thread, in any floating point type: for checks in
-/// double, where speed does not count. Needs no other library.
+/// The kernels of GNN layers with naive matrix products on the calling thread, in any floating point type: for checks in
+/// double, without regard to speed. Needs no other library.
 template <class T>
 struct plain_backend : segment_kernels<T> {
     static void multiply(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then, executor_ref /*executor*/) {

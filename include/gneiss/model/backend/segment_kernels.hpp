@@ -17,8 +17,8 @@
 
 namespace gneiss {
 
-/// The kernels of `gnn_kernels` over the edges of each segment, on a CPU. A segment belongs to one task and its edges
-/// are taken in order, so nothing is atomic and results do not depend on threads. Semantics as there.
+/// The kernels of `gnn_kernels` over the edges of each segment, on a CPU. A segment belongs to one task and its edges are
+/// processed in order, without atomics, so results do not depend on threads. Semantics as there.
 template <class T>
 struct segment_kernels : row_kernels<T> {
     using row_kernels<T>::add_four;
@@ -240,7 +240,7 @@ struct segment_kernels : row_kernels<T> {
                     top[h] = before;
                     for (std::size_t e = first; e < last; ++e) top[h] = std::max(top[h], leaky(term[h] + in(s.rows[e], all + h)));
                     if (total[h] == T{0} || top[h] == before) continue;
-                    const T less = detail::exponential(before - top[h]); // what was added counts less
+                    const T less = detail::exponential(before - top[h]); // earlier terms weigh less
                     total[h] *= less;
                     for (std::size_t c = h * width; c < (h + 1) * width; ++c) to[c] *= less;
                 }
@@ -282,8 +282,8 @@ struct segment_kernels : row_kernels<T> {
 
 private:
     /// Calls f(place, count) for the places of segment i, some at a time, so that rows stay in the cache while their slices are
-    /// taken, and asks for later rows: the beginning of long ones, the rest of which the processor finds by itself. 32 rows
-    /// ahead gained a quarter where rows of 512 bytes lie in memory, 8 rows half as much; rows of two lines lost by it.
+    /// used, and prefetches the start of later long rows; the hardware prefetches the rest. 32 rows ahead gained a quarter for
+    /// rows of 512 bytes in memory, 8 rows half of that; rows of two cache lines became slower.
     template <class F>
     static void for_rows(const edge_segments& s, std::size_t i, matrix_view<const T> in, F&& f) {
         constexpr std::size_t at_once = 64, ahead = 32, line = 64;

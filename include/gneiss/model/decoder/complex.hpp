@@ -7,7 +7,7 @@
 namespace gneiss {
 
 /// Re Σᵢ headᵢ relationᵢ conj(tailᵢ) over dim/2 complex numbers; a row is [real parts | imaginary parts].
-/// Precondition: dim is even. Cost: 2·dim multiplications a query, 4·dim backwards; nothing throws. Thread-safe.
+/// Precondition: dim is even. Cost: 2·dim multiplications per query, 4·dim in backward. Does not throw. Thread-safe.
 /// Source: Trouillon et al., ICML 2016.
 struct complex_decoder : detail::decoder_terms<complex_decoder, 2> {
     static constexpr similarity compare = similarity::inner_product;

@@ -6,7 +6,7 @@
 
 namespace gneiss {
 
-/// Σᵢ headᵢ relationᵢ tailᵢ. Symmetric in its ends. Cost: dim multiplications a query, 2·dim backwards; nothing throws.
+/// Σᵢ headᵢ relationᵢ tailᵢ. Symmetric in its ends. Cost: dim multiplications per query, 2·dim in backward. Does not throw.
 /// Thread-safe. Source: Yang et al., ICLR 2015.
 struct distmult_decoder : detail::decoder_terms<distmult_decoder, 1> {
     static constexpr similarity compare = similarity::inner_product;

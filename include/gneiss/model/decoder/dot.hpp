@@ -6,7 +6,7 @@
 
 namespace gneiss {
 
-/// ⟨head, tail⟩; edges have no relation parameters. Cost: a copy a query, dim additions backwards; nothing throws.
+/// ⟨head, tail⟩; edges have no relation parameters. Cost: one copy per query, dim additions in backward. Does not throw.
 /// Thread-safe.
 struct dot_decoder : detail::decoder_terms<dot_decoder, 1> {
     static constexpr similarity compare = similarity::inner_product;

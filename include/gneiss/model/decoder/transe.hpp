@@ -6,7 +6,7 @@
 
 namespace gneiss {
 
-/// −‖head + relation − tail‖₂. Cost: dim additions a query, 2·dim backwards; nothing throws. Thread-safe.
+/// −‖head + relation − tail‖₂. Cost: dim additions per query, 2·dim in backward. Does not throw. Thread-safe.
 /// Source: Bordes et al., NeurIPS 2013.
 struct transe_decoder : detail::decoder_terms<transe_decoder, 1> {
     static constexpr similarity compare = similarity::negative_distance;

@@ -12,7 +12,7 @@
 
 namespace gneiss::detail {
 
-/// Scores of queries against candidates and the way back, for one similarity, by the backend's three products.
+/// Scores of queries against candidates and their gradients, for one similarity, by the backend's three products.
 ///
 /// Order of calls for a list of candidates: `begin`, then per tile `forward`, `differentiate`, `backward`, then `finish`.
 template <similarity Compare, gemm_backend Backend>
@@ -35,7 +35,7 @@ public:
         multiply_.multiply_nt(queries, candidates, scores);
     }
 
-    /// Turns scores into gradients of scores by `lost(row, scores, gradient)`, which returns the positive's gradient.
+    /// Replaces scores by their gradients with `lost(row, scores, gradient)`, which returns the positive's gradient.
     template <class Lost>
     const float* differentiate(matrix_view<const float>, matrix_view<float> scores, scratch& use, Lost&& lost) const {
         float* const positive = use.positive_gradients.at_least(scores.rows());
@@ -73,8 +73,8 @@ private:
     Backend multiply_;
 };
 
-/// −‖q − x‖ by ‖q‖² + ‖x‖² − 2⟨q, x⟩, clamped at 0. With W = dS / distance: dQ = W N − diag(W 1) Q and
-/// dN += Wᵀ Q − diag(Wᵀ 1) N. Distances that the difference of squares cannot resolve count as 0 and have gradient 0.
+/// −‖q − x‖ by ‖q‖² + ‖x‖² − 2⟨q, x⟩, clamped at 0. With W = dS / distance: dQ = W N − diag(W 1) Q and dN += Wᵀ Q − diag(Wᵀ 1)
+/// N. Distances below the resolution of the difference of squares count as 0, with gradient 0.
 template <gemm_backend Backend>
 class candidate_scores<similarity::negative_distance, Backend> {
 public:

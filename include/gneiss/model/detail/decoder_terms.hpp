@@ -14,7 +14,7 @@ template <class T, std::size_t Parts>
 struct row_term {
     T part[Parts];
 
-    /// Number i of `count`; nothing of no row.
+    /// Returns number i of `count`; zero if `row` is null.
     [[nodiscard]] GNEISS_HD static constexpr row_term of(const T* row, std::size_t count, std::size_t i) noexcept {
         row_term term{};
         if (row != nullptr)
@@ -29,10 +29,10 @@ struct row_term {
     }
 };
 
-/// `query` and `query_backward` of a decoder D whose rows meet number by number, `Parts` floats each:
+/// `query` and `query_backward` of a decoder D that works number by number, with `Parts` floats each:
 ///
-///     D::query_term(missing, known, relation)                    the query's number
-///     D::known_gradient(missing, relation, g), D::relation_gradient(missing, known, g)   from that of the query's number
+///     D::query_term(corrupt_side, known, relation)               the query's number
+///     D::known_gradient(corrupt_side, relation, g), D::relation_gradient(corrupt_side, known, g)   from that of the query's number
 template <class D, std::size_t Parts>
 struct decoder_terms { // NOLINT(bugprone-crtp-constructor-accessibility): aggregates initialize their bases
     static constexpr std::size_t parts = Parts;

@@ -10,15 +10,15 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
 
-// Products as layers have them, of a matrix with many rows and one with few: sums of a small tile stay in registers while
-// the inner dimension goes by. Each element is summed over that dimension in order, wherever it lies in the matrix.
+// Products with the shapes of layers, of a matrix with many rows and one with few: sums of a small tile stay in registers while
+// the inner dimension passes. Each element is summed over that dimension in order, at any place in the matrix.
 namespace gneiss::detail {
 
-/// Shape of the tiles. Sums, a row of the right side and one number of the left fill the registers.
+/// Shape of the tiles. Sums, a row of the right operand and one number of the left fill the registers.
 ///
 /// 10,000 × 128 times 128 × 128 by AVX-512 in GFLOP/s: 6 rows of 4 registers 157, 12 of 2 146, 8 of 3 134, Eigen 124.
 struct product_tile {
-#if defined(__CUDA_ARCH__) // nvcc reads this for the device, too, where it is not called
+#if defined(__CUDA_ARCH__) // nvcc also reads this for the device, without calling it
     using block = float;
 #elif defined(__AVX512F__) && !defined(__clang__) // clang would split these vectors in two and spill
     using block = float __attribute__((vector_size(64)));
@@ -43,14 +43,15 @@ inline void copy_block(const float* from, float* to, std::size_t count) noexcept
     }
 }
 
-/// out [Rows, columns], more than Blocks − 1 blocks and at most Blocks, = (accumulate ? out : 0) + a b, a [Rows, depth], b [depth, Blocks · width]. Consecutive
-/// rows of `a` lie a_stride apart; if Turned, a is given as aᵀ with consecutive rows a_stride apart.
+/// Computes out [Rows, columns] = (accumulate ? out : 0) + a b, for more than Blocks − 1 blocks and at most Blocks; a [Rows,
+/// depth], b [depth, Blocks · width]. a_stride is the distance of consecutive rows of `a`; if Turned, of aᵀ, which is passed as
+/// `a`.
 template <bool Turned, std::size_t Rows, std::size_t Blocks>
 inline void multiply_tile(const float* a, std::size_t a_stride, const float* b, std::size_t b_stride, std::size_t depth,
     bool accumulate, float* out, std::size_t out_stride, std::size_t columns) noexcept {
     using block = product_tile::block;
     constexpr std::size_t width = product_tile::lanes;
-    const std::size_t last = columns - (Blocks - 1) * width; // of the last block: 1 … width
+    const std::size_t last = columns - (Blocks - 1) * width; // width of the last block: 1 … width
     block sum[Rows][Blocks] = {};
     if (accumulate) {
 #pragma GCC unroll 6
@@ -95,7 +96,7 @@ template <bool Turned, std::size_t Blocks>
         multiply_tile<Turned, 1, Blocks>(a + r * step, a_stride, b, b_stride, depth, accumulate, out + r * out_stride, out_stride, columns);
 }
 
-/// The same for any number of columns up to a tile's: with as few registers as hold them.
+/// The same for any number of columns up to a tile's, with the fewest registers that hold them.
 template <bool Turned>
 void multiply_panel(const float* a, std::size_t a_stride, std::size_t rows, const float* b, std::size_t b_stride,
     std::size_t depth, bool accumulate, float* out, std::size_t out_stride, std::size_t columns) noexcept {
@@ -110,11 +111,11 @@ void multiply_panel(const float* a, std::size_t a_stride, std::size_t rows, cons
     }
 }
 
-/// A small matrix [depth, columns], or its transpose, cut into panels of a tile's columns, which are padded with zeros.
+/// A small matrix [depth, columns], or its transpose, in panels of a tile's columns, padded with zeros.
 class packed_panels {
 public:
-    /// Depth up to which a matrix of so many columns is packed at once: panels pass through the first-level cache, and all
-    /// take at most a mebibyte, but for more than 16,384 columns.
+    /// Returns the depth up to which a matrix of `columns` columns is packed at once: panels pass through the first-level
+    /// cache, and all take at most a mebibyte, except for more than 16,384 columns.
     [[nodiscard]] static constexpr std::size_t depth_for(std::size_t columns) noexcept {
         return std::clamp<std::size_t>((std::size_t{1} << 18) / round_up(std::max<std::size_t>(columns, 1), product_tile::columns), 16, 256);
     }
@@ -132,7 +133,7 @@ public:
         }
     }
 
-    /// out = (accumulate ? out : 0) + a · this.
+    /// Computes out = (accumulate ? out : 0) + a · this.
     void multiply(matrix_view<const float> a, bool accumulate, matrix_view<float> out) const noexcept {
         for (std::size_t first = 0; first < columns_; first += product_tile::columns)
             multiply_panel<false>(a.data(), a.stride(), a.rows(), memory_.data() + first * depth_, product_tile::columns, depth_,
@@ -144,9 +145,9 @@ private:
     aligned_buffer<float, 64> memory_;
 };
 
-/// out [k, n] += aᵀ g, where a [m, k] and g [m, n], any n.
+/// Computes out [k, n] += aᵀ g, where a [m, k] and g [m, n], any n.
 inline void add_turned(matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out) noexcept {
-    constexpr std::size_t depth = 64; // rows of `a` and of a panel of g that stay in the first-level cache while tiles go by
+    constexpr std::size_t depth = 64; // rows of `a` and of a panel of g that stay in the first-level cache over all tiles
     for (std::size_t i = 0; i < a.rows(); i += depth) {
         const std::size_t count = std::min(depth, a.rows() - i);
         for (std::size_t c = 0, columns; c < g.columns(); c += columns) {

@@ -12,15 +12,16 @@
 
 #include <gneiss/core/types.hpp>
 
-// Row loops that a compiler vectorizes without -ffast-math: elementary functions free of branches, calls and errno,
-// and reductions over a fixed number of lanes (so a sum is the same whatever the vector width, up to fma contraction).
+// Row loops that compilers vectorize without -ffast-math: elementary functions without branches, calls and errno, and
+// reductions over a fixed number of lanes (so a sum is the same for any vector width, up to fma contraction).
 namespace gneiss::detail {
 
 inline constexpr std::size_t lanes = 32;
 
-/// A register of floats; loops of exponentials are written in these. Left to itself, GCC 12 at -O2 turns the two bounds of
-/// `exponential` into branches where the loop is inlined into a loss, which then takes 3.9 ns a value instead of .5.
-#if defined(__CUDA_ARCH__) // for the device nvcc reads host functions, too, of which it makes nothing, and knows no such types
+/// A register of floats; loops of exponentials use it. Otherwise GCC 12 at -O2 turns the two bounds of `exponential` into
+/// branches where the loop is inlined into a loss, which then takes 3.9 ns per value instead of .5.
+// nvcc also reads host functions for the device, without compiling them, and does not know such types
+#if defined(__CUDA_ARCH__)
 inline constexpr std::size_t register_bytes = sizeof(float);
 using float_block = float;
 using word_block = std::uint32_t;
@@ -55,16 +56,17 @@ struct register_of<double> {
 template <class T>
 inline constexpr std::size_t lanes_of = sizeof(typename register_of<T>::type) / sizeof(T);
 
-/// The words that hold the bits of V.
+/// The unsigned words that hold the bits of V.
 template <class V>
 using bits_of = std::conditional_t<std::is_same_v<V, float>, std::uint32_t, word_block>;
 
-/// eˣ, of a float or of each in a block. Relative error below 2⁻²² over [−86.5, 88.7]; 0 below, infinity above; NaN stays NaN.
+/// Returns eˣ, of a float or of each in a block. Relative error below 2⁻²² over [−86.5, 88.7]; 0 below, infinity above; NaN
+/// stays NaN.
 /// Cody–Waite reduction by ln 2 and a polynomial of degree 6.
 template <class V>
     requires(std::is_same_v<V, float> || std::is_same_v<V, float_block>)
 [[nodiscard]] GNEISS_HD inline V exponential(V x) noexcept {
-    constexpr float shift = 0x1.8p23F; // adding it rounds to an integer that lies in the low bits
+    constexpr float shift = 0x1.8p23F; // adding it rounds to an integer in the low bits
     const V zero{}, most = zero + 88.72283F, infinite = zero + __builtin_inff();
     const V bounded = x > most ? most : x;
     const V shifted = bounded * 1.44269504F + shift;
@@ -85,8 +87,8 @@ template <class V>
 }
 [[nodiscard]] inline double exponential(double x) noexcept { return std::exp(x); }
 
-/// √x for 0 and normal x, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorizers; too small for
-/// subnormal x, not a number for infinity.
+/// Returns √x for 0 and normal x, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorizers;
+/// too small for subnormal x, not a number for infinity.
 [[nodiscard]] GNEISS_HD inline float square_root(float x) noexcept {
     float y = __builtin_bit_cast(float, 0x5f375a86U - (__builtin_bit_cast(std::uint32_t, x) >> 1));
     const float half = 0.5F * x;
@@ -98,7 +100,7 @@ template <class V>
 }
 [[nodiscard]] inline double square_root(double x) noexcept { return std::sqrt(x); }
 
-/// Of all lanes, added pairwise.
+/// Returns the sum of all lanes, added pairwise.
 template <std::floating_point T>
 [[nodiscard]] inline T sum_of_lanes(T (&lane)[lanes]) noexcept {
     for (std::size_t width = lanes / 2; width != 0; width /= 2)
@@ -106,7 +108,7 @@ template <std::floating_point T>
     return lane[0];
 }
 
-/// Σ term(i) for i in [0, n): lane j sums the terms of i ≡ j, lanes are added pairwise. Term must be pure.
+/// Returns Σ term(i) for i in [0, n): lane j sums the terms of i ≡ j, lanes are added pairwise. Term must be pure.
 template <std::floating_point T, class Term>
 [[nodiscard]] inline T lane_sum(std::size_t n, Term&& term) noexcept {
     T lane[lanes] = {};
@@ -117,8 +119,8 @@ template <std::floating_point T, class Term>
     return sum_of_lanes(lane);
 }
 
-/// Replaces every x[i] by f(x[i]), f being asked for blocks of floats and for single values alike, and returns the sum
-/// of the results, in the lanes of `lane_sum`.
+/// Replaces every x[i] by f(x[i]) and returns the sum of the results, in the lanes of `lane_sum`. f is called for blocks of
+/// floats and for single values.
 template <std::floating_point T, class F>
 inline T replace_and_sum(T* x, std::size_t n, F&& f) noexcept {
     if constexpr (std::is_same_v<T, float>) {
@@ -148,7 +150,7 @@ inline T shifted_exponentials(T* x, std::size_t n, T top) noexcept {
     return replace_and_sum(x, n, [top](auto v) { return exponential(v - top); });
 }
 
-/// The largest of x[0 … n), −∞ if there is none. NaNs are passed over.
+/// Returns the largest of x[0 … n), −∞ if empty. Ignores NaNs.
 template <std::floating_point T>
 [[nodiscard]] inline T lane_max(const T* x, std::size_t n) noexcept {
     T lane[lanes];

@@ -14,16 +14,16 @@
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
-// What layers of your own are made of, over the view of a layer: functions of rows and of edges, and reductions along edges with
-// their way back. A target, or a source, belongs to one task and its edges are taken in order: nothing is atomic, and results do
-// not depend on threads.
+// Building blocks of custom layers, over the view of a layer: functions of rows and of edges, and reductions along edges with
+// their gradients. A target, or a source, belongs to one task and its edges are processed in order, without atomics:
+// results do not depend on threads.
 namespace gneiss {
 
-/// How the messages that reach a target become one row. A target without edges gets zeros.
+/// Reduction of the messages of a target to one row. A target without edges gets zeros.
 enum class message_reduction : std::uint8_t {
     sum,
     mean,
-    max ///< of each column, the first of equals
+    max ///< per column, the first among equals
 };
 
 /// Calls f(i) for each row, many at a time. Cost: that of f.
@@ -34,8 +34,8 @@ void apply_nodes(std::size_t rows, executor_ref executor, F&& f) {
     });
 }
 
-/// Calls f(edge, source, target) for each edge. A task takes the edges of some targets in order, so that f may add to what
-/// belongs to the target, and has a copy of f: what f captures by value is the task's own. O(edges), and the cost of f.
+/// Calls f(edge, source, target) for each edge. A task processes the edges of some targets in order, so f may add to the
+/// target's data, and has its own copy of f, including values captured by copy. O(edges), and the cost of f.
 template <class F>
 void apply_edges(const layer_view& view, executor_ref executor, const F& f) {
     parallel_for(executor, view.targets, 64, [&](std::size_t t, std::size_t end) {
@@ -44,8 +44,8 @@ void apply_edges(const layer_view& view, executor_ref executor, const F& f) {
             for (std::size_t e = view.offsets[t]; e < view.offsets[t + 1]; ++e) mine(e, std::size_t{view.neighbors[e]}, t);
     });
 }
-/// The same with the edges of some sources in a task, so that f may add to what belongs to the source. Precondition: the view
-/// has its transposed lists.
+/// The same with the edges of some sources per task, so that f may add to the source's data. Precondition: the view has its
+/// transposed lists.
 template <class F>
 void apply_edges_by_source(const layer_view& view, executor_ref executor, const F& f) {
     parallel_for(executor, view.sources, 64, [&](std::size_t s, std::size_t end) {
@@ -69,7 +69,7 @@ template <class T>
 
 /// Pulls rows along edges: out[t] = the reduction of rows[s] over the edges from s to t.
 ///
-/// \param winners  [targets, columns], written for the maximum: edges that gave it, as `push` reads them; else empty
+/// \param winners  [targets, columns], written for the maximum: winning edges, for `push`; else empty
 ///
 /// Cost: one row read per edge.
 template <class T, gnn_kernels<T> Backend>
@@ -83,8 +83,8 @@ void pull(const Backend& by, const layer_view& view, message_reduction reduce, m
         for (T& x : out[t]) x *= detail::share_of<T>(view, t);
     });
 }
-/// Pushes gradients back along edges: out[s] = the gradient of rows[s], where `pull` gave rows whose gradients are `g`, which is
-/// used up. Cost: one row read per edge. Precondition: the view has its transposed lists.
+/// Pushes gradients back along edges: out[s] = the gradient of rows[s], given the gradients `g` of the result of `pull`, which
+/// are overwritten. Cost: one row read per edge. Precondition: the view has its transposed lists.
 template <class T, gnn_kernels<T> Backend>
 void push(const Backend& by, const layer_view& view, message_reduction reduce, matrix_view<T> g,
     matrix_view<const std::uint32_t> winners, matrix_view<T> out, executor_ref executor) {

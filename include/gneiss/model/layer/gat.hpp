@@ -16,18 +16,18 @@ namespace gneiss {
 
 struct gat_options {
     std::size_t heads = 1;
-    bool concat = true;   ///< heads side by side; else their mean
-    double slope = 0.2;   ///< of LeakyReLU below 0
-    double dropout = 0;   ///< of attentions, while training
+    bool concat = true;   ///< concatenate heads; else their mean
+    double slope = 0.2;   ///< slope of LeakyReLU below 0
+    double dropout = 0;   ///< rate on attentions, while training
     bool bias = true;
 };
 
 /// Graph attention: for each head, out[t] = Σ α(t, s) z[s] over neighbors s and t itself, where z = x W and
 /// α = softmax over them of LeakyReLU(⟨z[t], a_target⟩ + ⟨z[s], a_source⟩); plus b.
 ///
-/// Score: attentions [edges + targets, heads]. Aggregate: the weighted sum of z. Update: heads merged. `width` is that
-/// of a head: `concat` gives heads · width outputs, the mean `width`. Cost: 2 · sources · inputs · heads · width operations
-/// and one row of z read per edge; backwards twice the operations (thrice with an input gradient) and two rows per edge.
+/// Score: attentions [edges + targets, heads]. Aggregate: the weighted sum of z. Update: heads merged. `width` is per head:
+/// `concat` gives heads · width outputs, the mean `width`. Cost: 2 · sources · inputs · heads · width operations and one row of
+/// z read per edge; in backward twice the operations (three times with an input gradient) and two rows per edge.
 /// Source: Veličković et al., ICLR 2018, equations (1) to (6).
 template <class T, gnn_kernels<T> Backend>
 class gat_layer final : public graph_layer<T> {
@@ -71,7 +71,7 @@ public:
             by_.multiply_nt(grad_z, weights.value(weight_).middle_rows(0, in_.dense), grad_in, false, in.on);
     }
 
-    /// Messages [z, scores of sources], own [scores of targets], sums as `attend_segments` has them.
+    /// Messages [z, scores of sources], own [scores of targets], sums as in `attend_segments`.
     [[nodiscard]] part_columns parts() const override {
         return {.messages = all() + heads_, .own = heads_, .sums = all() + 3 * heads_, .loops = true, .begins = true};
     }
@@ -132,7 +132,7 @@ private:
         by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, in.on);
     }
 
-    /// From the gradient of the sums to those of both attention vectors, and of z through them.
+    /// Computes the gradients of both attention vectors from that of the sums, and of z through them.
     void score_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> by_head, matrix_view<T> grad_z) {
         const std::size_t size = attention_.size();
         const std::span<T> g(grad_score_memory_.at_least(size), size), scores(score_memory_.at_least(size), size);
@@ -141,7 +141,7 @@ private:
         by_.segment_softmax_backward(incoming(), heads_, attention_, g, in.on);
         by_.edge_scores(incoming(), heads_, target_terms_, source_terms_, slope(), scores, in.on);
         by_.edge_scores_backward(heads_, slope(), scores, g, in.on);
-        by_.segment_total(incoming(), heads_, g, target_terms_, in.on); // whose values are no longer needed
+        by_.segment_total(incoming(), heads_, g, target_terms_, in.on); // the old values are no longer needed
         by_.segment_total(outgoing(loops_.view()), heads_, g, source_terms_, in.on);
         by_.head_dots_backward(own(z_, in), weights.list(of_target_), heads_, target_terms_, own(grad_z, in),
             weights.gradient_list(of_target_), in.on);

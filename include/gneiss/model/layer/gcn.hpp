@@ -28,11 +28,11 @@ struct gcn_options {
 
 /// Graph convolution: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b.
 ///
-/// Score: the normalization. Degrees are those of the sample, own edge included: a target's sampled neighbors + 1, a
-/// source's sampled edges (+ 1 if it is a target). The rows that come last into a sample show few of their edges there, so
-/// that `symmetric` trains with other weights than the whole graph has, unless the sample is the whole graph: Cora comes to
-/// .76 by it and to .82 by `row`. Aggregate and update: `linear_aggregation`. Cost: one row read
-/// per edge and 2 · targets · inputs · outputs operations, twice that backwards (thrice with an input gradient).
+/// Score: the normalization. Degrees are those of the sample, including the own edge: a target's sampled neighbors + 1, a
+/// source's sampled edges (+ 1 if it is a target). The rows sampled last have few of their edges in the sample, so `symmetric`
+/// trains with other weights than those of the whole graph, unless the sample is the whole graph: Cora reaches .76 with it and
+/// .82 with `row`. Aggregate and update: `linear_aggregation`. Cost: one row read per edge and 2 · targets · inputs · outputs
+/// operations, twice that in backward (three times with an input gradient).
 /// Source: Kipf and Welling, ICLR 2017, equation (2).
 template <class T, gnn_kernels<T> Backend>
 class gcn_layer final : public graph_layer<T> {
@@ -82,7 +82,8 @@ public:
 private:
     using linear = linear_aggregation<T, Backend>;
 
-    /// Each row by its degree, own edge included, or the root of it: each end of an edge brings its factor.
+    /// Divides each row by its degree, including the own edge, or by the root of it: each end of an edge contributes its
+    /// factor.
     template <class Degree>
     void divide(matrix_view<T> rows, std::span<const Degree> degrees, executor_ref executor) {
         T* const by = memory_.at_least(degrees.size());

@@ -19,21 +19,21 @@
 
 namespace gneiss {
 
-/// What a layer works on: the same value goes into forward and the backward that follows it.
+/// Input of a layer: forward and the following backward get the same value.
 template <class T>
 struct layer_input {
     const layer_view& view;
     input_rows<T> rows;                     ///< [view.sources, inputs]
     executor_ref on;
-    std::optional<random_key> training{};   ///< key of the layer's dropout; none: evaluation, nothing is dropped
+    std::optional<random_key> training{};   ///< key of the layer's dropout; none: evaluation, without dropout
     logical_rows targets{};                 ///< names of the target rows in random keys
 
     [[nodiscard]] input_rows<T> own_rows() const noexcept { return rows.middle_rows(view.first_target, view.targets); }
-    /// Edges by target, leading to source rows.
+    /// Returns edges by target, pointing to source rows.
     [[nodiscard]] edge_segments incoming() const noexcept { return {view.offsets, view.neighbors}; }
 };
 
-/// Edges by source, leading to target rows. Precondition: the view has its transposed lists.
+/// Returns edges by source, pointing to target rows. Precondition: the view has its transposed lists.
 [[nodiscard]] inline edge_segments outgoing(const layer_view& view) noexcept {
     return {view.by_source_offsets, view.edge_target, view.by_source_edges};
 }
@@ -49,27 +49,27 @@ void copy_rows(matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
 
 } // namespace detail
 
-/// Columns of the rows that a layer's pass in parts keeps of a node, and what it asks.
+/// Columns of a node's rows in a layer's pass in parts, and its requirements.
 struct part_columns {
-    std::size_t messages = 0; ///< what neighbors read; 0: none do
-    std::size_t own = 0;      ///< what its own result needs
-    std::size_t sums = 0;     ///< what is summed over neighbors
-    bool loops = false;          ///< an edge from each node to itself is to be added
-    bool begins = false;         ///< `begin` is to be called
-    bool source_degrees = false; ///< `prepare` asks for them
+    std::size_t messages = 0; ///< read by neighbors; 0: none
+    std::size_t own = 0;      ///< used by the node's own result
+    std::size_t sums = 0;     ///< summed over neighbors
+    bool loops = false;          ///< add an edge from each node to itself
+    bool begins = false;         ///< call `begin`
+    bool source_degrees = false; ///< pass degrees to `prepare`
 };
 
 /// A layer of a GNN: rows [sources, inputs] → rows [targets, outputs], in three steps.
 ///
-///     score      how much each edge counts: a share, a normalization, an attention
-///     aggregate  one row per target out of its neighbors' rows
-///     update     the target's new row out of that and its own
+///     score      weight of each edge: a share, a normalization, an attention
+///     aggregate  one row per target from its neighbors' rows
+///     update     the target's new row from that and its own
 ///
-/// Meaning: `forward` writes out = then(…). `backward` is given the gradient g of what went into `then`, *adds* to the
-/// parameters' gradients, and writes every row of grad_in [sources, dense inputs]; an empty grad_in means that nobody
-/// needs it, and that work is spared. It reads what the last `forward` of this object left behind.
-/// Cost: see each layer; memory is kept between batches. One batch at a time per object; results do not depend on
-/// the executor.
+/// Meaning: `forward` writes out = then(…). `backward` gets the gradient g of the input of `then`, *adds* to the parameters'
+/// gradients, and writes every row of grad_in [sources, dense inputs]; an empty grad_in skips that work. It uses data of the
+/// last `forward` of this object.
+/// Cost: see each layer; memory is reused between batches. One batch at a time per object; results do not depend on the
+/// executor.
 template <class T>
 class graph_layer {
 public:
@@ -84,27 +84,26 @@ public:
     virtual void backward(
         dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) = 0;
 
-    // The forward pass in parts, without dropout: sources come some at a time, as do edges, so that no memory has to hold
-    // all of them. For nodes whose edges were all added it gives what `forward` gives, but for rounding. Rows are those of
-    // nodes throughout:
+    // The forward pass in parts, without dropout: sources and edges come some at a time, so that they need not fit in memory.
+    // For nodes with all edges added it gives the result of `forward`, up to rounding. Rows belong to nodes throughout:
     //
-    //     prepare   of every node once: what its neighbors read of it, and what its own result needs
-    //     begin     targets whose sums are 0
+    //     prepare   every node once: its message to neighbors, and the data for its own result
+    //     begin     targets with sums of 0
     //     add       edges from some sources to some targets, any number of times; the sums depend on the order by rounding
     //     finish    the targets' new rows
 
     //
-    // A layer that does not provide it trains, but inference over whole graphs refuses it.
+    // A layer without it can be trained, but inference over whole graphs rejects it.
 
     [[nodiscard]] virtual part_columns parts() const { refuse_parts(); }
-    /// `source_degrees` [n]: edges that lead from each node to targets; only where parts().source_degrees says so.
+    /// `source_degrees` [n]: number of edges from each node to targets; only if parts().source_degrees.
     virtual void prepare(const dense_parameters<T>& /*weights*/, const input_rows<T>& /*rows*/, std::span<const float> /*source_degrees*/,
         matrix_view<T> /*messages*/, matrix_view<T> /*own*/, executor_ref) { refuse_parts(); }
     virtual void begin(matrix_view<const T> /*own*/, matrix_view<T> /*sums*/, executor_ref) {}
-    /// `seen` [targets]: edges that were added before.
+    /// `seen` [targets]: edges added before.
     virtual void add(const edge_part& /*edges*/, std::span<const std::uint32_t> /*seen*/, matrix_view<const T> /*messages*/,
         matrix_view<T> /*sums*/, executor_ref) {}
-    /// Uses up the sums. `seen`: all edges, own ones of `loops` not counted.
+    /// Overwrites the sums. `seen`: all edges, without those of `loops`.
     virtual void finish(const dense_parameters<T>& /*weights*/, matrix_view<const T> /*own*/, std::span<const std::uint32_t> /*seen*/,
         matrix_view<T> /*sums*/, activation /*then*/, matrix_view<T> /*out*/, executor_ref) { refuse_parts(); }
 
@@ -114,7 +113,7 @@ private:
     }
 };
 
-/// Columns that go into a layer.
+/// Numbers of input columns of a layer.
 struct input_columns {
     std::size_t dense = 0;
     std::size_t sparse = 0;
@@ -126,16 +125,16 @@ struct input_columns {
 struct layer_sizes {
     input_columns in{};
     std::uint64_t sources = 0, targets = 0, edges = 0;
-    std::uint64_t entries = 0; ///< of sparse input rows
-    bool first = false;        ///< whose input may need no gradient
+    std::uint64_t entries = 0; ///< entries of sparse input rows
+    bool first = false;        ///< the first layer, whose input may need no gradient
 };
 
-/// What surrounds a layer in an encoder: out = then(norm(layer(dropout(in)))) + residual.
+/// Operations around a layer in an encoder: out = then(norm(layer(dropout(in)))) + residual.
 struct layer_surround {
     activation then = activation::none;
-    double dropout = 0;    ///< of the rows that come in, while training
+    double dropout = 0;    ///< rate on input rows, while training
     bool norm = false;     ///< layer normalization (Ba, Kiros and Hinton, 2016) before the activation
-    bool residual = false; ///< adds the target's own row, by a matrix where the lengths differ
+    bool residual = false; ///< adds the target's own row, multiplied by a matrix if the lengths differ
 };
 
 } // namespace gneiss

@@ -8,8 +8,8 @@
 
 namespace gneiss {
 
-/// out = x W + b of each row by itself: no edges. Cost: 2 · rows · inputs · outputs operations, 4 backwards (6 with an
-/// input gradient).
+/// out = x W + b of each row, without edges. Cost: 2 · rows · inputs · outputs operations, 4 in backward (6 with an input
+/// gradient).
 template <class T, gnn_kernels<T> Backend>
 class linear_layer final : public graph_layer<T> {
 public:

@@ -11,8 +11,8 @@ namespace gneiss {
 
 namespace detail {
 
-/// Whether A (x W) takes fewer operations than (A x) W, for `in` columns that W makes `out`. A value that is gathered counts
-/// for so many operations.
+/// Returns true if A (x W) takes fewer operations than (A x) W, for `in` columns that W maps to `out`. A gathered value counts
+/// as `operations_per_gathered_value` operations.
 [[nodiscard]] constexpr bool projecting_is_cheaper(std::size_t in, std::size_t out, std::size_t sources, std::size_t targets, std::size_t edges,
     double operations_per_gathered_value) noexcept {
     const double gathered = static_cast<double>(edges) * operations_per_gathered_value;
@@ -23,14 +23,14 @@ namespace detail {
 
 } // namespace detail
 
-/// A x W, where A [targets, sources] holds a weight for each edge: what layers with linear aggregation share.
+/// A x W, where A [targets, sources] holds a weight for each edge: shared by layers with linear aggregation.
 ///
-/// Of (A x) W and A (x W) the cheaper is taken: sparse rows are always multiplied first, dense ones where W makes them
-/// so much shorter that fewer bytes of neighbors are worth products of all sources. A function of the sizes alone.
+/// Computes the cheaper of (A x) W and A (x W): sparse rows are always multiplied first, dense ones if W shortens them so much
+/// that the saved bytes of neighbors outweigh the products of all sources. The choice depends on the sizes alone.
 template <class T, gnn_kernels<T> Backend>
 class linear_aggregation {
 public:
-    /// out = A x W, then the epilogue, which must not accumulate. `weights` [edges], or empty: all 1.
+    /// Computes out = A x W, then the epilogue, which must not accumulate. `weights` [edges], or empty: all 1.
     void forward(const Backend& by, const layer_input<T>& in, const layer_view& view, std::span<const T> edge_weights,
         matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then) {
         project_first_ = projecting_is_cheaper(in.rows, view, w.columns());
@@ -47,7 +47,7 @@ public:
         }
     }
 
-    /// grad_w += (A x)ᵀ g; grad_in = Aᵀ g W_denseᵀ unless it is empty.
+    /// Adds (A x)ᵀ g to grad_w; sets grad_in = Aᵀ g W_denseᵀ unless it is empty.
     void backward(const Backend& by, const layer_input<T>& in, const layer_view& view, std::span<const T> edge_weights,
         matrix_view<const T> w, matrix_view<const T> g, matrix_view<T> grad_w, matrix_view<T> grad_in) {
         if (project_first_) {
@@ -64,11 +64,12 @@ public:
         }
     }
 
-    /// Of the pass in parts: whether neighbors read rows times W, which is when those are shorter, or the rows are sparse.
+    /// In the pass in parts: returns true if messages are rows times W, which is the case if those are shorter, or the rows
+    /// sparse.
     [[nodiscard]] static bool sends_products(input_columns in, std::size_t width) noexcept {
         return in.sparse != 0 || width < in.total();
     }
-    /// Columns of messages and sums.
+    /// Returns the columns of messages and sums.
     [[nodiscard]] static std::size_t message_columns(input_columns in, std::size_t width) noexcept {
         return sends_products(in, width) ? width : in.total();
     }
@@ -78,7 +79,7 @@ public:
             return rows.multiply(by, w, messages, {}, executor);
         detail::copy_rows<T>(rows.dense, messages, executor);
     }
-    /// out = sums, times W where the messages were not, and the epilogue.
+    /// Computes out = sums, times W if the messages were not, and the epilogue.
     static void finish(const Backend& by, input_columns in, matrix_view<const T> sums, matrix_view<const T> w, matrix_view<T> out,
         const epilogue<T>& then, executor_ref executor) {
         if (!sends_products(in, w.columns())) return by.multiply(sums, w, out, then, executor);
@@ -90,7 +91,7 @@ public:
 private:
     [[nodiscard]] static bool projecting_is_cheaper(const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
         if (rows.has_sparse()) return true;
-        constexpr double operations_per_gathered_value = 16; // of a core whose neighbors' rows lie in memory
+        constexpr double operations_per_gathered_value = 16; // for a core with neighbors' rows in memory
         return detail::projecting_is_cheaper(rows.columns(), width, view.sources, view.targets, view.edges(), operations_per_gathered_value);
     }
 

@@ -19,7 +19,7 @@
 
 namespace gneiss {
 
-/// What the functions of a message passing layer work with in a batch: weights by the number that adding them gave, memory,
+/// Interface of a batch for the functions of a message passing layer: weights by the number that adding them returned, memory,
 /// and the kernels of `gnn_kernels` on the batch's executor. One thread calls at a time.
 template <class T, gnn_kernels<T> Backend>
 class layer_context {
@@ -29,12 +29,12 @@ public:
 
     [[nodiscard]] matrix_view<const T> value(std::size_t array) const noexcept { return values_->value(array); }
     [[nodiscard]] std::span<const T> list(std::size_t array) const noexcept { return values_->list(array); }
-    /// Gradients are added to. Precondition: on the way back.
+    /// Gradients are accumulated. Precondition: in backward.
     [[nodiscard]] matrix_view<T> gradient(std::size_t array) const noexcept { return gradients_->gradient(array); }
     [[nodiscard]] std::span<T> gradient_list(std::size_t array) const noexcept { return gradients_->gradient_list(array); }
 
-    /// Memory of that number: on the way back it holds what the way forward wrote. Throws `invalid_argument` for more than the
-    /// layer's `kept_floats`, which memory plans rest on.
+    /// Returns memory by number; in backward it holds the data of forward. Throws `invalid_argument` beyond the layer's
+    /// `kept_floats`, which memory plans use.
     [[nodiscard]] matrix_view<T> keep(std::size_t number, std::size_t rows, std::size_t columns) {
         if (number >= kept_.size()) kept_.resize(number + 1);
         buffer& kept = kept_[number];
@@ -55,7 +55,7 @@ public:
     void apply_nodes(std::size_t rows, F&& f) const { gneiss::apply_nodes(rows, *executor_, f); }
 
     explicit layer_context(const Backend& by) : by_(by) {}
-    /// For the adapter: each pass begins with one of these. `limit` is in floats; the way back keeps that of the way forward.
+    /// For the adapter: each pass begins with one of these. `limit` is in floats; backward keeps that of forward.
     void begin(const dense_parameters<T>& weights, std::uint64_t limit, executor_ref executor) {
         values_ = &weights;
         gradients_ = nullptr;
@@ -82,30 +82,30 @@ private:
     std::vector<buffer> kept_;
 };
 
-/// A GNN layer of your own, written as message, reduce, update, as PyTorch Geometric's MessagePassing has it. A value, copied
-/// into each encoder; functions are templates over their matrices (`auto`), so that gradients are checked in double.
+/// A custom GNN layer, written as message, reduce, update, as in PyTorch Geometric's MessagePassing. A value, copied into each
+/// encoder; functions are templates over their matrices (`auto`), so that gradients are checked in double.
 ///
 /// Meaning:
 ///
-///     l.outputs()                       columns of its rows
-///     l.reduce                          a `message_reduction`: how messages of a target's edges become one row
+///     l.outputs()                       number of output columns
+///     l.reduce                          a `message_reduction`: reduces the messages of a target's edges to one row
 ///     l.allocate(weights, name, inputs) adds its arrays to `dense_parameters` and remembers their numbers
-///     l.update(c, own, reduced, out)    new rows of targets [n, outputs], out of their own rows [n, inputs] and the reduced
+///     l.update(c, own, reduced, out)    new rows of targets [n, outputs], from their own rows [n, inputs] and the reduced
 ///                                       messages; c is a `layer_context`
 ///     l.update_backward(c, own, reduced, g, grad_own, grad_reduced)
-///                                       adds to the weights' gradients and writes both others; either is empty where nobody
-///                                       needs it. g is the gradient of `out`
+///                                       adds to the weights' gradients and writes both others; either is empty if it is not
+///                                       needed. g is the gradient of `out`
 ///
-/// Optional; a message is the source's row without them:
+/// Optional; without them a message is the source's row:
 ///
 ///     l.message_columns(inputs), l.message(c, rows, messages), l.message_backward(c, rows, messages, g, grad_rows)
-///                                       what a row sends along all its edges, by weights if you like
+///                                       the message of a row along all its edges, optionally with weights
 ///     l.edge_columns(inputs), l.edge(source, target, out), l.edge_backward(source, target, g, grad_source, grad_target)
-///                                       what goes along one edge, out of the messages of its source and its target, row by row
-///                                       and many at a time; the way back *adds* to both
-///     l.kept_floats(sizes)              the most that `c.keep` is asked for, out of `layer_sizes`; 0 without it
+///                                       the message along one edge, from the messages of its source and its target, row by row
+///                                       and many at a time; backward *adds* to both
+///     l.kept_floats(sizes)              maximum floats of `c.keep`, from `layer_sizes`; default 0
 ///
-/// Cost: message and update are called once a batch, for all rows; edge once per edge, and twice on the way back.
+/// Cost: message and update are called once per batch, for all rows; edge once per edge, and twice in backward.
 /// The same operands give the same bits.
 template <class L, class T = float, class Backend = plain_backend<T>>
 concept message_passing_layer = std::copy_constructible<L> &&
@@ -120,7 +120,7 @@ concept message_passing_layer = std::copy_constructible<L> &&
 
 namespace detail {
 
-/// Adds the message of edge e, the first of its target or not, to what the target's row holds.
+/// Adds the message of edge e to the target's row; `first` for the first edge of its target.
 template <class T>
 void reduce_message(message_reduction reduce, bool first, std::span<const T> message, std::size_t e, std::span<T> out, std::span<std::uint32_t> winners) noexcept {
     if (reduce != message_reduction::max) {
@@ -134,7 +134,7 @@ void reduce_message(message_reduction reduce, bool first, std::span<const T> mes
     }
 }
 
-/// The gradient of an edge's message, out of that of its target's reduced row.
+/// Computes the gradient of an edge's message from that of its target's reduced row.
 template <class T>
 void message_gradient(const layer_view& view, message_reduction reduce, std::size_t e, std::size_t t, matrix_view<const T> g,
     matrix_view<const std::uint32_t> winners, std::span<T> out) noexcept {
@@ -160,7 +160,7 @@ static_assert(message_passing_layer<neighbor_mean>);
 
 } // namespace detail
 
-/// A message passing layer as a `graph_layer`, whole and in parts: `any_layer_factory` makes it.
+/// A message passing layer as a `graph_layer`, whole and in parts; made by `any_layer_factory`.
 template <class T, gnn_kernels<T> Backend, class Layer>
 class message_layer final : public graph_layer<T> {
     static constexpr bool sends = requires(const Layer& l) { l.message_columns(std::size_t{}); };
@@ -176,11 +176,11 @@ public:
     }
 
     [[nodiscard]] std::size_t outputs() const override { return layer_.outputs(); }
-    /// What it keeps in a batch, at most [bytes].
+    /// Returns the most memory of the layer in a batch [bytes].
     [[nodiscard]] static std::uint64_t memory(const Layer& layer, const layer_sizes& of) {
         const std::uint64_t reduced = of.targets * edge_columns(layer, of.in.dense);
         std::uint64_t floats = 2 * reduced + of.targets * of.in.dense + kept_floats(layer, of);
-        if (layer.reduce == message_reduction::max) floats += reduced; // numbers of 4 bytes as well
+        if (layer.reduce == message_reduction::max) floats += reduced; // 4-byte integers are counted, too
         if constexpr (sends) floats += 2 * of.sources * layer.message_columns(of.in.dense);
         return floats * sizeof(T);
     }
@@ -218,7 +218,7 @@ public:
         if (wanted) context_.kernels().add_rows(grad_own, grad_in.middle_rows(in.view.first_target, in.view.targets), in.on);
     }
 
-    /// Messages; own [rows, messages where edges look at the target's]; sums [reduced, the same].
+    /// Messages; own [rows, messages if edges use the target's]; sums [reduced, the same].
     [[nodiscard]] part_columns parts() const override {
         const std::size_t sent = sent_columns(layer_, in_.dense), of_target = looks_at_edges ? sent : 0;
         return {.messages = sent, .own = in_.dense + of_target, .sums = columns() + of_target, .begins = looks_at_edges};
@@ -292,7 +292,7 @@ private:
         return {memory.at_least(rows * columns), rows, columns};
     }
 
-    /// Reduces what goes along edges, of which no array is kept.
+    /// Reduces the messages along edges without storing them.
     void pull_edges(const layer_input<T>& in) {
         apply_nodes(in.view.targets, in.on, [&](std::size_t t) {
             std::ranges::fill(reduced_[t], T{0});
@@ -307,12 +307,12 @@ private:
             for (T& x : reduced_[t]) x *= detail::share_of<T>(in.view, t);
         });
     }
-    /// From the gradients of the reduced rows, which are used up, to those of the messages.
+    /// Computes the gradients of the messages from those of the reduced rows, which are overwritten.
     void push_back(const layer_input<T>& in, matrix_view<T> g, matrix_view<T> out) {
         if constexpr (looks_at_edges) {
             const std::size_t first = in.view.first_target;
             apply_nodes(out.rows(), in.on, [&](std::size_t i) { std::ranges::fill(out[i], T{0}); });
-            // Each pass adds to one end; what is added to the other goes nowhere.
+            // Each pass adds to one end; gradients of the other are discarded.
             apply_edges_by_source(in.view, in.on, [&, message = std::vector<T>(columns()), unused = std::vector<T>(out.columns())](
                 std::size_t e, std::size_t s, std::size_t t) mutable {
                 detail::message_gradient<T>(in.view, layer_.reduce, e, t, g, winners_, message);

@@ -19,15 +19,15 @@ enum class sage_reduction : std::uint8_t { mean, sum, max };
 
 struct sage_options {
     sage_reduction reduce = sage_reduction::mean;
-    bool concat = true; ///< own and neighbors' rows have weights of their own, as if concatenated; else one W for their sum
+    bool concat = true; ///< separate weights for own and neighbors' rows, as if concatenated; else one W for their sum
     bool bias = true;
 };
 
-/// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbors · W + b. A target without neighbors gets a reduction of 0.
+/// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbors · W + b. The reduction is 0 for a target without neighbors.
 ///
-/// Score: 1, or 1 / neighbors for the mean. Aggregate: the sum or the maximum of neighbors' rows. Update: the two
-/// products. Cost: one row read per edge and 4 · targets · inputs · outputs operations, twice that backwards (thrice with
-/// an input gradient). Source: Hamilton, Ying and Leskovec, NeurIPS 2017, Algorithm 1.
+/// Score: 1, or 1 / neighbors for the mean. Aggregate: the sum or the maximum of neighbors' rows. Update: the two products.
+/// Cost: one row read per edge and 4 · targets · inputs · outputs operations, twice that in backward (three times with an input
+/// gradient). Source: Hamilton, Ying and Leskovec, NeurIPS 2017, Algorithm 1.
 template <class T, gnn_kernels<T> Backend>
 class sage_layer final : public graph_layer<T> {
 public:
@@ -97,7 +97,7 @@ private:
         edge_weights_ = shares;
     }
 
-    /// out = reduction · W
+    /// Computes out = reduction · W.
     void aggregate(const dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<T> out) {
         if (!is_max())
             return linear_.forward(by_, in, in.view, edge_weights_, weights.value(neighbors_), out, {});

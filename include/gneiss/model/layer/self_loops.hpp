@@ -13,9 +13,9 @@
 
 namespace gneiss {
 
-/// A view with one more edge per target, the last of its list, from the target's own row: with it a layer that treats
-/// a node as its own neighbor needs no second case, and isolated nodes have a neighbor. Relations are left out; the
-/// transposed lists are made where the view has them. O(edges); memory is kept between batches.
+/// A view with one more edge per target, the last of its list, from the target's own row: layers that treat a node as its own
+/// neighbor need no special case, and isolated nodes have a neighbor. Drops relations; makes the transposed lists if the view
+/// has them. O(edges); memory is reused between batches.
 class self_loops {
 public:
     void assign(const layer_view& view, executor_ref executor) {
@@ -49,11 +49,11 @@ public:
         }
     }
 
-    /// Valid until the next `assign`.
+    /// Returns the view, valid until the next `assign`.
     [[nodiscard]] const layer_view& view() const noexcept { return view_; }
 
 private:
-    /// Edge e of target t becomes e + t, and every list gains its own edge where that belongs.
+    /// Edge e of target t becomes e + t, and every list gains its own edge at its place.
     void transpose(const layer_view& view, executor_ref executor) {
         by_source_offsets_[0] = 0;
         parallel_for(executor, view.sources, 4096, [&](std::size_t s, std::size_t end) {
