@@ -52,7 +52,8 @@ struct encoder_pass {
 ///
 /// Custom layers mix with the library's, as in `any_layer_factory`:
 ///
-///     encoder<float, eigen_backend> encode(weights, {{gin{.width = 32}, {.then = activation::relu}}, parse_layers("sage:8")[0]}, {.dense = 50});
+///     encoder<float, eigen_backend> encode(weights,
+///         {{gin{.width = 32}, {.then = activation::relu}}, parse_layers("sage:8")[0]}, {.dense = 50});
 ///
 /// Layers are objects behind one virtual call per batch. Rows between layers are kept for backward; memory is reused between
 /// batches. One batch at a time per object; several encoders of the same structure may share the weights. Results do not depend

@@ -56,10 +56,13 @@ struct embedding_parts {
 /// Trains node embeddings and relations for link prediction through a partition buffer: `train_loop` with the slots of Marius
 /// (OSDI'21, §3 and Algorithm 2).
 ///
+///     embedding_trainer trainer({.batch_edges = 1000}, {model, adagrad{}, rows, edges, relations}, executor, budget);
+///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(trainer.run(plan, e).model.mean_loss());
+///
 /// Memory: in_flight · `bound_batch().sample` + `row_memory`, charged to the budget. Thread-safety: one driving thread.
 class embedding_trainer {
 public:
-    /// Precondition: executor and budget outlive this. Throws over_budget; errc::invalid_argument for parts that do not fit together.
+    /// Precondition: executor and budget outlive this. Throws over_budget; errc::invalid_argument for parts that do not match.
     embedding_trainer(const embedding_trainer_options& options, const embedding_parts& parts, executor_ref executor, memory_budget& budget);
     ~embedding_trainer();
 

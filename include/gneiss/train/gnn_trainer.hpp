@@ -91,6 +91,11 @@ struct gnn_parts {
 /// Trains a GNN on sampled neighborhoods, for link prediction or node classification, in memory or out of core: `train_loop`
 /// with the slots of MariusGNN (EuroSys'23, sections 3 to 5) or Hanoi.
 ///
+///     gnn_trainer trainer({.batch = 1000, .neighbors = hops},
+///         {.task = classified_nodes{labels, nodes_of_state}, .encode = encode, .weights = weights,
+///             .optimizer = dense_optimizer(adam{}), .inputs = {.features = &features, .graph = graphs}}, executor, budget);
+///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(trainer.run(plan, e).model.mean_loss());
+///
 /// A batch: the seeds, which are the distinct nodes of a link batch or some training nodes; a sample of their neighborhood in
 /// the graph of the batch's state; the rows of all its nodes. The compute stage runs the encoder forward, the task's loss and
 /// the encoder backward, and steps dense parameters and relations. The update stage steps the sample's learned rows, with
@@ -99,7 +104,7 @@ struct gnn_parts {
 /// budget; a cache of stored features has its own charge. Thread-safety: one driving thread.
 class gnn_trainer {
 public:
-    /// Precondition: executor and budget outlive this. Throws errc::invalid_argument for parts that do not fit together; over_budget.
+    /// Precondition: executor and budget outlive this. Throws over_budget; errc::invalid_argument for parts that do not match.
     gnn_trainer(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget);
     ~gnn_trainer();
 

@@ -58,8 +58,8 @@ private:
 
 /// Writes features by row: features.npy, or features.{indptr,indices,values}.npy for sparse ones that are not projected.
 ///
-/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`; sparse features are read twice, since the layout of rows
-/// needs their lengths.
+/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`; sparse features are read twice, since the layout of
+///             rows needs their lengths.
 /// Errors: those of the files, naming row or line; errc::not_finite; errc::invalid_format for nodes without features or listed
 /// twice; over_budget for a row larger than a quarter of the memory.
 template <class Map>

@@ -31,8 +31,9 @@ struct row_term {
 
 /// `query` and `query_backward` of a decoder D that works number by number, with `Parts` floats each:
 ///
-///     D::query_term(corrupt_side, known, relation)               the query's number
-///     D::known_gradient(corrupt_side, relation, g), D::relation_gradient(corrupt_side, known, g)   from that of the query's number
+///     D::query_term(corrupt_side, known, relation)       the query's number
+///     D::known_gradient(corrupt_side, relation, g)       and
+///     D::relation_gradient(corrupt_side, known, g)       from the gradient g of the query's number
 template <class D, std::size_t Parts>
 struct decoder_terms { // NOLINT(bugprone-crtp-constructor-accessibility): aggregates initialize their bases
     static constexpr std::size_t parts = Parts;

@@ -29,7 +29,7 @@ struct bucketing {
 
 /// Edges by the partitions of their ends, in memory or in a dataset on disk: the input of link trainers.
 ///
-///     const bucketed_edges some(my_edges, {.partitions = 8});    // sorts a copy: O(E log E), 12 bytes an edge
+///     const bucketed_edges some(my_edges, {.partitions = 8});    // sorts a copy: O(E log E), 12 bytes per edge
 ///     const bucketed_edges all(my_dataset.buckets());            // reads nothing yet
 ///
 /// Immutable; copies share the edges.

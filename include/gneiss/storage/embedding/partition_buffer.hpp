@@ -45,14 +45,14 @@ struct partition_buffer_options {
 /// A training loop acquires the states in order and holds a lease while batches of a state are in flight:
 ///
 ///     buffer.begin_epoch(plan);
-///     for (std::uint32_t i = 0; i < plan.size(); ++i) { auto rows = buffer.acquire(i);  … batches copy the lease, read and update rows … }
+///     for (std::uint32_t i = 0; i < plan.size(); ++i) { auto rows = buffer.acquire(i); … }   // batches copy the lease
 ///     buffer.end_epoch();
 ///
 /// A swap does not drain the pipeline: batches of consecutive states overlap. A partition is released after the last lease of
 /// its last state: one thread writes it while another loads the next one, and its slot is reused. If all partitions of a plan
 /// fit (`resident_partitions` ≥ partitions), they stay, without I/O between the first load and the next `flush`.
 ///
-/// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. I/O: exactly `cost_of(plan)`.
+/// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. Exact I/O: `cost_of(plan)`.
 /// Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any thread.
 /// Errors of the background threads are rethrown by the next driving call; none is lost.
 class partition_buffer {

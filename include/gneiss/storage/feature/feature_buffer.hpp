@@ -156,6 +156,7 @@ private:
 
 /// Holds the features of the current state's partitions and loads those of the next one in the background, verified.
 ///
+///     const feature_store store(data.features().files(), data.rows());   // a dataset
 ///     feature_buffer features(store, engines, feature_buffer::bytes_needed(plan, store), budget);
 ///     features.begin_epoch(plan);
 ///     for (std::uint32_t i = 0; i < plan.size(); ++i) features.acquire(i)->gather(executor, ids, out);

@@ -50,7 +50,9 @@ inline constexpr std::size_t feature_parts = 3;
 
 /// The features of a dataset on disk by partition: the bytes of a partition's rows in each file, and their verification.
 ///
-/// Immutable, thread-safe. Memory: 8 bytes a partition and 16 per checksum block. Errors: `io_error`; errc::corrupt with
+///     const feature_store store(data.features().files(), data.rows());   // a dataset
+///
+/// Immutable, thread-safe. Memory: 8 bytes per partition and 16 per checksum block. Errors: `io_error`; errc::corrupt with
 /// path and offset.
 class feature_store {
 public:

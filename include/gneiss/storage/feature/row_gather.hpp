@@ -37,6 +37,9 @@ struct gather_options {
 
 /// Rows of a file, read through an engine.
 ///
+///     disk_rows source(engines, rows, {}, executor, budget);   // rows: stored_rows
+///     source.gather(ids, gather_target::of(matrix));
+///
 /// Meaning: the wanted rows are sorted; nearby ones become one request, which begins and ends at multiples of the file's direct
 /// alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging memory in that
 /// order, and the engine's depth is kept in flight until the last has begun, without waves to drain. The executor copies a

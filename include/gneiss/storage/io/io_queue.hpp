@@ -41,6 +41,12 @@ struct aligned_range {
 
 /// Reads, writes and syncs of any length on an engine: cut into pieces, kept in a sliding window, repeated when short.
 ///
+///     any_engine engine = engines();
+///     file from(engine, path);
+///     io_queue queue(engine);
+///     queue.read(from, 0, bytes);   // any number of operations
+///     queue.drain();
+///
 /// Meaning: operations start in submission order and finish in any order; `next_done` returns the tag of a finished one. A sync
 /// starts after all earlier writes to the same `file` object have finished. Buffers belong to the caller and are in use until
 /// the operation finishes.
