@@ -1,4 +1,4 @@
-# How gneiss's own tests, benchmarks and programs are compiled. None of it reaches those who use the library.
+# Compile settings of gneiss's own tests, benchmarks and programs. Users of the library do not get them.
 if(NOT CMAKE_RUNTIME_OUTPUT_DIRECTORY)
   set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endif()
@@ -31,13 +31,13 @@ target_compile_options(gneiss_warnings INTERFACE -Wall -Wextra -Wconversion $<$<
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(gneiss_warnings INTERFACE -Wno-restrict) # GCC 12 suspects "text" + std::string (PR 105651)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-  # libstdc++ 12 calls its own deprecated get_temporary_buffer in std::stable_sort. GCC warns of what we call ourselves.
+  # libstdc++ 12 calls its own deprecated get_temporary_buffer in std::stable_sort. GCC reports deprecated calls of our own.
   target_compile_options(gneiss_warnings INTERFACE -Wno-deprecated-declarations)
 endif()
 if(GNEISS_WERROR)
   target_compile_options(gneiss_warnings INTERFACE -Werror)
-  # GCC's flow analysis guesses, differently in every release, and GCC 12 guesses wrong about std::optional and
-  # std::string. What it guesses is told, and does not stop the build.
+  # GCC's flow analysis is heuristic and differs in every release; GCC 12 is wrong about std::optional and std::string.
+  # Its warnings are shown, but do not stop the build.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(gneiss_warnings INTERFACE
       -Wno-error=array-bounds -Wno-error=free-nonheap-object -Wno-error=maybe-uninitialized -Wno-error=nonnull
@@ -45,7 +45,7 @@ if(GNEISS_WERROR)
   endif()
 endif()
 
-# Everything of gneiss that this machine can build, but for CUDA, which only programs that name it link.
+# All components that this machine can build, except CUDA, which programs link by name.
 add_library(gneiss_all INTERFACE)
 target_link_libraries(gneiss_all INTERFACE gneiss gneiss_warnings)
 foreach(component ${GNEISS_COMPONENTS})
@@ -54,7 +54,7 @@ foreach(component ${GNEISS_COMPONENTS})
   endif()
 endforeach()
 
-# Thrust on threads of the host: the toolkit's headers, by a host compiler.
+# Thrust on host threads: the toolkit's headers with a host compiler.
 if(TARGET gneiss_cuda)
   add_library(gneiss_thrust INTERFACE)
   foreach(folder ${CUDAToolkit_INCLUDE_DIRS})

@@ -1,6 +1,6 @@
-# gneiss::cuda, where nvcc is found: what links it may include <gneiss/cuda/…> and call the CUDA runtime; its .cu files are
-# compiled as C++20. The language itself is enabled by those who have .cu files.
-set(GNEISS_CUDA AUTO CACHE STRING "Make gneiss::cuda: ON, OFF, or AUTO where nvcc is found")
+# gneiss::cuda, if nvcc is found: a target that links it may include <gneiss/cuda/…> and call the CUDA runtime; its .cu files
+# are compiled as C++20. Projects with .cu files enable the language themselves.
+set(GNEISS_CUDA AUTO CACHE STRING "Make gneiss::cuda: ON, OFF, or AUTO (if nvcc is found)")
 set_property(CACHE GNEISS_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(found_cuda FALSE)
 if(NOT GNEISS_CUDA STREQUAL OFF)
@@ -8,7 +8,7 @@ if(NOT GNEISS_CUDA STREQUAL OFF)
   if(CUDAToolkit_FOUND AND EXISTS "${CUDAToolkit_NVCC_EXECUTABLE}")
     set(found_cuda TRUE)
   elseif(GNEISS_CUDA STREQUAL ON)
-    message(FATAL_ERROR "GNEISS_CUDA is ON, but nvcc 12 or newer was not found (CUDAToolkit_ROOT tells where to look)")
+    message(FATAL_ERROR "GNEISS_CUDA is ON, but nvcc 12 or newer was not found (set CUDAToolkit_ROOT)")
   endif()
 endif()
 gneiss_component(cuda ${found_cuda} CUDA::cudart_static)

@@ -1,5 +1,5 @@
-# Headers and the CMake package. One export set per component, so that a consumer without Eigen still gets the core.
-# Where gneiss is part of another project, the package is installed with that project.
+# Installs headers and the CMake package. One export set per component, so that a consumer without Eigen still gets the core.
+# If gneiss is part of another project, the package is installed with that project.
 set(gneiss_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gneiss)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT gneiss_headers)
 install(TARGETS gneiss EXPORT gneiss-core)
@@ -8,7 +8,7 @@ foreach(component ${GNEISS_COMPONENTS})
   install(TARGETS gneiss_${component} EXPORT gneiss-${component})
   install(EXPORT gneiss-${component} NAMESPACE gneiss:: DESTINATION ${gneiss_package_dir} COMPONENT gneiss_headers)
 endforeach()
-# The library has an install component of its own: gneiss_headers alone is all that header-only users need.
+# The library has its own install component: header-only users need gneiss_headers alone.
 set(gneiss_compiled_needs "")
 if(TARGET gneiss_compiled)
   list(TRANSFORM compiled_needs REPLACE "^gneiss_" "gneiss::" OUTPUT_VARIABLE gneiss_compiled_needs)

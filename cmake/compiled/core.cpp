@@ -1,3 +1,3 @@
-// Definitions of gneiss::compiled that both doors use.
+// Definitions of gneiss::compiled shared by link prediction and node classification.
 #include <gneiss/detail/context.hpp>
 #include <gneiss/io/detail/manifest_json.hpp>
