@@ -1,4 +1,4 @@
-// In which order should edge buckets be trained, when 8 of 32 partitions fit into memory?
+// Compares edge-bucket orders when 8 of 32 partitions fit into memory.
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/order/cost.hpp>
 #include <gneiss/order/to_string.hpp>
@@ -11,7 +11,7 @@ int main() {
     constexpr std::uint32_t partitions = 32, slots = 8;
     constexpr std::uint64_t partition_bytes = 64 << 20; // rows: values and optimizer state
 
-    // A plan is a value: it is costed and checked before a byte moves.
+    // A plan is a value: its cost and validity are known before any I/O.
     std::printf("%-18s %6s %10s %10s\n", "order", "swaps", "read GiB", "write GiB");
     for (const char* name : {"row-major", "hilbert", "hilbert-symmetric", "beta"}) {
         const any_order order = make_order(name, partitions, slots, /*seed*/ 1);

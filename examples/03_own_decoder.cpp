@@ -1,5 +1,5 @@
-// A decoder of one's own, trained and evaluated: RotatE, where a relation turns the complex numbers of a head into those of its
-// tail. Two functions are all the library asks for; batches, losses, optimizers and ranking are its own.
+// A custom decoder, trained and evaluated: RotatE, where a relation rotates the complex numbers of a head into those of its
+// tail. The library needs two functions; it supplies batches, losses, optimizers and ranking.
 #include <gneiss/gneiss.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/train/embedding_trainer.hpp>
@@ -10,11 +10,11 @@ using namespace gneiss;
 
 struct rotate_decoder { // −‖head · e^(i·angle) − tail‖; a row is [real parts | imaginary parts]
     static constexpr similarity compare = similarity::negative_distance;
-    static constexpr bool complex_rows = true; // so that odd dimensions are refused
+    static constexpr bool complex_rows = true; // so odd dimensions are refused
     static constexpr std::size_t relation_floats(std::size_t dim) { return dim / 2; }
 
     void query(side missing, std::span<const float> known, std::span<const float> angle, std::span<float> q) const {
-        for (std::size_t i = 0, n = angle.size(); i < n; ++i) { // a missing head is the tail turned back
+        for (std::size_t i = 0, n = angle.size(); i < n; ++i) { // a head query rotates the tail backwards
             const float turn = missing == side::tail ? angle[i] : -angle[i], c = std::cos(turn), s = std::sin(turn);
             q[i] = known[i] * c - known[n + i] * s;
             q[n + i] = known[i] * s + known[n + i] * c;
@@ -35,7 +35,7 @@ static_assert(decoder<rotate_decoder>);
 
 int main() {
     constexpr std::uint32_t hours = 24, dim = 8;
-    std::vector<edge> graph, test; // a clock; the relations: one hour later, five hours later. Some edges do not train
+    std::vector<edge> graph, test; // a clock; relations: one hour later, five hours later. Some edges are held out
     for (node_id h = 0; h < hours; ++h)
         for (const edge e : {edge{h, 0, (h + 1) % hours}, edge{h, 1, (h + 5) % hours}}) (h % 8 == e.relation ? test : graph).push_back(e);
     const edge_loader source{.size = [&](edge_bucket) { return graph.size(); },
@@ -56,6 +56,6 @@ int main() {
         {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = angles}, executor, budget);
     for (std::uint64_t e = 0; e < 400; ++e) (void)training.run(in_memory_order(1)(0), e);
     const link_metrics ranks = rank_edges(model.scorer(angles.values()), buffer, test, [&](const auto& show) { show(graph); }, executor);
-    std::printf("MRR %.3f of edges that did not train\n", ranks.both().mrr());
+    std::printf("MRR %.3f on held-out edges\n", ranks.both().mrr());
     return ranks.both().mrr() > .8 ? 0 : 1;
 }

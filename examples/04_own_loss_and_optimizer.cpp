@@ -1,4 +1,4 @@
-// A loss and an optimizer of one's own. Each is one function; everything else stays as it was.
+// A custom loss and a custom optimizer. Each is one function; the rest is the library's.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
@@ -13,7 +13,7 @@
 
 using namespace gneiss;
 
-/// Squares instead of logarithms: (1 − s⁺)² + the mean of s⁻² over the negatives that are not masked (−∞).
+/// Squared loss: (1 − s⁺)² + the mean of s⁻² over the negatives that are not masked (−∞).
 struct square_loss {
     loss_and_gradient<float> operator()(float positive, std::span<const float> negatives, std::span<float> gradient) const {
         double sum = 0;
@@ -44,7 +44,7 @@ static_assert(row_optimizer<momentum>);
 
 int main() {
     constexpr std::uint32_t nodes = 40, dim = 16, relations = 2;
-    std::vector<edge> edges; // two ways to pair nodes up
+    std::vector<edge> edges; // two ways to pair the nodes
     for (node_id v = 0; v < nodes; ++v) {
         edges.push_back({v, 0, v ^ 1U});
         edges.push_back({v, 1, nodes - 1 - v});
@@ -53,7 +53,7 @@ int main() {
     const any_row_optimizer optimizer = momentum{.rate = 0.5F};
     embedding_table rows(nodes, {dim, dim}), relation_rows(relations, {dim, dim}), gradients(nodes, {dim, 0});
     sparse_gradients relation_gradients;
-    const tbb_executor executor(2); // any number of threads gives the same bits
+    const tbb_executor executor(2); // results are bit-identical for any number of threads
     initialize_rows(initializer::normal(0, 0.5F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), executor);
     initialize_rows(initializer::normal(0, 0.5F), 0, 1, embedding_kind::relations, 0, dim, relation_rows.table(), executor);
 

@@ -1,4 +1,4 @@
-// How good are embeddings? Rank the true end of each test edge among all nodes, and ask for the best answers.
+// Ranks the true end of each test edge among all nodes, and asks for the best answers to a query.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/top_k.hpp>
@@ -9,7 +9,7 @@
 
 using namespace gneiss;
 
-// Anything that shows its rows in order can be ranked: memory here, partitions on disk in a trainer.
+// Any type that shows its rows in order can be ranked: memory here, partitions on disk in a trainer.
 struct numbers_on_a_line {
     std::vector<float> position;
 
@@ -19,7 +19,7 @@ struct numbers_on_a_line {
 };
 
 int main() {
-    // Node n lies at n; relation 0 is "one more", relation 1 "two more". TransE: tail ≈ head + relation.
+    // The embedding of node n is n; relation 0 is "one more", relation 1 "two more". TransE: tail ≈ head + relation.
     numbers_on_a_line nodes;
     for (int n = 0; n < 1000; ++n) nodes.position.push_back(static_cast<float>(n));
     const float relations[] = {1, 2};
@@ -31,7 +31,7 @@ int main() {
     const tbb_executor executor;
 
     const link_metrics raw = rank_edges(score, nodes, test, {}, executor);
-    const link_metrics filtered = rank_edges(score, nodes, test, show_known, executor); // 22 is true as well: no candidate
+    const link_metrics filtered = rank_edges(score, nodes, test, show_known, executor); // 22 is true as well, so it is excluded
     std::printf("tails: MRR %.3f raw, %.3f filtered\n", raw.tail.mrr(), filtered.tail.mrr());
 
     const std::vector<link_query> ask = {{41, 0, side::tail}};

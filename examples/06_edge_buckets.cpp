@@ -1,4 +1,4 @@
-// Sort edges into buckets on disk within 64 KiB of memory, and read one bucket back.
+// Sorts edges into buckets on disk within 64 KiB of memory, and reads one bucket back.
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
@@ -12,7 +12,7 @@ int main() {
     constexpr std::uint64_t edges = 100000, relations = 3;
     std::filesystem::remove_all("buckets");
 
-    // Edges come in any order; what does not fit in memory is sorted on disk.
+    // Edges come in any order; what exceeds memory is sorted on disk.
     dataset_writer writer("buckets");
     bucket_builder<> builder({rows, relations}, 64 << 10, writer.partial());
     random_stream draw(random_key{1, random_domain::user});
@@ -24,7 +24,7 @@ int main() {
     std::printf("%llu sorted runs, %llu bytes spilled\n", static_cast<unsigned long long>(builder.report().runs),
         static_cast<unsigned long long>(builder.report().spilled_bytes));
 
-    // A block is verified and checked before it is seen. Only nodes with edges are listed.
+    // A block is verified and checked before use. It lists only nodes with edges.
     const bucket_store store = dataset("buckets").buckets();
     const loaded_block bucket = store.read({2, 1}, edge_direction::out);
     const edge_block& block = bucket.block;

@@ -1,5 +1,5 @@
-// Around the training loop: watch the batches, make checkpoints when you like, lose the process, and go on from the
-// last checkpoint to the same bits.
+// Observes a training loop: watches batches, writes checkpoints, loses the process, and resumes from the last checkpoint with
+// bit-identical results.
 #include <gneiss/gneiss.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
@@ -15,7 +15,7 @@ const row_partitioning nodes{.nodes = 600, .partitions = 6};
 const row_layout row{.dim = 16, .state = 16};
 const engine_factory engines = [] { return any_engine(threads_engine{}); };
 
-/// Buckets are computed here; a program reads them. Node v has edges to v + 1, v + 2 and v + 5.
+/// Buckets are computed here; a program reads them from disk. Node v has edges to v + 1, v + 2 and v + 5.
 std::vector<edge> edges_of(edge_bucket b) {
     std::vector<edge> found;
     for (auto v = static_cast<node_id>(nodes.begin(b.first)); v < nodes.begin(b.first + 1); ++v)
@@ -24,7 +24,7 @@ std::vector<edge> edges_of(edge_bucket b) {
     return found;
 }
 
-/// A checkpoint is small: it names the slots in which the rows lie.
+/// A checkpoint is small: it names the disk slots that hold the rows.
 void save(const std::string& name, const embedding_file& rows, const resume_position& at) {
     save_checkpoint(name + ".checkpoint", {.layout = row, .partitioning = nodes, .disk_slots = rows.disk_slots(),
         .slots = rows.slots(), .row_checksums = rows.checksums(), .position = at, .sections = {}});
@@ -41,40 +41,40 @@ void begin(const std::string& name) {
     save(name, rows, {});
 }
 
-/// Goes on from the last checkpoint to the end of epoch 4, or until `most` batches are applied and all is dropped.
+/// Resumes from the last checkpoint and trains to the end of epoch 4, or stops after `most` batches and drops everything.
 void train(const std::string& name, std::uint64_t most) {
     const checkpoint saved = load_checkpoint(name + ".checkpoint");
     embedding_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
     memory_budget budget(4 << 20);
     const tbb_executor executor;
     any_link_model model = make_link_model("dot", "softmax", row.dim);
-    embedding_table relations; // a dot product has none
+    embedding_table relations; // a dot product needs none
     partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
     const edge_loader source{.size = [](edge_bucket b) { return edges_of(b).size(); },
         .load = [](edge_bucket b, std::span<edge> to) { std::ranges::copy(edges_of(b), to.begin()); }};
     edge_buffer edges(source, {.partitions = nodes.partitions}, budget);
     embedding_trainer_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
-    options.pipeline.staleness = 0; // synchronous: the bits depend on nothing but the plan and the seed
+    options.pipeline.staleness = 0; // synchronous: results depend only on the plan and the seed
     embedding_trainer training(options,
         {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
 
     std::stop_source stop;
     std::uint64_t applied = 0, asked = 0;
     training_observer observer;
-    observer.on_batch = [&](const batch_key&, const training_statistics&) { // by the update thread, in order
+    observer.on_batch = [&](const batch_key&, const training_statistics&) { // on the update thread, in order
         if (++applied == most) stop.request_stop();
     };
-    observer.checkpoint_due = [&] { return ++asked % 16 == 0; }; // by this thread, between batches
+    observer.checkpoint_due = [&] { return ++asked % 16 == 0; }; // on this thread, between batches
     observer.checkpoint = [&](const resume_position& at) {
-        buffer.flush();       // what changed is on the device, in slots that no checkpoint names yet
-        save(name, rows, at); // one rename later it is what a crash leaves
-        buffer.committed();   // and the slots of the checkpoint before may be written again
+        buffer.flush();       // changed rows are on the device, in slots that no checkpoint names yet
+        save(name, rows, at); // an atomic rename publishes the checkpoint
+        buffer.committed();   // slots of the previous checkpoint may be reused
         std::printf("%s: checkpoint in epoch %d, state %u\n", name.c_str(), static_cast<int>(at.epoch), at.next.state);
     };
     const beta_order order(nodes.partitions, 2, /*seed*/ 1);
     for (resume_position at = saved.position; at.epoch < 4;) {
         const training_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
-        if (epoch.stopped) return; // as if the power had gone: what was trained since the checkpoint is lost
+        if (epoch.stopped) return; // simulates a power loss: training since the checkpoint is lost
         observer.checkpoint(at = epoch.position);
     }
 }

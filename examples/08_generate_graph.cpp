@@ -1,4 +1,4 @@
-// A labeled graph that needs no file: every edge, label and feature is a function of its number.
+// A labeled graph without a file: every edge, label and feature is a function of its index.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 
@@ -11,7 +11,7 @@ int main() {
     const planted_partition<> graph(
         {.nodes = 100'000, .edges = 1'000'000, .communities = 8, .mixing = .2, .degree_exponent = 2.5, .seed = 1});
 
-    // Streamed in chunks, on all cores: memory for one chunk, however large the graph.
+    // Streams chunks on all cores: memory for one chunk, for any graph size.
     generated_edges stream(graph, 1 << 16, tbb_executor());
     std::vector<std::uint32_t> degree(graph.nodes());
     std::uint64_t edges = 0, inside = 0;

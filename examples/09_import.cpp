@@ -1,4 +1,4 @@
-// From a text file of triples to a dataset on disk, and back to names.
+// Imports a text file of triples into a dataset on disk, and maps ids back to names.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -17,10 +17,10 @@ int main() {
                                     "mars\tis-a\tplanet\n";
 
     import_options options;
-    options.sources = {{.path = "planets.tsv"}}; // any number of files, plain or gzip; integer ids and arrays too
+    options.sources = {{.path = "planets.tsv"}}; // any number of files, plain or gzip; also integer ids and arrays
     options.out = "planets";
-    options.memory = 64 << 20; // a promise for any size of input: the rest goes through the disk
-    options.partitions = 2;    // of the nodes: 2 x 2 buckets of edges
+    options.memory = 64 << 20; // a bound for any input size: the rest goes through the disk
+    options.partitions = 2;    // of the nodes: 2 x 2 edge buckets
     options.force = true;
     const import_report report = import_dataset(options, tbb_executor());
     std::printf("%llu nodes, %llu edges, %llu relations\n", static_cast<unsigned long long>(report.nodes),

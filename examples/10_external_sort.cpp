@@ -1,4 +1,4 @@
-// Sort two million numbers within 1 MiB of memory: what does not fit is sorted in runs on disk, and merged.
+// Sorts two million numbers within 1 MiB of memory: sorted runs go to disk and are merged.
 #include <gneiss/core/random.hpp>
 #include <gneiss/storage/io/external_sort.hpp>
 
@@ -19,7 +19,7 @@ int main() {
 
     std::uint64_t seen = 0, last = 0;
     bool ascending = true;
-    sorter.for_each_block([&](std::span<const std::uint64_t> block) { // once, from the smallest to the largest
+    sorter.for_each_block([&](std::span<const std::uint64_t> block) { // once, in ascending order
         for (const std::uint64_t x : block) {
             ascending = ascending && last <= x;
             last = x;

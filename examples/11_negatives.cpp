@@ -1,4 +1,4 @@
-// Negatives for a few edges of a small graph, and the batch that training computes on.
+// Draws negatives for a few edges of a small graph and builds the batch that training computes on.
 #include <gneiss/sample/link_batch_builder.hpp>
 
 #include <cstdio>
@@ -23,7 +23,7 @@ int main() {
         for (std::size_t s = 0; s < batch.sides.size(); ++s) {
             std::printf("  instead of the %s of edges %zu to %zu:", batch.side_at(s) == side::tail ? "tails" : "heads",
                 batch.chunk_begin(chunk), batch.chunk_begin(chunk + 1) - 1);
-            for (const std::uint32_t position : batch.list(chunk, s)) { // batches name nodes by their place in `nodes`
+            for (const std::uint32_t position : batch.list(chunk, s)) { // batches name nodes by their index in `nodes`
                 const node_id node = batch.nodes[position];
                 std::printf(" %u", node);
                 good = good && (node < 4 || (node >= 6 && node < 10));
@@ -31,7 +31,7 @@ int main() {
             std::printf("\n");
         }
 
-    // A batch is a function of seed and number: it can be made again anywhere, at any time.
+    // A batch is a function of the seed and its key, so it can be rebuilt anywhere, at any time.
     const link_batch again = builder.build(key, edges, resident, other);
     return good && std::ranges::equal(batch.negatives, again.negatives) ? 0 : 1;
 }

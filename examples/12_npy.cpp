@@ -1,4 +1,4 @@
-// Write an array piece by piece, map it back, and find out that a byte of it has changed.
+// Writes an array piece by piece, maps it back, and detects a corrupted byte.
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 
@@ -10,13 +10,13 @@ int main() {
     using namespace gneiss;
     const std::filesystem::path path = "12_rows.npy"; // numpy.load reads it too
 
-    npy_writer out(path, npy_dtype::f32, {3}); // rows of three; their number grows
+    npy_writer out(path, npy_dtype::f32, {3}); // rows of three columns; the row count grows
     for (int i = 0; i < 1000; ++i) {
         const auto x = static_cast<float>(i);
         const float row[]{x, x / 2, -x};
         out.append(std::span<const float>(row));
     }
-    out.close(); // before this it is no .npy file
+    out.close(); // completes the header; before this the file is not a valid .npy file
 
     const mapped_npy rows(path);
     const matrix_view<const float> m = rows.matrix<float>();

@@ -1,4 +1,4 @@
-// A budget is a promise: what does not fit is refused before it is allocated, with the whole account.
+// Refuses what exceeds a memory budget before it is allocated, with a full account.
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/engine/memory.hpp>
@@ -7,7 +7,7 @@
 
 int main() {
     using namespace gneiss;
-    // 64 MiB of rows in 16 partitions, in a file that lies in memory.
+    // 64 MiB of rows in 16 partitions, in a file in memory.
     const row_partitioning partitioning{.nodes = 1 << 17, .partitions = 16};
     const row_layout layout{.dim = 64, .state = 64};
     const memory_file_system disk;
@@ -30,6 +30,6 @@ int main() {
             if (refusal.parts().size() != 2 || refusal.needed() <= refusal.limit()) return 1;
         }
     }
-    // (4 + 2) partitions of 4 MiB and the 8 MiB fill it; with the buffer gone its charge is given back.
+    // (4 + 2) partitions of 4 MiB and the 8 MiB fill the budget; destroying the buffer releases its charge.
     return slots == 4 && budget.used() == 8 << 20 ? 0 : 1;
 }

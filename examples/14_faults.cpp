@@ -1,4 +1,4 @@
-// A disk that fails on purpose: small faults are repeated, others are errors that say where; no byte is invented.
+// Injects disk faults: transient faults are retried, others are errors that name the file and offset; data is never made up.
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/threads.hpp>
@@ -16,7 +16,7 @@ int main() {
     for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 31);
     atomic_write_file(path, sent);
 
-    // Reads the file in 16 pieces, the seventh of which is struck.
+    // Reads the file in 16 pieces; the seventh fails.
     const auto read = [&](fault_kind kind) {
         const auto injector = std::make_shared<fault_injector>(fault{.kind = kind, .at = 7, .on = {.open = false}});
         any_engine engine = faulty(threads_engine{}, injector);
@@ -24,7 +24,7 @@ int main() {
         io_queue queue(engine, {.piece_bytes = 65536});
         std::vector<std::byte> received(sent.size());
         queue.read(source, 0, received);
-        queue.drain(); // throws what the engine could not do
+        queue.drain(); // throws the engine's error
         std::printf("  repeated %llu times\n", static_cast<unsigned long long>(queue.stats().retries));
         return received == sent && injector->injected() == 1;
     };
@@ -40,7 +40,7 @@ int main() {
         good = good && failed.code().value() == EIO && failed.place().path == path;
     }
     try {
-        (void)read(fault_kind::zero_read); // as if the file had been cut
+        (void)read(fault_kind::zero_read); // as if the file were truncated
         good = false;
     } catch (const error& failed) {
         std::printf("  %s\n", failed.what());

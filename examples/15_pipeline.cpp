@@ -1,4 +1,4 @@
-// The pipeline alone: stages that overlap, and a bound on how stale the values are that a batch reads.
+// The pipeline alone: overlapping stages, and a bound on the staleness of the values that a batch reads.
 #include <gneiss/train/training_pipeline.hpp>
 
 #include <cmath>
@@ -19,12 +19,12 @@ int main() {
         double x = 0;
         const pipeline_stages<step> stages{.sample = [](step&) {},
             .gather = [&](step& s) { s.seen = x; },
-            .to_device = {}, // no device: these two take no thread
+            .to_device = {}, // no device: these two stages take no thread
             .compute = [](step& s) { s.gradient = 2 * (s.seen - 3); },
             .to_host = {},
             .update = [&](step& s) { x -= 0.02 * s.gradient; }};
 
-        // At most so many updates are missing when a step reads x; `deterministic`: always the same ones.
+        // At most this many updates are missing when a step reads x; with `deterministic`, always the same ones.
         std::vector<std::unique_ptr<step>> batches;
         for (std::uint64_t i = 0; i < staleness + 2; ++i) batches.push_back(std::make_unique<step>());
         training_pipeline<step> pipeline(stages, {.staleness = staleness, .deterministic = true}, std::move(batches));

@@ -1,5 +1,5 @@
-// A graph neural network out of core: edges and features lie on disk, 4 of 8 partitions are in memory at a time. Every
-// node is recognized before it trains, so the accuracy is that on nodes never seen.
+// An out-of-core GNN: edges and features stay on disk, 4 of 8 partitions are in memory at a time. Nodes are scored before they
+// train, so the accuracy is that on unseen nodes.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/io/dataset.hpp>
@@ -21,7 +21,7 @@ int main() {
         npy_writer& features = writer.array("features", npy_dtype::f32, {columns});
         std::vector<float> row(columns);
         for (node_id v = 0; v < nodes.nodes; ++v) {
-            graph.features(v, row); // noise, and a little of the class
+            graph.features(v, row); // noise, and a weak signal of the class
             features.append(std::span<const float>(row));
         }
         bucket_builder<> builder({nodes, 1}, 1 << 20, writer.partial());
@@ -36,7 +36,7 @@ int main() {
     std::vector<class_id> labels;
     for (node_id v = 0; v < nodes.nodes; ++v) labels.push_back(graph.label(v));
 
-    // Two states that share nothing hold every partition once.
+    // Two states that share no partition cover every partition once.
     const epoch_plan states{{.resident = {0, 2, 4, 6}, .edge_buckets = {}}, {.resident = {1, 3, 5, 7}, .edge_buckets = {}}};
     const classified_nodes task{labels, [&](std::uint32_t s, std::vector<node_id>& out) {
         for (const partition_id p : states[s].resident)

@@ -1,4 +1,4 @@
-// A cache for batches that are known ahead: no other reads fewer rows.
+// Belady's optimal cache for batches that are known ahead: no other cache reads fewer rows.
 #include <gneiss/cache/belady.hpp>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ int main() {
     constexpr std::uint64_t nodes = 2000;
     constexpr std::size_t capacity = 100;
 
-    memory_trace trace; // what 200 batches ask for: small ids more often
+    memory_trace trace; // accesses of 200 batches: small ids are more frequent
     random_stream random(random_key(1, random_domain::user));
     for (int batch = 0; batch < 200; ++batch) {
         std::vector<node_id> ids;
@@ -25,7 +25,7 @@ int main() {
         trace.append(ids);
     }
 
-    // What an executor is told ahead: rows to read before the first batch; rows in and rows out after each.
+    // The change sets: rows to read before the first batch; rows in and rows out after each.
     std::size_t in = 0, out = 0;
     const auto outcome = belady(trace, {.capacity = capacity}, serial_executor{}, [&](std::size_t, const change_set& changes) {
         in += changes.in.size();

@@ -1,4 +1,5 @@
-// A graph larger than memory, a few partitions at a time: who is in memory when, beside hubs, and what that reads.
+// Trains a graph larger than memory a few partitions at a time: which partitions are resident when, with hubs pinned, and the
+// I/O.
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/order/multistage_cost.hpp>
 
@@ -8,7 +9,7 @@
 using namespace gneiss;
 
 int main() {
-    // 100 hubs stay in memory; seven partitions of unequal size come and go, three at a time.
+    // 100 hubs stay in memory; seven partitions of unequal size are swapped, three at a time.
     const std::vector<std::uint64_t> sizes = {100, 900, 1100, 1000, 0, 1300, 800, 1000};
     const auto rows = row_partitioning::of_sizes(sizes);
     std::vector<node_id> training;
@@ -24,7 +25,7 @@ int main() {
         std::printf(", %zu seeds\n", seeds.size() - before);
     }
 
-    // 512 bytes a row; batches of 20 seeds reach 400 rows. Each row read once against batches that read theirs.
+    // 512 bytes per row; batches of 20 seeds reach 400 rows. Compares reading each row once with reading rows per batch.
     const double row = 512, batches = static_cast<double>(seeds.size()) / 20;
     const multistage_cost cost{.batch = 400 * row, .miss_ratio = .5, .staged_batch = 400 * row,
         .macro_batch = static_cast<double>(rows.nodes) * row, .batches_of_it = batches};

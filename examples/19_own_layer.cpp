@@ -1,4 +1,4 @@
-// A GNN layer of your own among the library's: GIN (Xu et al., ICLR 2019). Finite differences check its gradients.
+// A custom GNN layer among the library's: GIN (Xu et al., ICLR 2019). Finite differences check its gradients.
 #include "small_graph.hpp"
 
 #include <gneiss/gneiss.hpp>
@@ -24,7 +24,7 @@ struct gin {
     }
     void update_backward(auto& c, auto own, auto, auto g, auto grad_own, auto grad_reduced) const {
         c.add_tn(c.keep(0, own.rows(), own.columns()), g, c.gradient(weight));
-        for (const auto to : {grad_own, grad_reduced}) // empty where features need no gradient
+        for (const auto to : {grad_own, grad_reduced}) // empty if features need no gradient
             if (!to.empty()) c.multiply_nt(g, c.value(weight), to);
     }
 };
@@ -49,12 +49,12 @@ int main() {
     optimizer.allocate_state(weights);
     for (std::uint64_t t = 1; t <= 60; ++t) {
         const auto scores = encode.forward(weights, layers, {graph.rows()}, {}, executor);
-        softmax_cross_entropy<float>(scores, train, executor); // scores become their gradients
+        softmax_cross_entropy<float>(scores, train, executor); // replaces scores by their gradients
         encode.backward(weights, scores, {}, executor);
         optimizer.step(weights, t, 1, executor);
     }
     const auto scores = encode.forward(weights, layers, {graph.rows()}, {}, executor);
     const double accuracy = softmax_cross_entropy<float>(scores, test, executor).accuracy();
-    std::printf("accuracy %.3f on nodes that did not train\n", accuracy);
+    std::printf("accuracy %.3f on held-out nodes\n", accuracy);
     return accuracy > .8 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// Negatives of one's own: in proportion to degree^¾, as word2vec draws; nodes that are not resident are drawn again.
-// Two functions are all a source needs; masks, correction and the pipeline are the library's.
+// Custom negatives: in proportion to degree^¾, as in word2vec; nodes that are not resident are redrawn. A source needs two
+// functions; the library supplies masks, correction and the pipeline.
 #include <gneiss/link_prediction.hpp>
 
 #include <cmath>
@@ -7,7 +7,7 @@
 using namespace gneiss;
 
 struct degree_negatives {
-    std::vector<double> sums; // of degree^¾ up to and with each node
+    std::vector<double> sums; // of degree^¾ up to and including each node
 
     explicit degree_negatives(std::vector<double> degrees) : sums(std::move(degrees)) {
         double sum = 0;
@@ -27,7 +27,7 @@ static_assert(negative_source<degree_negatives>);
 int main() {
     std::vector<edge> graph;
     std::vector<double> degrees(2000, 0);
-    for (node_id v = 0; v < 2000; ++v) // squares are few: some nodes have many edges
+    for (node_id v = 0; v < 2000; ++v) // squares are rare: some nodes have many edges
         for (const edge e : {edge{v, 0, (v * v + 1) % 2000}, edge{v, 1, (v * 11 + 5) % 2000}}) {
             graph.push_back(e);
             ++degrees[e.source], ++degrees[e.destination];
@@ -38,7 +38,7 @@ int main() {
     link_trainer train(run, edges, nodes, complex_decoder{},
         {.resident = 2, .batch = 100, .own_negatives = degree_negatives(degrees), .negatives = {.per_chunk = 100, .chunks = 1}});
     for (const auto& epoch : train.epochs(20))
-        if (epoch.number % 5 == 4) std::printf("loss %.3f a question\n", epoch.mean_loss());
+        if (epoch.number % 5 == 4) std::printf("loss %.3f per query\n", epoch.mean_loss());
     const double mrr = train.evaluate(graph).both().mrr();
     std::printf("MRR %.3f\n", mrr);
     return mrr > .5 ? 0 : 1;

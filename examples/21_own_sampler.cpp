@@ -1,5 +1,5 @@
-// A sampler of your own: of each node's neighbors, the k with the fewest edges, since hubs say least. It lists the
-// neighbors of each hop; neighbor_sample_writer numbers them and lays them out. Features lie in a file.
+// A custom sampler: the k neighbors of each node with the lowest degree, since hubs carry the least information. It lists the
+// neighbors of each hop; neighbor_sample_writer numbers them and lays them out. Features are in a file.
 #include "small_graph.hpp"
 
 #include <gneiss/gneiss.hpp>
@@ -22,7 +22,7 @@ struct least_known {
         writer.begin(graph.nodes(), seeds);
         for (int hop = 0; hop < hops; ++hop) {
             offsets.assign(1, 0), neighbors.clear();
-            for (const node_id v : writer.nodes()) { // the seeds, and all that were reached before this hop
+            for (const node_id v : writer.nodes()) { // the seeds, and all nodes reached before this hop
                 const auto list = graph.in().neighbors(v);
                 order.assign(list.begin(), list.end());
                 std::ranges::stable_sort(order, {}, [&](node_id u) { return graph.in().neighbors(u).size(); });

@@ -1,4 +1,4 @@
-// A task of your own: a number for each node, learned by least squares. Only the loss on the encoder's outputs is new.
+// A custom task: node regression by least squares. Only the loss on the encoder's outputs is new.
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
@@ -25,11 +25,11 @@ struct squared_error { // on outputs [seeds, 1]
         }
         batch.statistics.query_count += batch.seeds.size();
     }
-    void step(training_batch&, const any_row_optimizer&, executor_ref) const {} // no parameters of its own
+    void step(training_batch&, const any_row_optimizer&, executor_ref) const {} // has no parameters
 };
 
 int main() {
-    constexpr node_id nodes = 2000; // the number of a node: the mean of a feature over five nodes that point to it
+    constexpr node_id nodes = 2000; // target of a node: the mean of a feature over five nodes that point to it
     std::vector<edge> edges;
     for (node_id i = 0; i < 5 * nodes; ++i) edges.push_back({i / 5 * 7 % nodes + i % 5, 0, i / 5});
     std::vector<float> features(nodes + 4), wanted(nodes);

@@ -1,4 +1,4 @@
-// A cache policy of your own: first in, first out. It sees ids alone; rows follow it. An any_cache_policy of it fits `cached_features`.
+// A custom cache policy: first in, first out. It sees only ids; rows follow. `cached_features` takes it as an any_cache_policy.
 #include <gneiss/cache/concepts.hpp>
 
 #include <cstdio>
@@ -16,9 +16,9 @@ public:
     explicit fifo(std::size_t capacity) : capacity_(capacity) {}
 
     std::size_t capacity() const { return capacity_; }
-    std::span<const node_id> initial() const { return {}; } // what it holds before the first batch
+    std::span<const node_id> initial() const { return {}; } // contents before the first batch
 
-    /// What changes after a batch was gathered: each id that goes in is one of the batch, and takes the place of one that leaves.
+    /// Changes after a batch is gathered: each id that enters is in the batch and replaces one that leaves.
     void next(std::span<const node_id> ids, change_set& out) {
         out.clear();
         for (std::size_t i = 0; i < ids.size() && out.in.size() < capacity_; ++i) {
@@ -43,7 +43,7 @@ static_assert(cache_policy<fifo>);
 
 int main() {
     constexpr std::size_t nodes = 1000, capacity = 200;
-    memory_trace trace; // what 50 batches ask for: small ids more often
+    memory_trace trace; // accesses of 50 batches: small ids are more frequent
     random_stream random(random_key(1, random_domain::user));
     for (int batch = 0; batch < 50; ++batch) {
         std::vector<node_id> ids;

@@ -1,4 +1,4 @@
-// A source of feature rows of your own: rows of bytes that are expanded to floats as they are read, with a cache above it.
+// A custom source of feature rows: rows of bytes, expanded to floats on read, with a cache above it.
 #include <gneiss/storage/feature/cached_rows.hpp>
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include <gneiss/core/memory_budget.hpp>
 using namespace gneiss;
 
-class byte_rows { // features of one byte each, 255 for 1
+class byte_rows { // features of one byte each; 255 stands for 1
 public:
     byte_rows(std::vector<std::uint8_t> values, std::size_t columns) : values_(std::move(values)), columns_(columns) {}
 
@@ -44,7 +44,7 @@ int main() {
     memory_budget budget;
     cached_rows<any_row_source> cache(below, /*capacity*/ 100, slot_table_kind::hashed, executor, budget);
     const std::vector<node_id> first{3, 5, 7};
-    cache.fill(first); // a policy, or change sets, would decide
+    cache.fill(first); // a policy or change sets would decide
     std::vector<float> rows(3 * columns);
     cache.gather(std::vector<node_id>{7, 900, 5}, gather_target::of(matrix_view<float>(rows.data(), 3, columns)));
     std::printf("%zu of %zu rows were in the cache\n", std::size_t{cache.statistics().hits}, std::size_t{cache.statistics().rows});

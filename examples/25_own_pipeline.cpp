@@ -1,12 +1,12 @@
-// A training loop of your own in the library's pipeline: epoch_driver gives it states, leases of rows, staleness, stops
-// and resumes; what a batch is and what the stages do is yours. Here nodes that an edge joins learn to be alike.
+// A custom training loop in the library's pipeline: epoch_driver supplies states, row leases, staleness, stop and resume; the
+// batch and the stages are yours. Here, nodes joined by an edge learn to be alike.
 #include <gneiss/link_prediction.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 
 #include <cstdio>
 using namespace gneiss;
 
-struct bucket_work { // what the batches of a state share: here each bucket is a batch
+struct bucket_work { // shared by the batches of a state: here each bucket is a batch
     std::shared_ptr<const state_edges> edges;
     std::uint64_t size() const { return edges->buckets(); }
 };
@@ -24,7 +24,7 @@ int main() {
     const bucketed_edges graph(ring, {.partitions = 8});
     context run({.memory = 1 << 20});
     node_embeddings nodes(run, "alike.rows", graph.rows(),
-        {.dim = 8, .optimizer = sgd{}, .init = initializer::normal(0, 1)}); // SGD keeps no state beside a row
+        {.dim = 8, .optimizer = sgd{}, .init = initializer::normal(0, 1)}); // SGD keeps no state per row
     partition_buffer rows(nodes.file(), {.resident_partitions = 2, .prefetch = 1}, run.budget());
     const auto source = graph.open(run.engines());
     edge_buffer edges(source.loader, {}, run.budget());
@@ -34,7 +34,7 @@ int main() {
         .to_device = {},
         .compute = [](pulling& batch) { batch.statistics = {}; },
         .to_host = {},
-        .update = [](pulling& batch) { // one thread, in order; rows lie where the lease says
+        .update = [](pulling& batch) { // one thread, in order; the lease says where rows are
             for (const edge& e : batch.edges->bucket(batch.key.number.index))
                 for (std::size_t k = 0; k < 8; ++k) {
                     float &a = (*batch.rows)[e.source][k], &b = (*batch.rows)[e.destination][k], step = (a - b) / 4;

@@ -1,4 +1,4 @@
-// From triples in a text file to a filtered MRR: import, train, rank. Also: the best answers to one query.
+// From triples in a text file to a filtered MRR: import, train, rank. Also answers one query.
 #include <gneiss/link_prediction.hpp>
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 using namespace gneiss;
 
 int main() {
-    std::ofstream train("family.train.tsv"), test("family.test.tsv"); // 200 chains of parents, and who is a grandparent
+    std::ofstream train("family.train.tsv"), test("family.test.tsv"); // 200 chains of parents, and the grandparents
     for (int family = 0; family < 200; ++family) {
         const auto name = [&](int generation) { return std::to_string(family) + "." + std::to_string(generation); };
         for (int g = 0; g < 5; ++g) train << name(g) << "\tparent\t" << name(g + 1) << "\n";
@@ -33,7 +33,7 @@ int main() {
     for (const auto& epoch : trainer.epochs(40))
         if (epoch.number % 10 == 9) std::printf("loss %.3f\n", epoch.mean_loss());
 
-    const edge_scan known = [&](const edge_visitor& visit) { // true edges, which are no candidates
+    const edge_scan known = [&](const edge_visitor& visit) { // true edges, excluded from the candidates
         edges.for_each_edge(visit);
         visit(data.split("test").edges());
     };

@@ -1,5 +1,5 @@
-// A node classifier with parts of your own by its options: a sampler, and a policy for the cache of features, which stay on
-// disk. Layers of your own (19_own_layer) go in by `.own_layers` in the same way.
+// A node classifier with custom parts, set by its options: a sampler, and a policy for the cache of features, which stay on
+// disk. Custom layers (19_own_layer) are set by `.own_layers` in the same way.
 #include <gneiss/graph/neighbor_lists.hpp>
 #include <gneiss/node_classification.hpp>
 
@@ -11,7 +11,7 @@
 #include <gneiss/io/import/importer.hpp>
 using namespace gneiss;
 
-struct largest_ids { // of each node's neighbors, those that came last
+struct largest_ids { // of each node's neighbors, those with the largest ids
     std::size_t k, hops;
     neighbor_sample_writer<> writer{};
     neighbor_lists<> lists{};
@@ -21,7 +21,7 @@ struct largest_ids { // of each node's neighbors, those that came last
         const executor_ref& /*executor*/, mini_batch_arena& arena, std::span<const excluded_edge<>> /*excluded*/ = {}) {
         writer.begin(graph.nodes(), seeds);
         for (std::size_t hop = 0; hop < hops; ++hop) {
-            lists.read(graph, writer.nodes(), neighbor_direction::both); // whole lists, of the partitions that are in memory
+            lists.read(graph, writer.nodes(), neighbor_direction::both); // full lists, within the resident partitions
             offsets.assign(1, 0), chosen.clear();
             for (std::size_t i = 0; i < lists.size(); ++i) {
                 const auto to = static_cast<std::ptrdiff_t>(chosen.size());

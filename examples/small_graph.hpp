@@ -1,4 +1,4 @@
-// A small graph for the examples: communities are classes, features are noise and a little of the class.
+// A small graph for the examples: communities are classes; features are noise and a weak signal of the class.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* metrics_section = "metrics";
 constexpr const char* rows_section = "rows";
-constexpr std::string_view rows_prefix = "rows"; // of all files of rows: rows-N.bin, and rows.bin and rows.new of earlier versions
+constexpr std::string_view rows_prefix = "rows"; // of all row files: rows-N.bin, and rows.bin and rows.new of earlier versions
 
 std::vector<fs::path> row_files(const fs::path& directory) {
     std::vector<fs::path> found;
@@ -29,7 +29,7 @@ std::vector<fs::path> row_files(const fs::path& directory) {
         if (entry.path().filename().string().starts_with(rows_prefix)) found.push_back(entry.path());
     return found;
 }
-/// A name beyond all that are there.
+/// Returns a name after all existing ones.
 std::string new_rows(const fs::path& directory) {
     std::uint64_t last = 0;
     for (const fs::path& path : row_files(directory)) {
@@ -66,7 +66,7 @@ void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metric
         }
         gneiss::save_checkpoint(file, state);
     } catch (...) {
-        // The switch may have taken place though its directory could not be synced: rows that are named stay.
+        // The switch may have taken place even if syncing its directory failed: rows that are named stay.
         if (!rows.empty() && (!fs::exists(file, ignored) || rows_of(gneiss::load_checkpoint(file), directory, "").filename() != rows))
             fs::remove(directory / rows, ignored);
         throw;
@@ -86,13 +86,13 @@ std::optional<best_metrics> metrics_of_best(const fs::path& file) {
         for (const auto& [name, value] : read.at("valid").items()) metrics.valid.emplace_back(name, value.get<double>());
         for (const auto& [name, value] : read.at("test").items()) metrics.test.emplace_back(name, value.get<double>());
     } catch (const nlohmann::json::exception&) {
-        throw gneiss::error(gneiss::errc::corrupt, "has metrics that are none", {.path = file});
+        throw gneiss::error(gneiss::errc::corrupt, "has invalid metrics", {.path = file});
     }
     return metrics;
 }
 
 fs::path rows_of(const gneiss::checkpoint& saved, const fs::path& directory, const char* otherwise) {
-    // The name alone: what is damaged leads to no other directory.
+    // Only the file name: a damaged checkpoint cannot name another directory.
     return directory / fs::path(saved.text(rows_section).value_or(otherwise)).filename();
 }
 

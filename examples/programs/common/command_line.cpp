@@ -45,7 +45,7 @@ std::string did_you_mean(std::string_view nearest, std::string_view dashes) {
     return nearest.empty() ? "" : fmt::format("; did you mean {}{}?", dashes, nearest);
 }
 
-/// A value as the command line would have it.
+/// Formats a value as on the command line.
 std::string to_word(const json& value) {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_number_float()) return to_flag(value.get<double>());
@@ -55,14 +55,14 @@ std::string to_word(const json& value) {
     return joined(words, ",");
 }
 
-/// The values as a configuration file would have them.
+/// Formats the values as in a configuration file.
 std::vector<std::string> to_words(const json& value) {
     std::vector<std::string> words;
     for (const json& element : value.is_array() ? value : json::array({value})) words.push_back(to_word(element));
     return words;
 }
 
-/// `left` in its column and `text` beside it, wrapped.
+/// Formats `left` in its column and `text` next to it, wrapped.
 std::string help_line(const std::string& left, std::string_view text) {
     std::string result = "  " + left;
     std::size_t column = result.size();
@@ -82,7 +82,7 @@ std::string help_line(const std::string& left, std::string_view text) {
 }
 
 void warn_renamed(std::string_view former, std::string_view now) {
-    fmt::print(stderr, "warning: {} is now {}; the former spelling goes with the next release\n", former, now);
+    fmt::print(stderr, "warning: {} is now {}; the old spelling will be removed in the next release\n", former, now);
 }
 
 } // namespace
@@ -296,12 +296,12 @@ void command::read_file(const std::string& path) {
                 did_you_mean(nearest_name(item.key, names), "")));
         }
         if (f->given_) continue;
-        // A default that a user could not give, such as no file or 0 for "choose", reads back as what it was.
+        // A default that a user cannot enter, such as no file or 0 for "choose", reads back as itself.
         if (to_words(f->value()) == item.values) {
             f->given_ = true;
             continue;
         }
-        const bool split = std::exchange(f->split_, f->split_ && !item.list); // elements of an array may hold commas
+        const bool split = std::exchange(f->split_, f->split_ && !item.list); // array elements may contain commas
         f->assign(item.values, fmt::format("{}: {}", place, item.key));
         f->split_ = split;
     }
@@ -442,7 +442,7 @@ int command_line::run(int argc, const char* const* argv) noexcept {
 std::string command_line::help() const {
     std::string text = fmt::format("{}\nusage: {} COMMAND [flags]\n", description_, program_);
     for (const auto& c : commands_) text += help_line(c->name_, c->description_);
-    return text + help_line("--help, --version", fmt::format("{} COMMAND --help tells the command's flags", program_));
+    return text + help_line("--help, --version", fmt::format("{} COMMAND --help lists the command's flags", program_));
 }
 
 const char* version() noexcept { return GNEISS_VERSION; }
@@ -452,7 +452,7 @@ std::string nearest_name(std::string_view given, std::span<const std::string> na
     std::size_t least = std::max<std::size_t>(1, given.size() / 3) + 1;
     for (const std::string& name : names) {
         std::size_t distance = edit_distance(given, name);
-        // A beginning or an ending is as good as one slip: `--mem` for `--memory`, `--rate` for `--learn-rate`.
+        // A prefix or suffix counts as one edit: `--mem` for `--memory`, `--rate` for `--learn-rate`.
         if (given.size() >= 3 && (name.starts_with(given) || name.ends_with(given))) distance = 1;
         if (distance < least) {
             least = distance;

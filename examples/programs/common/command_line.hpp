@@ -21,36 +21,36 @@
 
 namespace programs {
 
-/// One flag or positional argument of a command, bound to a variable of the program. The setters return the flag.
+/// One flag or positional argument of a command, bound to a variable of the program. Setters return the flag.
 class flag {
 public:
-    /// The word for the value in the help, instead of the type's own ("N", "SIZE", …).
+    /// Sets the word for the value in the help, instead of the type's own ("N", "SIZE", …).
     flag& value_name(std::string name);
-    /// What the help says of the default, where the variable's initial value does not: "from the graph".
+    /// Sets the help's text for the default, where the variable's initial value does not show it: "from the graph".
     flag& default_text(std::string text);
-    /// The only words allowed. They replace the value's name in the help.
+    /// Restricts the value to these words. They replace the value's name in the help.
     flag& choices(std::vector<std::string> words);
-    /// Numbers: refuses what is not in [least, most]. Lists: each element; sizes in bytes, intervals not at all.
+    /// Numbers: rejects values outside [least, most]. Lists: each element; not applied to sizes in bytes and intervals.
     flag& range(double least, double most = std::numeric_limits<double>::infinity());
-    /// Refuses a command line (and configuration file) without it.
+    /// Rejects a command line (and configuration file) without it.
     flag& required();
-    /// Takes `least` to `most` words instead of one with commas: `--features-csr A B [C]`.
+    /// Takes `least` to `most` words instead of one word with commas: `--features-csr A B [C]`.
     flag& words(int least, int most);
-    /// Steers this call and not the result (`--resume`): is not written to config.toml nor hashed.
+    /// Marks a flag of this call only (`--resume`): neither written to config.toml nor hashed.
     flag& transient();
-    /// Does not change the result: is written to config.toml, but not hashed, and a resumed run may have another value.
+    /// Marks a flag that does not change the result: written to config.toml, but not hashed; a resumed run may change it.
     flag& neutral();
-    /// An earlier name of the flag: works for one release, with a warning.
+    /// Adds an earlier name of the flag: accepted for one release, with a warning.
     flag& formerly(std::string name);
-    /// An earlier spelling of the value `now`: works for one release, with a warning.
+    /// Adds an earlier spelling of the value `now`: accepted for one release, with a warning.
     flag& formerly(std::string value, std::string now);
-    /// Works, but the help does not show it.
+    /// Hides the flag from the help.
     flag& hidden();
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; } ///< without the dashes
-    /// Whether the command line or the configuration file gave it.
+    /// True if the command line or the configuration file set it.
     [[nodiscard]] bool given() const noexcept { return given_; }
-    /// The variable's value now; null: absent.
+    /// Returns the variable's current value; null: absent.
     [[nodiscard]] nlohmann::ordered_json value() const { return write_(); }
 
 private:
@@ -63,33 +63,33 @@ private:
     std::string name_, help_, group_, value_name_, default_text_;
     std::vector<std::string> choices_;
     std::string former_name_;
-    std::map<std::string, std::string> former_values_; ///< and what they are now
+    std::map<std::string, std::string> former_values_; ///< old spelling to current spelling
     double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
     bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, neutral_ = false, hidden_ = false;
     bool given_ = false, split_ = true;
-    std::size_t fewest_ = 0; ///< values of a list
+    std::size_t fewest_ = 0; ///< minimum number of values of a list
     CLI::Option* option_ = nullptr;
     std::function<void(const std::vector<std::string>&)> read_;
     std::function<nlohmann::ordered_json()> write_;
 };
 
-/// A command of a program, such as `train`: its flags, and what it does.
+/// A command of a program, such as `train`: its flags, and its action.
 ///
-/// The bound variables are the configuration: what the program stores in them after parsing (defaults chosen from the
-/// graph) is what `configuration` tells. They must outlive the command.
+/// The bound variables are the configuration: `configuration` includes what the program stores in them after parsing (defaults
+/// chosen from the graph). They must outlive the command.
 class command {
 public:
-    /// Flags added from now on stand under this title in the help.
+    /// Starts a group in the help: flags added after this call appear under `title`.
     command& group(std::string title);
 
-    /// `--name VALUE`. A `bool` makes a flag without value: `--name`, or `--name=false`.
+    /// Adds `--name VALUE`. A `bool` makes a flag without a value: `--name`, or `--name=false`.
     template <class T>
     flag& option(const std::string& name, T& value, std::string help) {
         flag& added = bind(value);
         return add(added, name, std::move(help), std::is_same_v<T, bool> ? kind::boolean : kind::option);
     }
-    /// The next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or
-    /// more; required, unless the variable is an `std::optional`.
+    /// Adds the next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or more;
+    /// required, unless the variable is an `std::optional`.
     template <class T>
     flag& positional(const std::string& name, T& value, std::string help) {
         flag& added = bind(value);
@@ -98,18 +98,18 @@ public:
     }
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
-    /// The flag of that name. Throws `std::out_of_range` when there is none.
+    /// Returns the flag of that name. Throws `std::out_of_range` if there is none.
     [[nodiscard]] const flag& at(std::string_view name) const;
     [[nodiscard]] bool given(std::string_view name) const { return at(name).given(); }
 
-    /// Every flag's value now, in the order they were added; absent values left out.
+    /// Returns every flag's current value, in the order of addition; absent values are left out.
     [[nodiscard]] nlohmann::ordered_json configuration() const;
-    /// The same as a file for `--config`, without transient flags.
+    /// Returns the configuration as a file for `--config`, without transient flags.
     [[nodiscard]] std::string to_toml() const;
-    /// Hash over name and value of all flags but transient and neutral ones: two runs with the same hash compute the same. 16
-    /// hexadecimal digits.
+    /// Returns a hash of name and value of all flags except transient and neutral ones: runs with equal hashes compute the
+    /// same. 16 hexadecimal digits.
     [[nodiscard]] std::string hash() const;
-    /// One entry "lr: 0.1, was 0.2" for each value, but of transient and neutral flags, that differs from `before`.
+    /// Returns one entry "lr: 0.1, was 0.2" for each value, except transient and neutral flags, that differs from `before`.
     [[nodiscard]] std::vector<std::string> differences(const nlohmann::ordered_json& before) const;
     [[nodiscard]] std::string help() const;
 
@@ -118,9 +118,9 @@ private:
     enum class kind { option, boolean, positional };
 
     command(std::string program, std::string name, std::string description, std::function<exit_code(command&)> body);
-    /// Assigns the flags; whether help was asked for.
+    /// Assigns the flags; returns true if help was requested.
     bool parse(std::vector<std::string> arguments);
-    /// The flag whose earlier name that is, after a warning; null: none.
+    /// Returns the flag with that earlier name, after a warning; null: none.
     [[nodiscard]] flag* find_former(std::string_view name) const;
 
     template <class T>
@@ -153,21 +153,21 @@ private:
     std::function<exit_code(command&)> body_;
 };
 
-/// A program with commands. Gives each `--help`, `--config FILE`; the program `--help` and `--version`.
+/// A program with commands. Adds `--help` and `--config FILE` to each command, and `--help` and `--version` to the program.
 class command_line {
 public:
     command_line(std::string program, std::string description);
 
-    /// The reference stays valid.
+    /// Adds a command. The reference stays valid.
     command& add(const std::string& name, std::string description, std::function<exit_code(command&)> body);
 
-    /// The command chosen by `arguments` (without the program's name), its flags assigned: those of the command line,
-    /// then those of `--config` that the command line does not give. nullptr: help or version was asked for, in `text`.
-    /// Throws `usage_error`, with the nearest name when one is unknown.
+    /// Returns the command chosen by `arguments` (without the program's name), its flags assigned: those of the command line,
+    /// then those of `--config` that the command line does not set. nullptr: help or version was requested, in `text`. Throws
+    /// `usage_error`, with the nearest name for an unknown one.
     command* parse(std::vector<std::string> arguments, std::string& text);
 
-    /// Parses, runs the command, tells errors, returns the exit code for `main`. Large blocks go back to the system when
-    /// they are freed (`return_large_blocks`).
+    /// Parses, runs the command, reports errors, and returns the exit code for `main`. Freed large blocks go back to the system
+    /// (`return_large_blocks`).
     [[nodiscard]] int run(int argc, const char* const* argv) noexcept;
 
     [[nodiscard]] std::string help() const;
@@ -182,8 +182,8 @@ private:
 /// The version of these programs: "0.1.0".
 [[nodiscard]] const char* version() noexcept;
 
-/// Of `names`, the one that `given` most likely meant; empty when none is near (Damerau–Levenshtein distance of more
-/// than a third of the length). O(names × length²).
+/// Returns the one of `names` that `given` most likely meant; empty if none is near (Damerau–Levenshtein distance of more than
+/// a third of the length). O(names × length²).
 [[nodiscard]] std::string nearest_name(std::string_view given, std::span<const std::string> names);
 
 } // namespace programs

@@ -15,7 +15,7 @@ bool is_bare(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/// A cursor over the text that knows where it is.
+/// A cursor over the text that tracks its position.
 class reader {
 public:
     reader(std::string_view text, const std::filesystem::path& name) : text_(text), name_(name) {}
@@ -55,7 +55,7 @@ private:
         }
         return c;
     }
-    /// Blanks and comments; over line ends too when `lines`.
+    /// Skips blanks and comments; also line ends if `lines`.
     void skip(bool lines) {
         for (; !at_end(); take()) {
             if (peek() == '#')

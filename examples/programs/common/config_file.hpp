@@ -12,20 +12,20 @@ namespace programs {
 /// One `key = value` of a configuration file.
 struct config_item {
     std::string key;
-    std::vector<std::string> values; ///< one for a scalar, as the command line would have it; any number for a list
+    std::vector<std::string> values; ///< one for a scalar, as on the command line; any number for a list
     bool list = false;
     std::uint64_t line = 0; ///< from 1
 };
 
-/// Reads the part of TOML that flags need: comments, bare and quoted keys, strings, numbers, booleans, arrays of them
-/// over any number of lines. CLI11's reader is not used: it loses line numbers and cuts strings at '#'.
+/// Parses the subset of TOML that flags need: comments, bare and quoted keys, strings, numbers, booleans, arrays of them over
+/// any number of lines. CLI11's reader loses line numbers and cuts strings at '#'.
 ///
 /// Throws `gneiss::error` (invalid_format) that names file, line and column; tables and repeated keys are errors.
 [[nodiscard]] std::vector<config_item> parse_toml(std::string_view text, const std::filesystem::path& name);
-/// Throws `gneiss::io_error` when the file cannot be read.
+/// Reads and parses a file. Throws `gneiss::io_error` if it cannot be read.
 [[nodiscard]] std::vector<config_item> read_toml(const std::filesystem::path& path);
 
-/// A flat object as TOML, one key a line, nulls left out. `parse_toml` reads it back to the same values.
+/// Formats a flat object as TOML, one key per line, without nulls. `parse_toml` reads back the same values.
 [[nodiscard]] std::string to_toml(const nlohmann::ordered_json& object);
 
 } // namespace programs

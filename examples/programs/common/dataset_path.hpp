@@ -8,20 +8,20 @@
 
 namespace programs {
 
-/// Throws errc::not_found unless `path` is a directory with a dataset's manifest: what the library would say of a missing
-/// file, as one who mistyped a name needs it. `advice` ends the message.
+/// Throws errc::not_found unless `path` is a directory with a dataset's manifest. The message explains the likely mistake, such
+/// as a mistyped name. `advice` ends the message.
 inline void check_dataset(const std::filesystem::path& path, const std::string& advice = "") {
     std::error_code failed;
     if (std::filesystem::exists(path / "manifest.json", failed) || failed) return;
     const char* const what = !std::filesystem::exists(path, failed) ? "No such file or directory"
         : std::filesystem::exists(path / "config.toml", failed)     ? "is a run, not a dataset"
         : std::filesystem::is_directory(path, failed)
-            ? "is not a dataset: there is no manifest.json in it"
+            ? "is not a dataset: it has no manifest.json"
             : "is not a dataset but a file: gneiss-data import makes a dataset of a file of edges";
     throw gneiss::error(gneiss::errc::not_found, what + advice, {.path = path});
 }
 
-/// What people call a dataset or a run: the last part of its path, with or without a slash behind it.
+/// Returns the display name of a dataset or a run: the last part of its path, without a trailing slash.
 [[nodiscard]] inline std::string directory_name(const std::filesystem::path& path) {
     return (path / "").parent_path().filename().string();
 }

@@ -26,7 +26,7 @@ exit_code code_of(const gneiss::error& error) {
     case errc::canceled: return exit_code::interrupted;
     case errc::already_exists:
     case errc::config_mismatch: return exit_code::usage;
-    // A value of the caller's choice; with a path it was found in a file instead.
+    // A value of the caller's choice; with a path, it was found in a file.
     case errc::invalid_argument: return error.place().path.empty() ? exit_code::usage : exit_code::failed;
     default: return exit_code::failed;
     }
@@ -59,7 +59,7 @@ failure describe_current_exception() {
     } catch (const usage_error& e) {
         return {exit_code::usage, one_line(e.what())};
     } catch (const gneiss::error& e) {
-        return {code_of(e), one_line(e.what()) + (e.code() == gneiss::errc::no_space ? "; free some, or choose another --out" : "")};
+        return {code_of(e), one_line(e.what()) + (e.code() == gneiss::errc::no_space ? "; free space, or choose another --out" : "")};
     } catch (const gneiss::io_error& e) {
         if (e.out_of_space())
             return {exit_code::refused,
@@ -70,7 +70,7 @@ failure describe_current_exception() {
         return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed,
             one_line((path.empty() ? "" : path.string() + ": ") + e.code().message())};
     } catch (const std::system_error& e) {
-        if (e.code() == std::errc::resource_unavailable_try_again) // what std::thread throws says no more
+        if (e.code() == std::errc::resource_unavailable_try_again) // std::thread's message adds nothing
             return {exit_code::failed, one_line("the system refuses another thread: " + e.code().message())};
         return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed, one_line(e.what())};
     } catch (const std::bad_alloc&) {
@@ -92,7 +92,7 @@ int run_program(const std::function<exit_code()>& body) noexcept {
             tell(why.message);
             code = why.code;
         }
-    } catch (...) { // no memory even to describe it
+    } catch (...) { // not even memory for the message
         std::fputs("error: the system has no memory left\n", stderr);
         code = exit_code::refused;
     }

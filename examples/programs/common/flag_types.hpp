@@ -17,8 +17,8 @@
 
 namespace programs {
 
-/// How a type is read from a flag (`read`), told to scripts and files (`write`) and named in the help (`name`).
-/// Specialise it to give a type of your own to `command::option`.
+/// Conversions of a flag's type: from a flag (`read`), to scripts and files (`write`), and its name in the help (`name`).
+/// Specialize it to pass your own type to `command::option`.
 template <class T>
 struct flag_type;
 
@@ -57,7 +57,7 @@ template <>
 struct flag_type<float> {
     static constexpr const char* name = "X";
     static float read(std::string_view text) { return static_cast<float>(parse_number(text)); }
-    /// Through its shortest decimal text: 0.1f is told as 0.1, not as 0.10000000149.
+    /// Writes the shortest decimal text: 0.1f as 0.1, not as 0.10000000149.
     static nlohmann::ordered_json write(float value);
 };
 template <>
@@ -104,7 +104,7 @@ struct flag_type<count_or_percent> {
     }
 };
 
-/// Nothing until it is given: null, which means absent.
+/// A value that may be absent: null until it is set.
 template <class T>
 struct flag_type<std::optional<T>> {
     static constexpr const char* name = flag_type<T>::name;
@@ -130,7 +130,7 @@ struct without_optional<std::optional<T>> {
     using type = T;
 };
 
-/// `10,10`; an empty text is an empty list.
+/// A list such as `10,10`; an empty text is an empty list.
 template <class T>
 struct flag_type<std::vector<T>> {
     static constexpr const char* name = "LIST";

@@ -20,7 +20,7 @@ namespace {
 using namespace gneiss;
 using told = std::function<void(std::string_view, std::uint64_t, std::uint64_t)>;
 
-/// A graph in memory that goes with its stream.
+/// A graph in memory, owned together with its stream.
 class owned_graph {
 public:
     explicit owned_graph(symmetric_csr graph)
@@ -43,7 +43,7 @@ std::uint64_t bytes_under(const std::filesystem::path& directory) {
 
 } // namespace
 
-// Lists as `adjacency_file_stream` gives them: buckets come so that outgoing and incoming neighbors are found in order, each in a pass.
+// The same lists as `adjacency_file_stream`: the bucket order yields outgoing and incoming neighbors sorted, each in one pass.
 symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& stop, const told& progress) {
     const auto nodes = static_cast<std::size_t>(buckets.rows().nodes);
     symmetric_csr result;
@@ -86,7 +86,7 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
         return {owned_graph(read_graph(buckets, stop, progress)), true, 0, std::move(charge)};
     }
     const csc_files files = lists_of(data, neighbor_direction::both);
-    { // told before the lists are made
+    { // refuses before the lists are built
         const auto least = budget.charge("reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
     }
     make_lists(data, files, budget.available(), executor, stop,

@@ -14,23 +14,23 @@
 
 namespace programs {
 
-/// The training edges of a dataset without their directions, in memory or streamed from lists on disk: the same lists in the
-/// same order.
+/// The training edges of a dataset as an undirected graph, in memory or streamed from adjacency files on disk: the same lists
+/// in the same order.
 struct graph_stream {
     gneiss::any_adjacency graph;
     bool in_memory = false;
-    std::uint64_t disk_bytes = 0; ///< of the lists
+    std::uint64_t disk_bytes = 0; ///< of the adjacency files
     gneiss::memory_charge charge{};
 };
 
-/// The graph in memory: of each node the outgoing neighbors in order, then the incoming ones, without loops. Reads the buckets
-/// three times, and holds one of them beside 8 bytes a node and 8 an edge. Throws errc::canceled.
+/// Reads the graph into memory: for each node the outgoing neighbors in order, then the incoming ones, without loops. Reads the
+/// buckets three times; holds one bucket plus 8 bytes per node and 8 per edge. Throws errc::canceled.
 [[nodiscard]] gneiss::symmetric_csr read_graph(const gneiss::bucket_store& buckets, const std::stop_token& stop,
     const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress = {});
 
-/// Opens the graph: in memory where the budget has room for it, else from DATASET/csc-in and csc-out, which are made within
-/// what the budget has left where they are not there. Throws over_budget; errc::canceled.
-/// \param where  memory, disk, or auto: as said
+/// Opens the graph: in memory if the budget allows, else from DATASET/csc-in and csc-out, which are built within the remaining
+/// budget if missing. Throws over_budget; errc::canceled.
+/// \param where  memory, disk, or auto: memory if the budget allows
 [[nodiscard]] graph_stream open_graph(const gneiss::dataset& data, gneiss::memory_budget& budget,
     std::string_view where, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress);

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// The number a file holds; none when it is not there, "max" or not a number.
+/// Returns the number in a file; none if the file is missing, says "max" or has no number.
 std::optional<std::uint64_t> number_in(const fs::path& file) {
     std::ifstream in(file);
     std::uint64_t number = 0;
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> number_in(const fs::path& file) {
     return number;
 }
 
-/// The number behind `key` in a file of "key number" or "key: number kB" lines.
+/// Returns the number after `key` in a file of "key number" or "key: number kB" lines.
 std::optional<std::uint64_t> number_behind(const fs::path& file, std::string_view key) {
     std::ifstream in(file);
     for (std::string line; std::getline(in, line);) {
@@ -53,7 +53,8 @@ std::optional<std::uint64_t> number_behind(const fs::path& file, std::string_vie
     return std::nullopt;
 }
 
-/// The folders of this process's cgroup of `controller` and of all above it, lowest first; v2 when `controller` is "".
+/// Returns the folders of this process's cgroup of `controller` and of all its ancestors, lowest first; v2 if `controller` is
+/// "".
 std::vector<fs::path> cgroup_folders(const fs::path& root, std::string_view controller) {
     const fs::path mount = root / "sys/fs/cgroup" / controller;
     fs::path inside;
@@ -65,7 +66,7 @@ std::vector<fs::path> cgroup_folders(const fs::path& root, std::string_view cont
         if (controller.empty() ? names == ",," : names.find("," + std::string(controller) + ",") != std::string::npos)
             inside = fs::path(line.substr(second + 1)).relative_path();
     }
-    // In a container the path may name a folder outside of what is mounted: then only the mount itself is there.
+    // In a container the path may name a folder outside the mount: then only the mount itself exists.
     std::vector<fs::path> folders;
     for (; !inside.empty(); inside = inside.parent_path())
         if (std::error_code ignored; fs::is_directory(mount / inside, ignored)) folders.push_back(mount / inside);
@@ -94,7 +95,7 @@ cgroup_memory memory_of_cgroups(const fs::path& root) {
     return result;
 }
 
-/// CPUs the quota of the cgroups is worth; infinite without a quota.
+/// Number of CPUs that the cgroup quota allows; infinite without a quota.
 double cpu_quota(const fs::path& root) {
     double cpus = std::numeric_limits<double>::infinity();
     const auto look = [&](double quota, double period) {
@@ -157,7 +158,7 @@ std::uint64_t peak_rss() {
 
 void return_large_blocks() {
 #ifdef __GLIBC__
-    ::mallopt(M_MMAP_THRESHOLD, 1 << 20); // set, it no longer grows with what is freed
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 20); // an explicit threshold no longer grows with freed sizes
 #endif
 }
 void trim_memory() {

@@ -7,45 +7,48 @@
 
 namespace programs {
 
-/// CPUs this process may use: affinity mask and cgroup quota (v1, v2), at least 1.
-/// \param root  "/" on a machine; tests give a directory with the same files
+/// Returns the number of CPUs this process may use: affinity mask and cgroup quota (v1, v2), at least 1.
+/// \param root  "/" on a machine; tests pass a directory with the same files
 [[nodiscard]] unsigned usable_cpus(const std::filesystem::path& root = "/");
 
-/// Memory this process could still take without swapping or being killed [bytes]: the least of MemAvailable and, for
+/// Returns the memory this process can still take without swapping or being killed [bytes]: the least of MemAvailable and, for
 /// every memory cgroup from its own up to the root (v1 or v2), limit − usage + inactive file cache.
 [[nodiscard]] std::uint64_t available_memory(const std::filesystem::path& root = "/");
 
-/// Memory of the machine, or of the cgroup when that is less [bytes].
+/// Returns the memory of the machine, or of the cgroup if less [bytes].
 [[nodiscard]] std::uint64_t total_memory(const std::filesystem::path& root = "/");
 
-/// "Intel(R) Xeon(R) …": the first model name the system tells, or the architecture.
+/// Returns the first model name that the system reports ("Intel(R) Xeon(R) …"), or the architecture.
 [[nodiscard]] std::string cpu_name(const std::filesystem::path& root = "/");
 
-/// Resident memory of this process now, and at its highest so far [bytes]. 0 where the system does not tell.
+/// Returns the current resident memory of this process [bytes]; `peak_rss` returns the highest so far. 0 if the system does not
+/// report it.
 [[nodiscard]] std::uint64_t current_rss();
 [[nodiscard]] std::uint64_t peak_rss();
-/// Of `current_rss`, without pages of mapped files, which the system takes back as it likes.
+/// Returns `current_rss` without pages of mapped files, which the system can reclaim.
 [[nodiscard]] std::uint64_t anonymous_rss();
-/// From now on blocks of 1 MiB and more are the system's again when they are freed, and not kept for the next; so that what
-/// takes turns in memory is not there twice, nor holes where large blocks lay between small ones. Where the C library can be told.
+/// Returns freed blocks of 1 MiB and more to the system from now on, instead of keeping them for reuse. This avoids double use
+/// by buffers that take turns, and fragmentation by large blocks between small ones. Has no effect if the C library does not
+/// support it.
 void return_large_blocks();
-/// Gives the system what is free.
+/// Returns free memory to the system.
 void trim_memory();
-/// Bytes that the device read for this process, pages of mapped files among them; 0 where the system does not tell.
+/// Returns the bytes that the device read for this process, including pages of mapped files; 0 if the system does not report
+/// them.
 [[nodiscard]] std::uint64_t bytes_read_from_device();
-/// Pages that this process touched and had to wait for: mapped files that were not in the page cache.
+/// Returns the number of page faults that waited for I/O: pages of mapped files that were not in the page cache.
 [[nodiscard]] std::uint64_t major_page_faults();
 
-/// User and system time of all threads of this process so far [seconds].
+/// Returns user and system time of all threads of this process so far [seconds].
 [[nodiscard]] double cpu_seconds();
 
-/// What the program takes beside what it works on: what it has by now, and some more [bytes].
+/// Returns the memory of the program itself, without its data: its current use plus a margin [bytes].
 [[nodiscard]] std::uint64_t program_memory();
 
-/// The nearest directory above `path`, or itself, that exists.
+/// Returns the nearest existing directory at or above `path`.
 [[nodiscard]] std::filesystem::path existing_parent(const std::filesystem::path& path);
-/// Bytes an unprivileged user may still write under `path`, which need not exist yet.
-/// Throws `gneiss::io_error` when the system does not tell.
+/// Returns the bytes an unprivileged user can still write under `path`, which need not exist yet. Throws `gneiss::io_error` if
+/// the system does not report it.
 [[nodiscard]] std::uint64_t free_disk(const std::filesystem::path& path);
 
 } // namespace programs

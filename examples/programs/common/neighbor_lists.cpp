@@ -17,12 +17,12 @@
 namespace programs {
 namespace {
 
-/// Who makes the lists of a dataset; another process that comes meanwhile waits, and finds them. Nobody is kept out where
-/// the file system has no locks.
+/// Locks a dataset's adjacency files while they are built; a second process waits, then finds them. Has no effect if the file
+/// system has no locks.
 gneiss::plain_file lock_lists(const gneiss::dataset& data, const std::stop_token& stop) {
     gneiss::plain_file directory = gneiss::plain_file::open(data.directory());
     while (::flock(directory.descriptor(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
-        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "waiting for lists of neighbors was stopped");
+        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "waiting for adjacency lists was stopped");
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     return directory;
@@ -66,7 +66,7 @@ std::vector<std::uint32_t> occurrences(const gneiss::csc_files& files) {
             sums.read(file, at * sizeof(gneiss::node_id), std::as_writable_bytes(some));
             file.drop_cached(sums.data_offset() + at * sizeof(gneiss::node_id), some.size_bytes());
             for (const gneiss::node_id v : some) {
-                if (v >= counts.size()) throw gneiss::error(gneiss::errc::corrupt, "a neighbor beyond the nodes", {.path = path});
+                if (v >= counts.size()) throw gneiss::error(gneiss::errc::corrupt, "has a neighbor id out of range", {.path = path});
                 ++counts[v];
             }
         }

@@ -12,20 +12,20 @@
 
 namespace programs {
 
-/// Where a dataset's lists of neighbors lie, for a direction: DATASET/csc-in, DATASET/csc-out.
+/// Returns the paths of a dataset's adjacency files for a direction: DATASET/csc-in, DATASET/csc-out.
 [[nodiscard]] gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbor_direction d);
-/// The same in another directory.
+/// Returns the paths in another directory.
 [[nodiscard]] gneiss::csc_files lists_in(const std::filesystem::path& directory, gneiss::neighbor_direction d);
 
-/// Whether all of them are there.
+/// True if all of them exist.
 [[nodiscard]] bool lists_exist(const gneiss::csc_files& files);
 
-/// Makes them from the dataset's buckets, where they are not there, within `memory`. Errors as of gneiss::build_csc.
+/// Builds the files from the dataset's buckets if they are missing, within `memory`. Errors as of gneiss::build_csc.
 void make_lists(const gneiss::dataset& data, const gneiss::csc_files& files, std::uint64_t memory, const gneiss::tbb_executor& executor,
     const std::stop_token& stop, const std::function<void(std::uint64_t done, std::uint64_t edges)>& progress);
 
-/// How often each node stands in the lists: its degree in the other direction, so how often it is reached. One pass over the
-/// lists; memory 4 bytes a node. Errors as io_error, errc::corrupt.
+/// Returns how often each node occurs in the lists: its degree in the other direction, hence how often it is reached. One pass
+/// over the lists; 4 bytes per node. Throws io_error, errc::corrupt.
 [[nodiscard]] std::vector<std::uint32_t> occurrences(const gneiss::csc_files& files);
 
 } // namespace programs

@@ -31,7 +31,8 @@ namespace {
 
 using namespace gneiss;
 
-/// MariusGNN's: training nodes take the first parts, others the rest; random within them. Parts are of equal size.
+/// MariusGNN's partitioner: training nodes fill the first partitions, others the rest; random within them. Partitions have
+/// equal sizes.
 struct training_first_partitioner {
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E&) const {
@@ -56,7 +57,7 @@ struct training_first_partitioner {
     }
 };
 
-/// The library's, which takes a graph in memory.
+/// The library's multilevel partitioner, which takes a graph in memory.
 struct in_memory_multilevel {
     multilevel_effort effort = multilevel_effort::normal;
 
@@ -75,7 +76,7 @@ struct in_memory_multilevel {
 };
 
 #ifdef GNEISS_HAS_METIS
-/// METIS; labels become constraints, which it does not keep exactly.
+/// METIS; labels become constraints, which it does not satisfy exactly.
 struct in_memory_metis {
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E&) const {
@@ -90,21 +91,21 @@ struct in_memory_metis {
         }
         return metis_partition(std::move(whole), options);
     }
-    /// What it took of graphs of some millions of edges.
+    /// Measured on graphs of some millions of edges.
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
         return 100 * nodes + 64 * arcs;
     }
 };
 #endif
 
-/// A flag's value, or what the partitioner has.
+/// Assigns the flag's value if given; else keeps the partitioner's default.
 template <class T, class Value>
 void set(T& option, const std::optional<Value>& flag) {
     if (flag) option = static_cast<T>(*flag);
 }
 
 #ifdef GNEISS_HAS_METIS
-/// GREM's seed partitions by METIS, where both sides are to be alike; others by the library.
+/// Computes GREM's seed partitions by METIS if both sides are to be alike; others by the library.
 struct metis_bisector {
     multilevel_bisector<tbb_executor> other;
 
@@ -139,7 +140,7 @@ any_partitioner make_grem(const partitioner_flags& flags) {
                 return result(graph, request, place, executor);
             },
         [result](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
-            return result.memory(nodes, arcs, request) + (std::uint64_t{8} << 20); // sets of edges that are being written
+            return result.memory(nodes, arcs, request) + (std::uint64_t{8} << 20); // edge sets being written
         }};
 }
 
@@ -153,7 +154,7 @@ any_partitioner any_of(P chosen) {
         }};
 }
 
-/// One whose only option is how often it goes over the graph.
+/// Makes a partitioner whose only option is the number of passes over the graph.
 template <class P>
 any_partitioner with_passes(const partitioner_flags& flags) {
     P result;

@@ -27,23 +27,23 @@ struct any_partitioner {
         const gneiss::tbb_executor& executor)>
         run{};
     std::function<std::uint64_t(std::uint64_t nodes, gneiss::edge_index arcs, const gneiss::partition_request& request)>
-        memory{}; ///< beside the graph, its result with it [bytes]
-    /// The same with a graph of clusters of so many edges at most: for those that make one. Else empty.
+        memory{}; ///< in addition to the graph, result included [bytes]
+    /// Returns the same partitioner with a cluster graph of at most this many edges. Empty for partitioners without one.
     std::function<any_partitioner(std::uint64_t most_edges)> with_edges{};
 };
 
-/// How a partitioner is named and made.
+/// Name and factory of a partitioner.
 struct partition_method {
     std::string name{};
-    std::vector<std::string> flags{}; ///< of those in `partitioner_flags`, what it takes
-    bool caps = false;                ///< keeps caps of labels
-    double label_cap = 0;             ///< of datasets with labels, where none is given; 0: none
+    std::vector<std::string> flags{}; ///< supported members of `partitioner_flags`
+    bool caps = false;                ///< supports label caps
+    double label_cap = 0;             ///< default for datasets with labels; 0: none
     bool needs_labels = false;
-    bool seeded = true;               ///< its parts depend on the seed
+    bool seeded = true;               ///< the result depends on the seed
     std::function<any_partitioner(const partitioner_flags& flags)> make{};
 };
 
-/// All there are.
+/// Returns all methods.
 [[nodiscard]] const std::vector<partition_method>& partition_methods();
 
 } // namespace programs

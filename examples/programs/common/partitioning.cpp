@@ -30,7 +30,7 @@ using clock = std::chrono::steady_clock;
 
 double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
 
-/// Labels of training nodes by row; the others, and those without, are unlabeled. Empty without labels. 4 bytes a node.
+/// Returns labels of training nodes by row; other nodes are unlabeled. Empty without labels. 4 bytes per node.
 std::vector<class_id> training_labels(const dataset& data) {
     if (data.manifest().node_attributes.classes == 0) return {};
     const auto labels = data.labels();
@@ -46,14 +46,14 @@ memory_charge charge_labels(const dataset& data, memory_budget& budget) {
     return budget.charge("labels", data.manifest().node_attributes.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0);
 }
 
-/// Bytes of a dataset's files.
+/// Returns the bytes of a dataset's files.
 std::uint64_t disk_bytes(const dataset& data) {
     std::uint64_t bytes = 0;
     for (const dataset_array& a : data.manifest().arrays) bytes += a.bytes;
     return bytes;
 }
 
-/// All that decides the parts: graph, labels and job.
+/// Hashes everything that determines the result: graph, labels and job.
 std::uint64_t identity_of(const dataset& data, const partition_job& job, const partition_request& request) {
     const auto text = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string("-"); };
     const partitioner_flags& f = job.flags;
@@ -72,7 +72,7 @@ partition_request request_of(const dataset& data, const partition_job& job, std:
     request.balance = job.balance;
     request.label_cap = job.label_cap.value_or(labels.empty() ? 0 : job.method.label_cap);
     const bool asked = job.label_cap && request.label_cap != 0;
-    if (asked && !job.method.caps) throw usage_error(fmt::format("--label-cap: {} knows no labels", job.method.name));
+    if (asked && !job.method.caps) throw usage_error(fmt::format("--label-cap: {} does not use labels", job.method.name));
     if ((asked || job.method.needs_labels) && labels.empty())
         throw usage_error(fmt::format("{} needs labels, {} has none: import them with --labels", asked ? "--label-cap" : job.method.name,
             data.directory().string()));
@@ -97,7 +97,7 @@ void measure(partition_result& result, graph_stream& graph, std::span<const part
     result.quality_seconds = seconds_since(began);
 }
 
-/// Nodes, the greatest influence first, and the share of all of it that each has.
+/// Nodes by descending influence, and the share of the total that each has.
 struct ranked_nodes {
     std::vector<node_id> nodes{};
     std::vector<double> shares{};
@@ -111,7 +111,7 @@ ranked_nodes greatest(const std::vector<Score>& scores, std::uint64_t count) {
     return found;
 }
 
-/// How many of the first nodes fit the memory that the job allows them, with the edges among them.
+/// Returns how many of the first nodes, with the edges among them, fit the memory limit of the job.
 std::size_t fitting(any_adjacency& graph, std::span<const node_id> hubs, const hub_job& job) {
     constexpr node_id none = ~node_id{0};
     std::vector<node_id> rank(static_cast<std::size_t>(graph.nodes()), none);
@@ -144,10 +144,10 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
     check_request(request, nodes);
 
     any_partitioner chosen = job.method.make(job.flags);
-    constexpr std::uint64_t stream = std::uint64_t{18} << 20; // that lists are read through
+    constexpr std::uint64_t stream = std::uint64_t{18} << 20; // read buffer of the lists
     const std::uint64_t left = with.budget.available() - std::min(with.budget.available(), stream);
     for (std::uint64_t edges = (nodes + arcs / 4) / 2; edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
-        chosen = chosen.with_edges(edges); // coarser clusters, where memory is short
+        chosen = chosen.with_edges(edges); // coarser clusters if memory is short
 
     std::optional<partition_journal_file> journal;
     if (job.out) {
@@ -159,7 +159,7 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
         result.resumed_step = journal->step();
     }
     const auto working = with.budget.charge("partitioner " + job.method.name, chosen.memory(nodes, arcs, request));
-    if (result.resumed_step != 0) with.progress.line().say(fmt::format("going on after step {}, which an earlier run had saved", result.resumed_step));
+    if (result.resumed_step != 0) with.progress.line().say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
     graph_stream from = opened(data, with);
     result.in_memory = from.in_memory;
     result.memory_bytes = with.budget.used();
@@ -172,7 +172,7 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
     const std::vector<partition_id16> parts = chosen.run(from.graph, request, place, with.on);
     result.partition_seconds = seconds_since(began);
     measure(result, from, parts, request.parts, labels, with);
-    if (job.out) write_assignment(data, parts, request.parts, result.method, *job.out, job.format); // last: until then a run goes on
+    if (job.out) write_assignment(data, parts, request.parts, result.method, *job.out, job.format); // last: resumable until then
     result.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
     if (journal) journal->remove();
     return result;
@@ -198,7 +198,7 @@ partition_result score_parts(const dataset& data, const std::filesystem::path& f
 hub_result choose_hubs(const dataset& data, const hub_job& job, graph_work& with) {
     const auto start = clock::now();
     const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_attributes.train;
-    if (job.count == 0) throw usage_error(fmt::format("--hubs: none of {} nodes are asked for", nodes));
+    if (job.count == 0) throw usage_error(fmt::format("--hubs: give at least 1 of {} nodes", nodes));
     if (training == 0)
         throw usage_error(data.directory().string() + " has no training nodes: import it with --labels and --split, or --fractions");
     const auto scores = with.budget.charge("two scores a node", 8 * nodes);

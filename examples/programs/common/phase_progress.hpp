@@ -9,13 +9,13 @@
 
 namespace programs {
 
-/// A live line of work that goes phase by phase: what is done, how much of it, how long it will take, and memory. A phase
-/// begins with its first report. One thread reports at a time.
+/// A live progress line of work in phases: the phase, its progress, the remaining time, and memory. A phase begins with its
+/// first report. One thread reports at a time.
 class phase_progress {
 public:
     /// \param to  outlives this
     explicit phase_progress(progress& to) : line_(to) {}
-    /// \param total  in the unit of `done`; 0: not known
+    /// \param total  in the unit of `done`; 0: unknown
     void operator()(std::string_view phase, std::uint64_t done, std::uint64_t total);
     [[nodiscard]] progress& line() const noexcept { return line_; }
 

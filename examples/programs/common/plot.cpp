@@ -22,7 +22,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t colors = 8;
 constexpr std::size_t most_dots = 60; ///< a line with more points is drawn without dots
 
-/// Base units are divided by `divisor`; the axis says `unit`.
+/// Values are divided by `divisor`; the axis shows `unit`.
 struct scale {
     double divisor = 1;
     std::string unit;
@@ -56,7 +56,7 @@ std::string tick_text(double value, double step) {
     return fmt::format("{:.{}f}", value, decimals);
 }
 
-/// An axis laid out: where its ticks are, how they read, where a value lies.
+/// The layout of an axis: tick positions, tick labels, and the position of a value.
 class layout {
 public:
     layout(const axis& from, double least, double most, std::size_t wanted) : log_(from.log) {
@@ -67,7 +67,7 @@ public:
         const scale unit = scale_of(from.of, std::max(std::abs(least), std::abs(most)));
         label_ = from.label + (unit.unit.empty() ? "" : fmt::format(" ({})", unit.unit));
         if (log_) {
-            constexpr double hair = 1e-3; // a value that close to a power of ten opens no decade
+            constexpr double hair = 1e-3; // a value this close to a power of ten opens no decade
             least_ = std::floor(std::log10(least) + hair), most_ = std::ceil(std::log10(most) - hair);
             if (least_ == most_) ++most_;
             for (int power = static_cast<int>(least_); power <= static_cast<int>(most_); ++power)
@@ -93,7 +93,7 @@ public:
     };
     [[nodiscard]] const std::vector<tick>& ticks() const { return ticks_; }
     [[nodiscard]] const std::string& label() const { return label_; }
-    /// 0 at the beginning of the axis, 1 at its end.
+    /// Returns 0 at the beginning of the axis, 1 at its end.
     [[nodiscard]] double share(double value) const {
         const double at = log_ ? std::log10(value) : value;
         return std::clamp((at - least_) / (most_ - least_), 0.0, 1.0);
@@ -111,7 +111,7 @@ private:
     std::string label_;
 };
 
-/// The text of one SVG, and the frame that all plots share.
+/// SVG text of one plot, and the frame that all plots share.
 class canvas {
 public:
     canvas(const std::string& title, double wide, double tall, use options) : tall_(tall) {
@@ -143,7 +143,7 @@ public:
     }
     void raw(const std::string& markup) { out_ += markup; }
 
-    /// Names beside their colors, under the title; `dashed` by index.
+    /// Draws names next to their colors, under the title; `dashed` by index.
     void legend(const std::vector<std::string>& names, const std::vector<bool>& dashed = {},
         const std::vector<std::size_t>& colors_of = {}) {
         double x = 14, y = 42;
@@ -162,7 +162,7 @@ public:
         }
     }
 
-    /// Grid, ticks and labels of a y axis; returns where the plot begins.
+    /// Draws grid, ticks and labels of a y axis; returns the left edge of the plot.
     double y_axis(const layout& y) {
         left_ = 24 + glyph * static_cast<double>(y.longest());
         for (const auto& tick : y.ticks()) {
@@ -242,7 +242,7 @@ std::string told(double value, quantity of) {
 }
 
 tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole) {
-    static constexpr double tiny = 1e-290, huge = 1e290; // where steps or the span are no numbers any more
+    static constexpr double tiny = 1e-290, huge = 1e290; // beyond these, steps or the span overflow
     if (!(std::isfinite(least) && std::isfinite(most))) least = 0, most = 1;
     const auto drawn = [](double x) { return std::abs(x) < tiny ? 0 : std::clamp(x, -huge, huge); };
     least = drawn(least), most = drawn(most);
@@ -266,7 +266,7 @@ tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole)
 
 std::string svg(const line_chart& chart, use options) {
     double x_least = infinity, x_most = -infinity, y_least = infinity, y_most = -infinity;
-    std::map<double, double> base; // the top of the areas so far, by x
+    std::map<double, double> base; // the top of the stacked areas so far, by x
     std::vector<std::vector<point>> tops(chart.lines.size());
     std::vector<std::string> names;
     std::vector<bool> dashed;
@@ -285,7 +285,7 @@ std::string svg(const line_chart& chart, use options) {
         }
     }
     axis across = chart.x;
-    if (!across.log && x_least < x_most) { // the axis ends where the data does
+    if (!across.log && x_least < x_most) { // the axis ends where the data ends
         if (!across.least) across.least = across.from_zero ? std::min(0.0, x_least) : x_least;
         if (!across.most) across.most = x_most;
     }
@@ -335,7 +335,7 @@ std::string svg(const line_chart& chart, use options) {
                 out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n",
                     out.x_of(x.share(p.x)), out.y_of(y.share(p.y)), color(color_of[s])));
     }
-    // A column of the plot around each x tells the values there.
+    // A column of the plot around each x shows the values there as a tooltip.
     for (auto tip = tips.begin(); tip != tips.end(); ++tip) {
         const double here = out.x_of(x.share(tip->first));
         const double from = tip == tips.begin() ? out.left() : (here + out.x_of(x.share(std::prev(tip)->first))) / 2;

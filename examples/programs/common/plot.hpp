@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-/// Small plots as SVG text: no script, no external font or image. Colors follow a light or dark page; each value is
-/// told by a tooltip, so color is never the only way to read a plot.
+/// Small plots as SVG text: no script, no external font or image. Colors follow a light or dark page; a tooltip shows each
+/// value, so color is never the only way to read a plot.
 namespace programs::plot {
 
-/// What an axis counts: picks unit and ticks. Values are always given in base units (bytes, seconds, shares of 1).
+/// The quantity on an axis: selects unit and ticks. Values are always given in base units (bytes, seconds, fractions of 1).
 enum class quantity { number, count, bytes, memory, bandwidth, seconds, percent };
 
 struct axis {
@@ -27,14 +27,14 @@ struct point {
     double x = 0, y = 0;
 };
 
-/// `wide` shows beneath a line that runs over it.
+/// `wide` is drawn wider, so it shows beneath a line that covers it.
 enum class line_style { solid, wide, dashed, area };
 
 struct series {
     std::string name{};
-    std::vector<point> points{}; ///< ascending x; a value that is not finite makes a gap
+    std::vector<point> points{}; ///< ascending x; a non-finite value makes a gap
     line_style style = line_style::solid;
-    std::optional<std::size_t> color{}; ///< of another series; its own position otherwise
+    std::optional<std::size_t> color{}; ///< color of another series; default: its own position
 };
 
 /// Lines over a numeric x; areas are stacked on those before them.
@@ -48,7 +48,7 @@ struct line_chart {
 struct bar_chart {
     struct part {
         std::string name{};
-        std::vector<double> values{}; ///< one a category
+        std::vector<double> values{}; ///< one per category
     };
     std::string title{};
     std::string x_label{};
@@ -68,7 +68,7 @@ struct interval_chart {
     std::vector<interval> points{};
 };
 
-/// One horizontal bar of stacked parts, with marked limits: a memory plan against its budget.
+/// One horizontal bar of stacked parts with marked limits: a memory plan against its budget.
 struct stack_chart {
     struct part {
         std::string name{};
@@ -84,12 +84,12 @@ struct stack_chart {
     std::vector<mark> marks{};
 };
 
-/// What a thread does, by color.
+/// Activity of a thread, by color.
 enum class doing { work, wait_for_input, wait_for_update, wait_for_room };
-/// For legends.
+/// Returns the name for legends.
 [[nodiscard]] std::string name_of(doing what);
 
-/// What threads did over time: a row a thread, of bars over each other in their order.
+/// Activity of threads over time: one row per thread; later bars cover earlier ones.
 struct timeline_chart {
     struct bar {
         std::string name{};
@@ -105,7 +105,7 @@ struct timeline_chart {
     std::vector<row> rows{};
 };
 
-/// `embedded` relies on the page's `style_sheet()`, `standalone` carries it and can be a file.
+/// `embedded` relies on the page's `style_sheet()`; `standalone` contains it and can be a file.
 enum class use { embedded, standalone };
 
 [[nodiscard]] std::string svg(const line_chart& chart, use options = use::embedded);
@@ -114,20 +114,20 @@ enum class use { embedded, standalone };
 [[nodiscard]] std::string svg(const stack_chart& chart, use options = use::embedded);
 [[nodiscard]] std::string svg(const timeline_chart& chart, use options = use::embedded);
 
-/// Writes `svg(chart, use::standalone)`, with the folders that are missing on the way. Throws `gneiss::io_error`;
-/// `std::filesystem::filesystem_error` for a folder that cannot be made.
+/// Writes `svg(chart, use::standalone)`, and creates missing folders. Throws `gneiss::io_error`;
+/// `std::filesystem::filesystem_error` if a folder cannot be created.
 void write_svg(const std::filesystem::path& path, const line_chart& chart);
 void write_svg(const std::filesystem::path& path, const bar_chart& chart);
 void write_svg(const std::filesystem::path& path, const interval_chart& chart);
 
-/// The CSS that colors the plots, for light and dark.
+/// Returns the CSS that colors the plots, for light and dark pages.
 [[nodiscard]] std::string_view style_sheet() noexcept;
-/// Color of the `index`-th series or part, as CSS.
+/// Returns the color of the `index`-th series or part, as CSS.
 [[nodiscard]] std::string color(std::size_t index);
 
-/// `text` for HTML and SVG: & < > " ' as entities, control characters left out.
+/// Escapes `text` for HTML and SVG: & < > " ' as entities, control characters left out.
 [[nodiscard]] std::string escaped(std::string_view text);
-/// A value with its unit, for people.
+/// Formats a value with its unit.
 [[nodiscard]] std::string told(double value, quantity of);
 
 /// Positions of ticks that cover [least, most], about `wanted` of them, at 1, 2 or 5 × 10^k.

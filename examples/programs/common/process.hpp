@@ -11,13 +11,13 @@
 
 #include <gneiss/io/import/text_reader.hpp>
 
-/// Other programs as sources of bytes. No shell is involved: arguments are passed as they are.
+/// Other programs as byte sources, without a shell: arguments are passed unchanged.
 namespace programs {
 
 using arguments = std::vector<std::string>;
 
-/// Standard output of a program while it runs. A program that fails is an error at the end of its output; one that is
-/// no longer read is ended.
+/// Standard output of a running program. A failed program is an error at the end of its output; the destructor ends a program
+/// that is still running.
 class process_source final : public gneiss::importing::byte_source {
 public:
     explicit process_source(arguments command);
@@ -26,27 +26,27 @@ public:
     ~process_source() override;
 
     std::size_t read(char* data, std::size_t size) override;
-    /// Asks the program to end (SIGTERM) while it runs. From any thread.
+    /// Asks a running program to end (SIGTERM). Thread-safe.
     void end();
 
 private:
     void wait();
-    int reap(); ///< the child's status, when it has ended
+    int reap(); ///< returns the child's status after it has ended
 
     arguments command_;
-    std::mutex mutex_; ///< over the end of the child, whose number means another process after it
+    std::mutex mutex_; ///< guards the end of the child, whose pid may be reused afterwards
     pid_t child_ = -1;
     int output_ = -1;
 };
 
-/// All that a program writes to standard output; a stop ends the program. Throws `gneiss::error` when it fails, is ended
-/// or cannot be started.
+/// Returns all standard output of a program; a stop ends the program. Throws `gneiss::error` if it fails, is ended or cannot be
+/// started.
 [[nodiscard]] std::string output_of(const arguments& command, std::stop_token stop = {});
 
-/// Runs a program to its end, its standard output sent to our stderr. Throws as `output_of`.
+/// Runs a program to its end, with its standard output redirected to our stderr. Throws as `output_of`.
 void run_process(const arguments& command);
 
-/// Whether a program of this name is in PATH.
+/// True if a program of this name is in PATH.
 [[nodiscard]] bool has_program(const std::string& name);
 
 } // namespace programs

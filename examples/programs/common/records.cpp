@@ -30,13 +30,13 @@ void put(json& object, const char* key, const named<T>& values) {
     object[key] = std::move(inner);
 }
 
-/// A value of an object. Throws errc::corrupt for a count that T does not hold, json's exceptions for another kind of value.
+/// Reads a value of an object. Throws errc::corrupt for a count that T cannot hold, json's exceptions for another type.
 template <class T>
 T read(const json& value, const char* key) {
     if constexpr (std::is_unsigned_v<T>) {
         const bool count = value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
         if (!count || !std::in_range<T>(value.get<std::uint64_t>()))
-            throw gneiss::error(gneiss::errc::corrupt, "is no count", {.field = key});
+            throw gneiss::error(gneiss::errc::corrupt, "is not a count", {.field = key});
     }
     return value.get<T>();
 }

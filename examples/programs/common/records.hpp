@@ -10,10 +10,10 @@
 
 namespace programs {
 
-// What a run tells, as plain values with the names, order and units (bytes, seconds) of `run.json`. Absent optionals
-// and empty strings and maps are left out of the JSON: absent means not applicable, never a made-up zero.
+// Records of a run, as plain values with the names, order and units (bytes, seconds) of `run.json`. Absent optionals and empty
+// strings and maps are left out of the JSON: absent means not applicable, never a made-up zero.
 
-/// Named values in the order they were added: memory parts, stage seconds, metrics.
+/// Named values in insertion order: memory parts, stage seconds, metrics.
 template <class T>
 using named = std::vector<std::pair<std::string, T>>;
 using metric_values = named<double>;
@@ -25,7 +25,7 @@ struct machine_record {
     std::string cpu{}; ///< model name
 };
 
-/// The machine this runs on; `device` "cpu", engine left to the caller.
+/// Returns the record of this machine; `device` is "cpu", the caller sets the engine.
 [[nodiscard]] machine_record this_machine();
 
 struct dataset_record {
@@ -34,12 +34,12 @@ struct dataset_record {
     std::optional<std::uint64_t> relations{}, features{}, classes{};
 };
 
-/// Predicted before a byte moves; bytes are per epoch, first fill and final flush included.
+/// Predictions made before any I/O; bytes are per epoch, first fill and final flush included.
 struct plan_record {
     std::optional<std::uint64_t> budget_bytes{};
     named<std::uint64_t> parts{}; ///< of the memory plan
     std::optional<std::uint64_t> states{}, swaps{}, swap_bound{}, read_bytes{}, write_bytes{};
-    /// The best plan of those that were not taken; its bytes are those of rows, features and graph.
+    /// The best rejected plan; its bytes are those of rows, features and graph.
     struct alternative {
         std::uint32_t partitions = 0, buffer = 0, prefetch = 0;
         std::uint64_t swaps = 0, read_bytes = 0;
@@ -57,11 +57,11 @@ struct epoch_record {
     named<double> stage_seconds{};
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
-    std::vector<std::uint32_t> passes{}; ///< made over each macro-batch; 0: it had nothing to train
+    std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
     metric_values valid{};
 };
 
-/// Over the macro-batches of an epoch that had something to train; 0 where none are told.
+/// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);
 
 enum class run_status { done, interrupted };
@@ -73,11 +73,12 @@ struct run_record {
     dataset_record dataset{};
     nlohmann::ordered_json config = nlohmann::ordered_json::object();
     plan_record plan{};
-    /// What was made before training: {step: {"seconds", "memory_bytes", "peak_rss_bytes", …}, …, "seconds", "peak_rss_bytes"}; null: nothing.
+    /// Results of preprocessing: {step: {"seconds", "memory_bytes", "peak_rss_bytes", …}, …, "seconds", "peak_rss_bytes"};
+    /// null: none.
     nlohmann::ordered_json preprocessing{};
     std::vector<epoch_record> epochs{};
     metric_values valid{}, test{}; ///< of the final (or best) state
-    named<double> io_cost{};       ///< of a batch, by a model and as measured; bytes and seconds
+    named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;
 };
@@ -88,14 +89,14 @@ struct run_record {
 [[nodiscard]] nlohmann::ordered_json to_json(const epoch_record& record);
 [[nodiscard]] nlohmann::ordered_json to_json(const run_record& record);
 
-/// The inverse for one line of `metrics.jsonl`. Throws `nlohmann::json::exception` when a key has another type, errc::corrupt
-/// for a count that is none.
+/// Parses one line of `metrics.jsonl`. Throws `nlohmann::json::exception` if a key has another type, errc::corrupt for an
+/// invalid count.
 [[nodiscard]] epoch_record epoch_from_json(const nlohmann::ordered_json& object);
 
-/// The JSON as the programs print and store it: indented by two, ending in a line break, invalid UTF-8 replaced.
+/// Formats JSON as the programs print and store it: indented by two, ending in a line break, invalid UTF-8 replaced.
 [[nodiscard]] std::string pretty(const nlohmann::ordered_json& object);
 
-/// Prints the object a command returns with `--json` to stdout. Throws `gneiss::io_error` when that fails.
+/// Prints the result of a command with `--json` to stdout. Throws `gneiss::io_error` on failure.
 void print_json(const nlohmann::ordered_json& object);
 
 } // namespace programs

@@ -58,7 +58,7 @@ footer{margin-top:34px;color:var(--soft);font-size:13px}
 )";
 }
 
-/// A cell; the first of a row is its name.
+/// A table cell; the first of a row is its name.
 struct cell {
     std::string text;
     std::string swatch{}; ///< color before the text
@@ -108,7 +108,7 @@ std::string metric_title(const std::string& name) {
     return name;
 }
 
-/// At most `most_points` points: neighbors become their mean, so that a plot stays small however long the run.
+/// Reduces points to at most `most_points` by averaging adjacent ones, so the plot's size does not grow with the run.
 std::vector<plot::point> thinned(std::vector<plot::point> points) {
     const std::size_t each = (points.size() + most_points - 1) / most_points;
     if (each <= 1) return points;
@@ -139,11 +139,11 @@ plot::series per_epoch(std::string name, const run_record& run, const epoch_valu
     return line;
 }
 
-/// As `mean_passes`, where they are told.
+/// Returns `mean_passes` if passes are recorded.
 std::optional<double> passes_of(const epoch_record& epoch) {
     return epoch.passes.empty() ? std::nullopt : std::optional(mean_passes(epoch));
 }
-/// "18 over 12": passes over macro-batches that had something to train.
+/// Formats "18 over 12": passes over macro-batches that had training nodes.
 std::string passes_text(const epoch_record& epoch) {
     if (epoch.passes.empty()) return "";
     std::uint64_t sum = 0;
@@ -173,7 +173,7 @@ std::optional<T> value_of(const named<T>& values, const std::string& name) {
     return found == values.end() ? std::nullopt : std::optional<T>(found->second);
 }
 
-/// Sum over the epochs that tell it; none when no epoch does.
+/// Returns the sum over the epochs that have the value; none if no epoch has it.
 std::optional<double> total(const run_record& run, const epoch_value& value) {
     std::optional<double> sum;
     for (const epoch_record& epoch : run.epochs)
@@ -192,10 +192,10 @@ std::optional<double> mean(const run_record& run, const epoch_value& value) {
 
 struct summary_item {
     std::string title, value, note;
-    double meter = -1; ///< 0..1 and beyond: a bar; negative: none
+    double meter = -1; ///< 0..1, or more: a bar; negative: none
 };
 
-/// Steps before training by name, with what is known of them.
+/// Returns the preprocessing steps by name, with their records.
 std::vector<std::pair<std::string, nlohmann::ordered_json>> steps_before(const run_record& run) {
     std::vector<std::pair<std::string, nlohmann::ordered_json>> steps;
     if (run.preprocessing.is_object())
@@ -275,7 +275,7 @@ std::string learning(const run_record& run) {
 std::string stage_bars(const run_record& run) {
     const std::vector<std::string> names = names_in(run, &epoch_record::stage_seconds);
     if (names.empty()) return "";
-    const std::size_t each = (run.epochs.size() + most_bars - 1) / most_bars; // epochs in one bar
+    const std::size_t each = (run.epochs.size() + most_bars - 1) / most_bars; // epochs per bar
     plot::bar_chart chart{.title = "Stage seconds per epoch",
         .x_label = "epoch",
         .y = {.label = "summed over workers", .of = quantity::seconds}};
@@ -295,7 +295,7 @@ std::string stage_bars(const run_record& run) {
     return boxed(plot::svg(chart));
 }
 
-/// Shares of each stage's time, at work and waiting.
+/// Plots the shares of each stage's time, working and waiting.
 std::string waiting_bars(const report_data& data) {
     plot::bar_chart chart{.title = "Who waited for whom", .x_label = "stage",
         .y = {.label = "share of its threads' time", .of = quantity::percent, .most = 1}};
@@ -315,7 +315,7 @@ std::string timeline(const report_data& data) {
     return data.timeline.empty() ? "" : boxed(plot::svg(plot::timeline_chart{"How the trace begins: each thread's spans", {.label = "time", .of = quantity::seconds}, data.timeline}), true);
 }
 
-/// One value of the samples as a line over time.
+/// Plots one value of the samples over time.
 template <class Value>
 plot::series over_time(
     const report_data& data, std::string name, Value value, plot::line_style style = plot::line_style::solid) {
@@ -386,7 +386,7 @@ std::string moving_bytes(const report_data& data) {
                       {per_epoch("passes", run, passes_of)});
 }
 
-/// The model of the I/O of a batch beside what was measured.
+/// Tabulates the I/O model of a batch next to the measurement.
 std::string io_cost_table(const run_record& run) {
     std::vector<std::vector<cell>> rows;
     for (const auto& [name, value] : run.io_cost) {
@@ -631,7 +631,7 @@ std::string report_html(const report_data& data) {
     html += section("Preprocessing", preprocessing_table(run));
     html += section("Epochs", epoch_table(run));
     html += section("Settings", setting_tables(data));
-    return html + fmt::format("<footer>Made by {} {}. All numbers are in run.json and metrics.jsonl beside this "
+    return html + fmt::format("<footer>Made by {} {}. All numbers are in run.json and metrics.jsonl next to this "
                               "page.</footer>\n</main></body></html>\n",
                       escaped(run.program), escaped(run.version));
 }

@@ -69,7 +69,7 @@ private:
     int fd_;
 };
 
-/// A name for a directory: what could mean something to a shell or a file system becomes '-'.
+/// Makes a directory name: characters that are special to a shell or a file system become '-'.
 std::string plain(std::string_view name) {
     std::string result;
     for (const char c : name)
@@ -79,7 +79,7 @@ std::string plain(std::string_view name) {
     return result.empty() || result.starts_with('.') ? "dataset" + result : result;
 }
 
-/// The highest N of the directories `parent`/`stem`-N; 0 without any.
+/// Returns the highest N of the directories `parent`/`stem`-N; 0 if none.
 std::uint64_t last_number(const fs::path& parent, const std::string& stem) {
     std::uint64_t last = 0;
     std::error_code ignored;
@@ -128,7 +128,7 @@ void append_json_line(const fs::path& path, const nlohmann::ordered_json& object
 void write_file_atomically(const fs::path& path, std::string_view text) {
     try {
         gneiss::atomic_write_file(path, std::as_bytes(std::span(text)));
-    } catch (const io_error& e) { // names the file that was to be, not the temporary one
+    } catch (const io_error& e) { // names the target file, not the temporary one
         throw io_error(e.code().value(), "cannot replace", {.path = path});
     }
 }
@@ -147,7 +147,7 @@ run_directory run_directory::open(
             path = parent / (stem + '-' + std::to_string(number));
         } else {
             std::error_code failure;
-            do path = parent / (stem + '-' + std::to_string(++number)); // another process may take a number meanwhile
+            do path = parent / (stem + '-' + std::to_string(++number)); // another process may have taken the number
             while (!fs::create_directory(path, failure) && !failure);
             if (failure) throw io_error(failure.value(), "cannot make the directory", {.path = path});
         }
@@ -157,10 +157,10 @@ run_directory run_directory::open(
     const bool filled = fs::exists(path) && !fs::is_empty(path);
     if (filled && !is_run(path))
         throw gneiss::error(errc::already_exists,
-            "the directory holds something that is not a run; name another with --out", {.path = path});
+            "the directory is not a run; choose another with --out", {.path = path});
     if (filled && options == existing_run::refuse)
         throw gneiss::error(
-            errc::already_exists, "a run is there; --resume goes on with it, --force replaces it", {.path = path});
+            errc::already_exists, "a run exists; --resume continues it, --force replaces it", {.path = path});
     make_directories(path);
     run_directory run(path);
     run.lock();

@@ -41,7 +41,7 @@ run_sampler::run_sampler(std::function<activity()> totals, double workers, doubl
             wake_.wait_for(lock, stopped, std::chrono::duration<double>(every_), [] { return false; });
             try {
                 look();
-            } catch (...) { // no memory for a sample, say: the run is worth more
+            } catch (...) { // for example no memory for a sample: the run matters more
                 ++missed_;
             }
         }

@@ -10,41 +10,41 @@
 
 namespace programs {
 
-/// Totals since the run began, of all workers together. They never fall.
+/// Totals since the run began, over all workers. They never decrease.
 struct activity {
     double compute_seconds = 0; ///< workers at work in the compute stage
     double wait_seconds = 0;    ///< the same workers waiting for input or room
     std::uint64_t read_bytes = 0, write_bytes = 0;
 };
 
-/// What went on between two looks.
+/// Rates between two samples.
 struct time_sample {
-    double seconds = 0;                    ///< since the run began, at the end of the span
+    double seconds = 0;                    ///< since the run began, at the end of the interval
     double busy_share = 0, wait_share = 0; ///< of the compute stage's time; the rest is neither
     double read_rate = 0, write_rate = 0;  ///< bytes/s
     std::uint64_t rss_bytes = 0;
     double fault_rate = 0;                 ///< pages/s that were mapped, touched and not in the page cache
 };
 
-/// Looks at a run while it goes on: a thread of its own calls `totals` at even intervals and keeps the differences. A
-/// long run is kept at `most_samples` at most by merging neighbors and looking half as often. A look that fails is left out,
-/// and the next one that does not stands for its time too: statistics never end a run.
+/// Samples a running program: a thread calls `totals` at even intervals and keeps the differences. Keeps at most `most_samples`
+/// samples of a long run by merging adjacent ones and sampling half as often. A failed sample is left out, and the next
+/// successful one covers its time too: statistics never end a run.
 class run_sampler {
 public:
     static constexpr std::size_t most_samples = 600;
 
     /// \param totals   called from the sampler's thread until this is destroyed or stopped
-    /// \param workers  of the compute stage: what a share of 1 stands for
+    /// \param workers  of the compute stage: the meaning of a share of 1
     explicit run_sampler(std::function<activity()> totals, double workers = 1, double every_seconds = 0.5);
     ~run_sampler() { stop(); }
     run_sampler(const run_sampler&) = delete;
     run_sampler& operator=(const run_sampler&) = delete;
 
-    /// Looks a last time and ends the thread. Later calls do nothing.
+    /// Takes a last sample and ends the thread. Later calls do nothing.
     void stop();
-    /// What was seen so far. Thread-safe.
+    /// Returns the samples so far. Thread-safe.
     [[nodiscard]] std::vector<time_sample> samples() const;
-    /// Looks that failed so far: `totals` threw, or there was no memory. Thread-safe.
+    /// Returns the number of failed samples so far: `totals` threw, or memory ran out. Thread-safe.
     [[nodiscard]] std::uint64_t missed() const;
 
 private:
@@ -60,7 +60,7 @@ private:
     std::jthread thread_;
 };
 
-/// Half as many samples, each standing for two.
+/// Returns half the samples, each standing for two.
 [[nodiscard]] std::vector<time_sample> merged_pairs(const std::vector<time_sample>& samples);
 
 } // namespace programs

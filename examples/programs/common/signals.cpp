@@ -16,7 +16,7 @@ namespace {
 
 constexpr char stop_byte = 's', end_byte = 'e';
 
-// All that the handler may touch. Lock-free, hence async-signal-safe.
+// The only state that the handler touches. Lock-free, hence async-signal-safe.
 std::atomic<int> signal_pipe{-1};
 std::atomic<int> signals_seen{0};
 static_assert(std::atomic<int>::is_always_lock_free);

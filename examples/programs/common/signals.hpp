@@ -5,13 +5,13 @@
 
 namespace programs {
 
-/// Turns Ctrl-C and SIGTERM into a stop request while it lives; a second one ends the program at once with 130.
+/// Turns Ctrl-C and SIGTERM into a stop request during its lifetime; a second one ends the program at once with 130.
 ///
-/// The handler only writes one byte to a pipe (async-signal-safe); a thread of this object reads it and requests the
-/// stop, so stop callbacks may lock, allocate and print. At most one lives at a time.
+/// The handler only writes one byte to a pipe (async-signal-safe); a thread of this object reads it and requests the stop, so
+/// stop callbacks may lock, allocate and print. At most one exists at a time.
 class interrupt_guard {
 public:
-    /// Throws `gneiss::io_error` when the pipe cannot be made, `std::logic_error` when another guard lives.
+    /// Throws `gneiss::io_error` if the pipe cannot be made, `std::logic_error` if another guard exists.
     interrupt_guard();
     ~interrupt_guard();
     interrupt_guard(const interrupt_guard&) = delete;

@@ -5,10 +5,10 @@
 #include <span>
 #include <string>
 
-/// What a few repeated measurements say of their mean.
+/// Statistics of repeated measurements.
 namespace programs {
 
-/// A mean, and how far from it the true one lies at most with a confidence of 95 %.
+/// A mean with its 95 % confidence interval.
 struct estimate {
     std::size_t count = 0;
     double mean = 0;              ///< 0 without values
@@ -21,7 +21,7 @@ struct estimate {
 /// "0.9123 ± 0.0012"; empty without values. A difference has a sign.
 [[nodiscard]] std::string to_text(const estimate& of, bool difference = false);
 
-/// The t for which a variable of Student's distribution with `freedom` ≥ 1 degrees of freedom lies in [−t, t] with
+/// Returns the t for which a variable of Student's distribution with `freedom` ≥ 1 degrees of freedom is in [−t, t] with
 /// probability `confidence` < 1; accurate to 6 digits. About 10⁵ evaluations of a power.
 [[nodiscard]] double student_t(std::size_t freedom, double confidence = .95);
 

@@ -61,7 +61,7 @@ void progress::update(const std::function<std::string()>& line) {
         output_.write(text + '\n');
         return;
     }
-    // One column is left free: a terminal wraps when the last one is written.
+    // One column stays free: a terminal wraps when the last one is written.
     const unsigned width = std::max(output_.width(), 2u) - 1;
     std::string next(truncated(text, width));
     const std::size_t before = characters(shown_), now_shown = characters(next);

@@ -8,28 +8,28 @@
 
 namespace programs {
 
-/// Columns of the terminal behind `descriptor`; 80 where it does not tell.
+/// Returns the columns of the terminal at `descriptor`; 80 if unknown.
 [[nodiscard]] unsigned terminal_width(int descriptor);
 
-/// The first `width` characters of `text` (UTF-8, one column each).
+/// Returns the first `width` characters of `text` (UTF-8, one column each).
 [[nodiscard]] std::string_view truncated(std::string_view text, std::size_t width);
 
-/// Where progress goes. Tests replace the parts.
+/// Destination of progress. Tests replace its members.
 struct progress_output {
     bool quiet = false;
     bool live = false;                 ///< a terminal: one line, rewritten
-    std::function<unsigned()> width{}; ///< asked at each rewrite, so that a resized window is followed
+    std::function<unsigned()> width{}; ///< called at each rewrite, to follow a resized window
     std::function<void(std::string_view)> write{};
     std::function<double()> clock{}; ///< seconds, monotonic
 
     static constexpr double live_seconds = 0.2, plain_seconds = 10; ///< least time between two lines
 };
 
-/// stderr and a steady clock.
+/// Returns stderr with a steady clock.
 [[nodiscard]] progress_output progress_on_stderr(bool quiet = false);
 
-/// Tells how work goes on: one live line on a terminal (at most 5 times a second), a line every 10 s elsewhere, nothing
-/// when quiet. Thread-safe. Ends its live line when it goes out of scope.
+/// Reports progress: one live line on a terminal (at most 5 updates a second), a line every 10 s elsewhere, nothing if quiet.
+/// Thread-safe. The destructor ends the live line.
 class progress {
 public:
     explicit progress(progress_output output);
@@ -38,11 +38,11 @@ public:
     progress(const progress&) = delete;
     progress& operator=(const progress&) = delete;
 
-    /// Shows what `line` returns, when it is time to; `line` is not called otherwise. Cheap enough for every batch.
+    /// Shows the result of `line` if it is due; does not call `line` otherwise. Cheap enough for every batch.
     void update(const std::function<std::string()>& line);
-    /// A line that stays, above the live one. Not shown when quiet.
+    /// Prints a permanent line above the live one. Not shown if quiet.
     void say(std::string_view text);
-    /// Removes the live line, so that results can follow.
+    /// Removes the live line before results are printed.
     void clear();
 
 private:
@@ -69,10 +69,10 @@ public:
     };
     explicit table(std::vector<column> columns) : columns_(std::move(columns)) {}
 
-    /// Missing cells are empty; cells beyond the columns are an error (`std::invalid_argument`).
+    /// Adds a row. Missing cells are empty; cells beyond the columns are an error (`std::invalid_argument`).
     void add(std::vector<std::string> cells);
     [[nodiscard]] bool empty() const noexcept { return rows_.empty(); }
-    /// Ends in a line break. No line has blanks at its end.
+    /// Returns the text, ending in a line break. Lines have no trailing blanks.
     [[nodiscard]] std::string str() const;
 
 private:

@@ -63,7 +63,7 @@ std::vector<plot::timeline_chart::row> trace_window::rows() const {
     for (const std::string& name : order_) {
         std::vector<gneiss::recorded_span> spans = spans_.at(name);
         if (spans.empty()) continue;
-        std::ranges::sort(spans, [](const auto& a, const auto& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; }); // inner spans lie over outer ones
+        std::ranges::sort(spans, [](const auto& a, const auto& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; }); // inner cover outer
         result.push_back({name, {}});
         for (const gneiss::recorded_span& s : spans) result.back().bars.push_back({text_of(s), seconds(s.begin), seconds(s.end), doing_of(s)});
     }

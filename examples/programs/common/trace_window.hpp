@@ -12,19 +12,19 @@
 
 namespace programs {
 
-/// Keeps the spans with which a trace begins, as many as a picture can show: the more come, the shorter the window of time.
+/// The first spans of a trace, up to the number that a plot can show: the denser the spans, the shorter the time window.
 /// Memory: `most` spans. Not thread-safe.
 class trace_window {
 public:
     explicit trace_window(std::size_t most = 700) : most_(most) {}
 
     void add(const std::string& track, const gneiss::recorded_span& span);
-    /// A row a track, in the order in which tracks first had a span; seconds since the first span.
+    /// Returns one row per track, ordered by first span; seconds since the first span.
     [[nodiscard]] std::vector<plot::timeline_chart::row> rows() const;
 
 private:
     std::size_t most_, held_ = 0;
-    std::chrono::nanoseconds end_ = std::chrono::nanoseconds::max(); ///< those that begin from then on are left out
+    std::chrono::nanoseconds end_ = std::chrono::nanoseconds::max(); ///< spans that begin at or after this are left out
     std::vector<std::string> order_;
     std::map<std::string, std::vector<gneiss::recorded_span>> spans_;
 };

@@ -31,7 +31,7 @@ std::string lower(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// A non-negative decimal, "12", "1.5" or ".5", as whole and fraction, and the text behind it.
+/// A non-negative decimal, "12", "1.5" or ".5", as whole and fraction, and the text after it.
 struct decimal {
     std::uint64_t whole = 0;
     long double fraction = 0;
@@ -75,7 +75,7 @@ Number read_all(std::string_view given, const char* expected) {
     return number;
 }
 
-/// Three significant digits, in `units` that are 1000 apart.
+/// Formats three significant digits, in `units` that are 1000 apart.
 std::string scaled(double value, std::initializer_list<const char*> units) {
     auto unit = units.begin();
     while (std::abs(value) >= 999.5 && unit + 1 != units.end()) {
@@ -117,11 +117,11 @@ double parse_duration(std::string_view given) {
     const double scale = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
     if (!number.valid || scale == 0)
         throw usage_error(fmt::format("'{}' is not a duration: a number and s, m or h, such as 30s or 5m", given));
-    double seconds = 0; // stays so below the least double
+    double seconds = 0; // stays 0 below the least double
     std::from_chars(text.data(), text.data() + (text.size() - number.rest.size()), seconds, std::chars_format::fixed);
     seconds *= scale;
     if (number.too_large || seconds > 1e9) throw usage_error(fmt::format("'{}' is longer than thirty years", given));
-    if (seconds <= 0) throw usage_error(fmt::format("'{}' must be longer than nothing", given));
+    if (seconds <= 0) throw usage_error(fmt::format("'{}' must be longer than 0", given));
     return seconds;
 }
 
@@ -198,7 +198,7 @@ std::string to_flag(const interval& every) {
     const auto whole = [&](double unit) { return std::fmod(every.seconds, unit) == 0; };
     if (whole(3600)) return fmt::format("{}h", to_flag(every.seconds / 3600));
     if (whole(60)) return fmt::format("{}m", to_flag(every.seconds / 60));
-    std::array<char, 400> digits{}; // the shortest that reads back, without an exponent
+    std::array<char, 400> digits{}; // the shortest text that reads back, without an exponent
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), every.seconds, std::chars_format::fixed);
     return fmt::format("{}s", std::string_view(digits.data(), end.ptr));
 }

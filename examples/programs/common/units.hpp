@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-/// What the programs share: reading flags, telling progress, writing runs and reports. Not part of the library.
+/// Shared code of the programs: flags, progress, runs and reports. Not part of the library.
 namespace programs {
 
 /// A number of bytes, written as SIZE: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB; a bare number is bytes.
@@ -16,7 +16,7 @@ struct byte_size {
     friend bool operator==(const byte_size&, const byte_size&) = default;
 };
 
-/// How often something happens: after some seconds, after some epochs, or never (both 0).
+/// A period: some seconds, some epochs, or never (both 0).
 struct interval {
     double seconds = 0;
     std::uint64_t epochs = 0;
@@ -25,17 +25,17 @@ struct interval {
     friend bool operator==(const interval&, const interval&) = default;
 };
 
-/// A count, or everything there is.
+/// A count, or all.
 struct count_or_all {
-    std::uint64_t count = 0; ///< not looked at when `all`
+    std::uint64_t count = 0; ///< ignored if `all`
     bool all = false;
 
-    /// The count against a total of `total`.
+    /// Returns the count, limited to `total`.
     [[nodiscard]] std::uint64_t of(std::uint64_t total) const noexcept { return all || count > total ? total : count; }
     friend bool operator==(const count_or_all&, const count_or_all&) = default;
 };
 
-/// A count, or a share of what there is: `200` or `5%`.
+/// A count, or a percentage of a total: `200` or `5%`.
 struct count_or_percent {
     std::uint64_t count = 0;
     std::optional<double> percent{}; ///< 0..100
@@ -44,42 +44,42 @@ struct count_or_percent {
     friend bool operator==(const count_or_percent&, const count_or_percent&) = default;
 };
 
-// Parsers. Each reads the whole text or throws `usage_error` (exit_codes.hpp) with one sentence that says what is wrong
-// and what would be right; none accepts signs, blanks inside numbers, exponents where they make no sense, or overflow.
+// Parsers. Each reads the whole text or throws `usage_error` (exit_codes.hpp) with one sentence that names the mistake and a
+// valid form; none accepts signs, blanks inside numbers, meaningless exponents, or overflow.
 
-/// `1.5GiB`, `512 MiB`, `2GB`, `4096`. Units in any case. Rounds down to a whole byte.
+/// Parses `1.5GiB`, `512 MiB`, `2GB`, `4096`. Units in any case. Rounds down to a whole byte.
 [[nodiscard]] byte_size parse_size(std::string_view text);
-/// `30s`, `5m`, `2h`, `1.5h`, in seconds, > 0.
+/// Parses `30s`, `5m`, `2h`, `1.5h`, in seconds, > 0.
 [[nodiscard]] double parse_duration(std::string_view text);
-/// A duration, `3epoch`, `1epochs`, or `never`.
+/// Parses a duration, `3epoch`, `1epochs`, or `never`.
 [[nodiscard]] interval parse_interval(std::string_view text);
 [[nodiscard]] count_or_all parse_count_or_all(std::string_view text);
 [[nodiscard]] count_or_percent parse_count_or_percent(std::string_view text);
 [[nodiscard]] std::uint64_t parse_count(std::string_view text);
 [[nodiscard]] std::int64_t parse_integer(std::string_view text);
-/// Finite; `1e-3` and `.05` are numbers.
+/// Parses a finite number, such as `1e-3` and `.05`.
 [[nodiscard]] double parse_number(std::string_view text);
 [[nodiscard]] bool parse_bool(std::string_view text);
-/// Parts between commas, blanks around them removed. An empty text has no parts; an empty part is an error.
+/// Splits at commas and trims blanks. An empty text has no parts; an empty part is an error.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);
 
-// The same values as text: what a parser reads back exactly.
+// The same values as text that a parser reads back exactly.
 
-/// In the largest binary unit that divides it: "1536MiB".
+/// Formats in the largest binary unit that divides the size: "1536MiB".
 [[nodiscard]] std::string to_flag(byte_size size);
 [[nodiscard]] std::string to_flag(const interval& every);
 [[nodiscard]] std::string to_flag(const count_or_all& count);
 [[nodiscard]] std::string to_flag(const count_or_percent& count);
-/// The shortest text that reads back as the same number.
+/// Returns the shortest text that reads back as the same number.
 [[nodiscard]] std::string to_flag(double number);
 
-// For people: three significant digits.
+// For display: three significant digits.
 
 /// "999", "1.23 k", "45.6 M".
 [[nodiscard]] std::string human_count(double count);
 /// "1.23 M edges/s".
 [[nodiscard]] std::string human_rate(double per_second, std::string_view of);
-/// Decimal units, as disks are sold: "1.23 GB". Memory is told in binary units, by `gneiss::format_bytes`.
+/// Decimal units, as for disks: "1.23 GB". `gneiss::format_bytes` shows memory in binary units.
 [[nodiscard]] std::string human_bytes(double bytes);
 /// "1.23 GB/s".
 [[nodiscard]] std::string human_bandwidth(double bytes_per_second);
@@ -87,7 +87,7 @@ struct count_or_percent {
 [[nodiscard]] std::string human_seconds(double seconds);
 /// "12.3%".
 [[nodiscard]] std::string human_percent(double share);
-/// Time left after `done` of `total` units of work in `elapsed` seconds; "--" before anything is known.
+/// Time left after `done` of `total` units of work in `elapsed` seconds; "--" if unknown.
 [[nodiscard]] std::string human_eta(double done, double total, double elapsed);
 
 } // namespace programs

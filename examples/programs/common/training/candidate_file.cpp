@@ -31,12 +31,12 @@ namespace {
 
 constexpr std::array ends{gneiss::side::head, gneiss::side::tail};
 
-/// The nodes and relations of a dataset by what its source called them: numbers, or names.
+/// Maps a dataset's source ids or names to nodes and relations.
 class source_ids {
 public:
     explicit source_ids(const gneiss::dataset& data) : data_(data) { data.verify_labels(); }
 
-    // `place` is called where nothing has that name, for the error.
+    // Calls `place` for the error if no node has that name.
     template <class Place>
     [[nodiscard]] gneiss::node_id node(std::string_view name, Place&& place) const {
         if (const auto row = data_.find_row(name)) return static_cast<gneiss::node_id>(*row);
@@ -56,7 +56,7 @@ public:
     }
     [[nodiscard]] bool several_relations() const { return data_.manifest().relations > 1; }
 
-    /// Throws for edges without candidates, one of which is `e`.
+    /// Throws an error about edges without candidates; `e` is one of them.
     [[noreturn]] void refuse_missing(const gneiss::edge& e, std::size_t missing, std::size_t edges, const std::filesystem::path& path) const {
         throw gneiss::error(gneiss::errc::not_found,
             fmt::format("has no candidates for {} of the {} edges that are ranked: {}  {}  {}{}", missing, edges, data_.node_label(e.source),
@@ -67,7 +67,7 @@ private:
     const gneiss::dataset& data_;
 };
 
-/// Keeps the pages of a file that is read here and there below some MiB of the page cache.
+/// Limits the page cache of a file that is read at random to some MiB.
 class page_cache_limit {
 public:
     explicit page_cache_limit(const gneiss::plain_file& file) : file_(file), size_(file.size()) {}
@@ -87,11 +87,11 @@ private:
     std::uint64_t size_, read_ = 0;
 };
 
-/// A matrix of integers within a file, read row by row; of any integer type.
+/// A matrix of integers of any type within a file, read row by row.
 class integer_array {
 public:
     integer_array() = default;
-    /// Throws errc::invalid_format for other shapes than [rows] (`columns` false) or [rows, columns], and for floats.
+    /// Throws errc::invalid_format for shapes other than [rows] (`columns` false) or [rows, columns], and for floats.
     integer_array(const gneiss::plain_file& file, const gneiss::importing::npz_file& from, std::string name, bool columns)
         : file_(&file), name_(std::move(name)) {
         const auto [begin, size] = from.stored(name_);
@@ -112,7 +112,7 @@ public:
     [[nodiscard]] gneiss::error_place place(std::uint64_t row, std::optional<std::uint64_t> column = {}) const {
         return {.path = file_->path(), .field = column ? fmt::format("{}[{}, {}]", name_, row, *column) : fmt::format("{}[{}]", name_, row)};
     }
-    /// Rows [first, first + count) into `out`: at most 16 bytes an element.
+    /// Reads rows [first, first + count) into `out`: at most 16 bytes per element.
     void read(std::uint64_t first, std::uint64_t count, std::vector<std::int64_t>& out) const {
         const std::size_t width = gneiss::size_of(header_.dtype);
         out.resize(static_cast<std::size_t>(count * columns()));
@@ -121,7 +121,7 @@ public:
         const auto convert = [&]<class T>(T value) {
             for (std::size_t i = 0; i < out.size(); ++i) {
                 std::memcpy(&value, bytes.data() + i * width, width);
-                out[i] = std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : -1; // no node either way
+                out[i] = std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : -1; // not a node either way
             }
         };
         switch (header_.dtype) {
@@ -142,7 +142,7 @@ private:
     gneiss::npy_header header_;
 };
 
-/// An archive, whose row of each edge is kept.
+/// An archive; keeps the row of each edge.
 class npz_listing final : public candidate_file::listing {
 public:
     npz_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges)
@@ -172,7 +172,7 @@ public:
         return list ? list->columns() : 0;
     }
     void read(std::size_t first, std::size_t count, const gneiss::candidate_visitor& visit) const override {
-        std::vector<std::uint32_t> by_row(count); // forwards in the file
+        std::vector<std::uint32_t> by_row(count); // reads the file forwards
         std::iota(by_row.begin(), by_row.end(), std::uint32_t{0});
         std::ranges::sort(by_row, {}, [&](std::uint32_t i) { return row_[first + i]; });
         std::vector<std::int64_t> numbers;
@@ -196,7 +196,7 @@ public:
 
 private:
     static constexpr std::uint32_t none = ~std::uint32_t{0};
-    static constexpr std::uint64_t piece = 16384; ///< rows that are matched at once
+    static constexpr std::uint64_t piece = 16384; ///< rows matched at once
 
     void match(const integer_array& heads, const std::optional<integer_array>& relations, const integer_array& tails,
         std::span<const gneiss::edge> edges) {
@@ -212,7 +212,7 @@ private:
                     relations ? ids_.relation(std::to_string(relation[i]), [&] { return relations->place(row); }) : 0,
                     ids_.node(tail[i], [&] { return tails.place(row); })};
                 auto at = static_cast<std::size_t>(std::ranges::lower_bound(edges, e) - edges.begin());
-                while (at < edges.size() && edges[at] == e && row_[at] != none) ++at; // repeated edges have rows of their own
+                while (at < edges.size() && edges[at] == e && row_[at] != none) ++at; // repeated edges have their own rows
                 if (at < edges.size() && edges[at] == e) row_[at] = static_cast<std::uint32_t>(row);
             }
         }
@@ -228,7 +228,7 @@ private:
     std::vector<std::uint32_t> row_;                    ///< of each edge
 };
 
-/// Text, whose line of each end of an edge is kept.
+/// Text; keeps the line of each end of an edge.
 class text_listing final : public candidate_file::listing {
 public:
     text_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges)
@@ -274,13 +274,13 @@ public:
     [[nodiscard]] std::uint64_t bytes() const override { return 2 * lines_[0].size() * sizeof(line) + 5 * longest_; }
 
 private:
-    /// Candidates of an end of an edge: where they stand, and how many there are.
+    /// Offset and size of the candidates of one end of an edge.
     struct line {
         std::uint64_t begin = 0, number = 0;
         std::uint32_t column = 0, bytes = 0, size = 0;
     };
 
-    /// Calls visit(word, where it begins) for the words between tabs from `at` on.
+    /// Calls visit(word, offset) for the words between tabs from `at` on.
     template <class Visit>
     static void for_each_word(std::string_view text, std::size_t at, Visit&& visit) {
         while (at <= text.size()) {
@@ -314,7 +314,7 @@ private:
         longest_ = std::max<std::uint64_t>(longest_, text.size());
         std::vector<line>& lines = lines_[words[3] == "tail"];
         auto i = static_cast<std::size_t>(std::ranges::lower_bound(edges, e) - edges.begin());
-        while (i < edges.size() && edges[i] == e && lines[i].size != 0) ++i; // repeated edges have lines of their own
+        while (i < edges.size() && edges[i] == e && lines[i].size != 0) ++i; // repeated edges have their own lines
         if (i < edges.size() && edges[i] == e) lines[i] = found;
     }
 

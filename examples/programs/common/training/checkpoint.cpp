@@ -61,7 +61,7 @@ void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress
 nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
     nlohmann::ordered_json read;
     if (const auto text = saved.text("progress")) read = nlohmann::ordered_json::parse(*text, nullptr, false);
-    if (!read.is_object()) throw gneiss::error(gneiss::errc::corrupt, "the checkpoint does not tell how far training was");
+    if (!read.is_object()) throw gneiss::error(gneiss::errc::corrupt, "the checkpoint has no training progress");
     return read;
 }
 

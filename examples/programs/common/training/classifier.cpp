@@ -12,7 +12,7 @@ namespace trainers {
 
 namespace {
 
-constexpr std::uint64_t beside_rows = std::uint64_t{8} << 20; // for what is done with the rows of an evaluation
+constexpr std::uint64_t beside_rows = std::uint64_t{8} << 20; // for processing the rows of an evaluation
 
 gneiss::input_columns input_of(const gneiss::dataset& data) {
     const auto columns = static_cast<std::size_t>(data.manifest().node_attributes.features);
@@ -59,7 +59,7 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows) {
     gneiss::layerwise_edges edges(encode, buckets, direction);
-    if (rows != buckets.rows()) { // a pair of partitions has so much less; twice as much, since pairs differ
+    if (rows != buckets.rows()) { // a pair of partitions shrinks by this factor; doubled, since pairs differ
         const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
         const auto most = static_cast<std::uint64_t>(2 * fewer * fewer * static_cast<double>(edges.most));
         edges.most = rows.partitions > buckets.rows().partitions ? std::min(edges.most, most) : most;

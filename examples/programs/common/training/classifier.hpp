@@ -25,53 +25,53 @@ namespace trainers {
 
 using graph_encoder = gneiss::encoder<float, gneiss::eigen_backend>;
 
-/// The layers that it was made of.
+/// Returns the options of the encoder's layers.
 [[nodiscard]] std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode);
 
-/// A GNN for node classification on given features. All that is trained are the layers' weights.
+/// A GNN for node classification on given features. Only the layers' weights are trained.
 class classifier {
 public:
-    /// Throws usage_error for layers whose last gives another width than the classes.
+    /// Throws usage_error if the last layer's width is not the number of classes.
     classifier(const gnn_options& how, const gneiss::dataset& data);
 
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
 
-    /// Writes and reads a checkpoint's sections: values and the optimizer's state.
+    /// Writes and reads a checkpoint's sections: values and the optimizer state.
     void put(gneiss::checkpoint& to) const;
     void take(const gneiss::checkpoint& from);
 };
 
-/// What a trained network is applied to.
+/// Input of an evaluation of a trained network.
 struct classifier_source {
     const gnn_options& how;
     classifier& net;
     const gneiss::dataset& data;
     const gneiss::node_features& features;
     gneiss::engine_factory engines;
-    std::filesystem::path scratch; ///< directory for rows that memory does not hold
+    std::filesystem::path scratch; ///< directory for rows that exceed memory
     const gneiss::tbb_executor& on;
     std::uint64_t memory;          ///< bytes for the work and its result
     std::stop_token stop;
 };
 
-/// Visits the scores [nodes, classes] of all nodes, ascending, some at a time: by all neighbors in the whole graph, layer by
-/// layer out of core. Throws over_budget, errc::canceled, errc::corrupt, io_error.
+/// Visits the scores [nodes, classes] of all nodes, ascending, in blocks: layer-wise out-of-core inference with all neighbors
+/// of the whole graph. Throws over_budget, errc::canceled, errc::corrupt, io_error.
 void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit);
 
-/// The least memory of an evaluation by the whole graph: that of inference, and 8 MiB for what is done with its rows [bytes].
-/// \param rows  the partitions it will have; an estimate where edges are to be bucketed anew for them
+/// Returns the least memory of a full-graph evaluation: that of inference, and 8 MiB for processing its rows [bytes].
+/// \param rows  the partitions it will have; an estimate if edges are to be re-bucketed for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows);
-/// The part of a plan for it, where `lent` bytes of other parts are its own meanwhile; a little in any case.
+/// Returns the evaluation's part of a plan, given `lent` bytes that other parts free meanwhile; always at least a little.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent);
-/// Has the buffers give up what they hold until training goes on, and returns what an evaluation may take then: its part and what
-/// the other parts give up [bytes]. Precondition: no batch is in flight.
+/// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers free
+/// [bytes]. Precondition: no batch is in flight.
 [[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training);
-/// Whether an evaluation within `memory` bytes has all that it works on in memory: it reads features and edges once.
+/// True if an evaluation within `memory` bytes fits in memory: it then reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, std::uint64_t memory);
-/// The least of given features; 0 with --no-eval.
+/// Returns the least memory for the given features; 0 with --no-eval.
 [[nodiscard]] std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);
 

@@ -7,8 +7,8 @@
 
 namespace trainers {
 
-/// Flags of `train` with values of their own, apart from any command line: what config.toml, run.json and checkpoints say of a
-/// run. `Options` has `add_to(programs::command&)`.
+/// Values of the flags of `train`, independent of any command line: the content of config.toml, run.json and checkpoints.
+/// `Options` has `add_to(programs::command&)`.
 template <class Options>
 class configuration {
 public:
@@ -21,7 +21,7 @@ public:
     ~configuration() = default;
 
     Options flags;
-    /// Shows the flags' values as they are now.
+    /// Returns the command with the flags' current values.
     [[nodiscard]] const programs::command& command() const noexcept { return command_; }
 
 private:

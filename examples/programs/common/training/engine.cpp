@@ -35,7 +35,7 @@ std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, co
     if (std::filesystem::file_size(file) < enough) return std::nullopt;
     try {
         return gneiss::load_profile(known);
-    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): none yet, or of another version
+    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): missing, or of another version
     }
     run_options unthrottled = options;
     unthrottled.throttle.reset();

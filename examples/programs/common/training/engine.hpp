@@ -10,15 +10,16 @@
 
 namespace trainers {
 
-/// The engine that `--io-engine` names, or the first that works here, slowed to `--throttle`.
+/// Returns the engine that `--io-engine` names, or the first that works here, throttled to `--throttle`.
 [[nodiscard]] gneiss::engine_choice choose_engine(const run_options& options);
 
-/// What the device does that a dataset lies on: measured once, on a dataset that is large enough to tell, and remembered in
-/// its directory where that can be written, unless other work disturbed that or the run is dry. By the device itself, whatever `--throttle` says. Nothing for a small dataset.
+/// Returns the I/O profile of the device that holds a dataset. Measured once, on a dataset that is large enough, and stored in
+/// its directory if that is writable, unless other work disturbed the measurement or the run is dry. Ignores `--throttle`.
+/// Empty for a small dataset.
 [[nodiscard]] std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, const run_options& options);
 
-/// The same of any dataset as `--throttle` has it. One that is too small for a profile is told by a few reads, every time.
-/// Throws io_error, errc::invalid_argument.
+/// Returns the I/O profile of any dataset, limited by `--throttle`. A dataset too small for a profile is measured by a few
+/// reads, every time. Throws io_error, errc::invalid_argument.
 [[nodiscard]] gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& options);
 
 } // namespace trainers

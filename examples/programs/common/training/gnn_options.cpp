@@ -13,32 +13,32 @@
 namespace trainers {
 
 void gnn_options::add_layers(programs::command& to) {
-    to.option("layers", layers, "of the encoder: sage, gcn, gat or linear, as in sage:128,sage:128:max; see the guide").value_name("SPEC").default_text("from the graph");
+    to.option("layers", layers, "layers of the encoder: sage, gcn, gat or linear, such as sage:128,sage:128:max; see the guide").value_name("SPEC").default_text("from the graph");
 }
 
 void gnn_options::add_dropout(programs::command& to) {
-    to.option("normalize-features", normalize_features, "each row of features sums to 1").value_name("BOOL").default_text("true for sparse ones");
-    to.option("dropout", dropout, "of rows between layers, while training").range(0, 0.99).default_text("0.5 for classes");
-    to.option("attention-dropout", attention_dropout, "of gat").range(0, 0.99).default_text("0");
+    to.option("normalize-features", normalize_features, "scale each feature row to sum to 1").value_name("BOOL").default_text("true for sparse features");
+    to.option("dropout", dropout, "dropout between layers, during training").range(0, 0.99).default_text("0.5 for node classification");
+    to.option("attention-dropout", attention_dropout, "dropout of attention weights (gat)").range(0, 0.99).default_text("0");
 }
 
 void gnn_options::add_sampling(programs::command& to) {
-    to.option("sampler", sampler, "neighbor: anew at every hop; dense: a node's neighbors once per batch").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
-    to.option("fanout", fanout, "neighbors at each hop, that of the batch first: 10,10; 10+10 in and out; all").value_name("N,N").default_text("from the graph");
-    to.option("direction", direction, "which neighbors").choices({"in", "out", "both"}).default_text("in; both where edges have one direction");
+    to.option("sampler", sampler, "neighbor: draws at every hop; dense: draws a node's neighbors once per batch").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
+    to.option("fanout", fanout, "neighbors per hop, first the hop of the batch: 10,10; 10+10 (in and out); all").value_name("N,N").default_text("from the graph");
+    to.option("direction", direction, "neighbors to sample").choices({"in", "out", "both"}).default_text("in; both if edges have one direction");
 }
 
 void gnn_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
     const std::string& default_schedule) {
-    to.option("optimizer", optimizer, "of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text(default_optimizer);
+    to.option("optimizer", optimizer, "optimizer of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text(default_optimizer);
     to.option("lr", lr, "learning rate").default_text(default_rate);
-    to.option("weight-decay", weight_decay, "of the layers' weights").range(0).default_text("1e-3 where few nodes have classes");
-    to.option("clip", clip, "gradients of the weights are shortened to this norm; 0: never").range(0);
-    to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text(default_schedule);
+    to.option("weight-decay", weight_decay, "weight decay of the layers' weights").range(0).default_text("1e-3 if few nodes have labels");
+    to.option("clip", clip, "clip weight gradients to this norm; 0: never").range(0);
+    to.option("lr-schedule", lr_schedule, "schedule of learning rates over epochs").choices({"constant", "linear", "cosine", "step"}).default_text(default_schedule);
 }
 
 void gnn_options::add_early_stop(programs::command& to) {
-    to.option("early-stop", stop_early, "stop after N validations without a better one and take the best; 0: never").default_text("from the graph");
+    to.option("early-stop", stop_early, "stop after N validations without improvement and use the best state; 0: never").default_text("from the graph");
 }
 
 void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
@@ -50,7 +50,7 @@ void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     if (!optimizer) optimizer = "adam";
     if (!lr) lr = 0.01;
     if (!weight_decay) weight_decay = few ? 1e-3 : 0;
-    // About two million examples: small graphs are passed many times, huge ones a few.
+    // About two million examples: many epochs for small graphs, few for huge ones.
     if (!epochs) epochs = std::clamp<std::uint64_t>(2'000'000 / train, 10, 200);
     if (!eval_every) eval_every = small ? 1 : std::max<std::uint64_t>(1, *epochs / 10);
     if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
@@ -118,7 +118,7 @@ bool looks_undirected(const gneiss::dataset& data) {
     if (data.manifest().train_edges == 0) return false;
     const gneiss::bucket_store buckets = data.buckets();
     if (buckets.extent({0, 0}).edges == 0) return false;
-    std::uint64_t there = 0, back = 0; // sums of hashes: equal if the sets are
+    std::uint64_t there = 0, back = 0; // hash sums of both directions: equal if the sets are
     const auto hash = [](std::uint64_t a, std::uint64_t b) {
         const std::uint64_t pair = a << 32 | b;
         return gneiss::checksum(std::as_bytes(std::span(&pair, 1)));

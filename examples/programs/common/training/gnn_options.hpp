@@ -16,7 +16,7 @@
 
 namespace trainers {
 
-/// The flags of GNNs on sampled neighborhoods. Optionals that the user leaves out are chosen from the graph.
+/// Flags of GNNs on sampled neighborhoods. Absent optionals are chosen from the graph.
 struct gnn_options : run_options {
     std::optional<std::string> layers;
     std::optional<bool> normalize_features;
@@ -28,24 +28,24 @@ struct gnn_options : run_options {
     double clip = 0;
     std::optional<std::uint64_t> stop_early; ///< --early-stop
 
-    // Flags, in the order of the help.
+    // Groups of flags, in the order of the help.
     void add_layers(programs::command& to);
     void add_dropout(programs::command& to);
     void add_sampling(programs::command& to);
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
     void add_early_stop(programs::command& to);
 
-    /// What layers, dropout, weights' optimizer, epochs, batch and validations are for node classification unless they are given.
+    /// Sets defaults for node classification: layers, dropout, weight optimizer, epochs, batch and validations.
     void resolve_classes(const gneiss::dataset_manifest& graph);
     void resolve_direction(const gneiss::dataset& data);
-    /// What is left once layers are known: the fan-out, all neighbors where the graph is small; the schedule of rates, memory and threads.
-    /// Throws usage_error for a fan-out that layers do not take.
+    /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule, memory and
+    /// threads. Throws usage_error for a fan-out that the layers cannot use.
     void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule);
-    /// Throws usage_error for a fan-out that the layers do not take, or a layer that cannot be.
+    /// Throws usage_error for a fan-out that the layers cannot use, or an invalid layer.
     void check_fanout(const std::string& text) const;
 
     [[nodiscard]] gneiss::neighbor_direction neighbors() const;
-    /// Of an encoder whose last layer gives `outputs` columns unless the text says otherwise. Throws usage_error.
+    /// Returns the options of an encoder whose last layer has `outputs` columns unless the text sets it. Throws usage_error.
     [[nodiscard]] std::vector<gneiss::layer_options> layer_options(std::size_t outputs) const;
     [[nodiscard]] std::vector<gneiss::hop_fanout> hops() const { return gneiss::parse_fanout(*fanout, neighbors()); }
     [[nodiscard]] gneiss::sampler_kind sampling() const {
@@ -54,16 +54,16 @@ struct gnn_options : run_options {
     [[nodiscard]] gneiss::neighbor_options neighbor_options() const {
         return {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
     }
-    /// Batches of nodes and their samples.
+    /// Returns the options of node batches and their samples.
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
-    /// The factor of learning rates in an epoch.
+    /// Returns the learning-rate factor of an epoch.
     [[nodiscard]] double rate_factor(std::uint64_t epoch) const;
-    /// With the learning rate of an epoch.
+    /// Returns the optimizer with the learning rate of an epoch.
     [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch) const;
 };
 
-/// Whether every edge among the nodes of the first partition is there in both directions, as `--undirected` stores them.
-/// Cost: one bucket is read.
+/// True if every edge among the nodes of the first partition exists in both directions, as `--undirected` stores them. Cost:
+/// reads one bucket.
 [[nodiscard]] bool looks_undirected(const gneiss::dataset& data);
 
 } // namespace trainers

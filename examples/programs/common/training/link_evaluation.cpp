@@ -30,7 +30,7 @@ gneiss::edge_scan known_edges(
 
 namespace {
 
-/// The edges of a split that are ranked; ascending where their candidates are given.
+/// Returns the edges of a split that are ranked; ascending if their candidates are given.
 std::vector<gneiss::edge> ranked_edges(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, const std::string& split) {
     const gneiss::mapped_edges all = data.split(split);
     std::vector<gneiss::edge> edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), seed);

@@ -17,14 +17,14 @@
 
 namespace trainers {
 
-/// Throws errc::canceled when a stop is requested.
+/// Throws errc::canceled if a stop is requested.
 void throw_if_stopped(const std::stop_token& stop);
 
-/// All edges of all splits: the true answers that filtered ranking leaves out. The scan throws errc::canceled on a stop.
+/// Scans all edges of all splits: the true answers that filtered ranking excludes. The scan throws errc::canceled on a stop.
 [[nodiscard]] gneiss::edge_scan known_edges(
     const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop);
 
-/// Rows of any store, whose blocks throw errc::canceled once a stop is requested. The store outlives it.
+/// Embeddings of any store, whose blocks throw errc::canceled once a stop is requested. The store outlives it.
 class stoppable_rows {
 public:
     template <gneiss::embedding_stream Rows>
@@ -48,11 +48,11 @@ private:
     std::function<void(const gneiss::embedding_block_visitor&)> blocks_;
 };
 
-/// Reads --eval-candidates of all splits, so that a run is refused before it begins and not when it is evaluated. Throws as
-/// `candidate_file`; over_budget where `memory` bytes do not hold it; errc::canceled on a stop.
+/// Reads --eval-candidates of all splits, so that an invalid file is refused before training. Throws as `candidate_file`;
+/// over_budget if it exceeds `memory` bytes; errc::canceled on a stop.
 void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory, const std::stop_token& stop);
 
-/// What an evaluation of links is made of.
+/// Inputs of a link prediction evaluation.
 struct link_evaluation {
     const link_options& how;
     std::uint64_t seed;
@@ -63,7 +63,7 @@ struct link_evaluation {
     std::uint64_t memory = std::uint64_t{256} << 20;
     std::stop_token stop{};
 
-    /// Ranks the edges of a split ("valid", "test") among `rows` as the flags say. Empty when the split is. Throws
+    /// Ranks the edges of a split ("valid", "test") among `rows` according to the flags. Empty if the split is. Throws
     /// errc::canceled on a stop.
     [[nodiscard]] programs::metric_values operator()(const std::string& split, stoppable_rows rows) const;
 };

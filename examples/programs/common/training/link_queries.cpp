@@ -13,20 +13,20 @@ namespace trainers {
 
 namespace {
 
-/// A part of a question as text, and where that stands.
+/// A word of a query, with its place.
 struct query_word {
     std::optional<std::string> text;
     gneiss::error_place place{};
 };
 
-/// The row that `word` names. Throws errc::not_found.
+/// Returns the row of the node that `word` names. Throws errc::not_found.
 gneiss::node_id node_of(const gneiss::dataset& data, const query_word& word) {
     const auto row = data.find_row(*word.text);
     if (!row) throw gneiss::error(gneiss::errc::not_found, "no node is called '" + *word.text + "'", word.place);
     return static_cast<gneiss::node_id>(*row);
 }
 
-/// "; the relations are A, B, …", and where to read on when there are many.
+/// Returns "; the relations are A, B, …", with a reference if there are many.
 std::string known_relations(const gneiss::dataset& data) {
     constexpr gneiss::relation_id most = 10;
     const std::uint64_t all = data.manifest().relations;
@@ -36,7 +36,7 @@ std::string known_relations(const gneiss::dataset& data) {
     return text + (all > most ? fmt::format(" and {} more: see relations.tsv of export", all - most) : "");
 }
 
-/// The relation that `word` names; it may be left out where there is no choice. Throws errc::not_found.
+/// Returns the relation that `word` names; it is optional if there is only one relation. Throws errc::not_found.
 gneiss::relation_id relation_of(const gneiss::dataset& data, const query_word& word) {
     if (!word.text) return 0;
     const auto id = data.find_relation(*word.text);
@@ -44,16 +44,16 @@ gneiss::relation_id relation_of(const gneiss::dataset& data, const query_word& w
     return static_cast<gneiss::relation_id>(*id);
 }
 
-/// What to say when the relation is absent, if it may not be.
+/// Returns an error message if the relation is absent but needed.
 std::optional<std::string> relation_missing(const gneiss::dataset& data, const query_word& relation) {
     if (relation.text || data.manifest().relations <= 1) return std::nullopt;
     return "give the relation" + known_relations(data);
 }
 
-/// The question of --head, --tail and --relation.
+/// Returns the query of --head, --tail and --relation.
 gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flags) {
     if (flags.head.has_value() == flags.tail.has_value())
-        throw programs::usage_error("give either --head or --tail (the other one is asked for), or --queries");
+        throw programs::usage_error("give either --head or --tail, or --queries");
     const gneiss::error_place place{.path = data.directory()};
     const query_word known{flags.head ? flags.head : flags.tail, place}, relation{flags.relation, place};
     if (const auto missing = relation_missing(data, relation)) throw programs::usage_error(*missing);
@@ -62,7 +62,7 @@ gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flag
         .target_side = flags.head ? gneiss::side::tail : gneiss::side::head};
 }
 
-/// "HEAD TAB RELATION TAB ?" a line, or "? TAB RELATION TAB TAIL".
+/// Reads lines "HEAD TAB RELATION TAB ?" or "? TAB RELATION TAB TAIL".
 std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, const std::filesystem::path& path) {
     std::istringstream in(programs::read_file(path));
     std::vector<gneiss::link_query> queries;
@@ -79,7 +79,7 @@ std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, con
         const auto wrong = [](const std::string& what, const gneiss::error_place& place) {
             return gneiss::error(gneiss::errc::invalid_format, what, place);
         };
-        constexpr const char* form = "needs HEAD TAB RELATION TAB TAIL with one '?' for what is asked";
+        constexpr const char* form = "needs HEAD TAB RELATION TAB TAIL with '?' for the head or the tail";
         if (words.size() != 3) throw wrong(form, words[std::min<std::size_t>(words.size() - 1, 3)].place);
         const bool tails = words[2].text == "?";
         if ((words[0].text == "?") == tails) throw wrong(form, words[tails ? 2 : 0].place);
@@ -95,17 +95,17 @@ std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, con
 } // namespace
 
 void query_flags::add_to(programs::command& to) {
-    to.option("head", head, "name of the head: tails are asked for");
-    to.option("tail", tail, "name of the tail: heads are asked for");
-    to.option("relation", relation, "its name");
-    to.option("queries", queries, "many: HEAD TAB RELATION TAB ? (or ? first) a line").value_name("FILE.tsv");
-    to.option("k", k, "answers for each").range(1, 1e6);
-    to.option("known", known, "edges that the dataset has are answers too");
+    to.option("head", head, "name of the head; answers are tails");
+    to.option("tail", tail, "name of the tail; answers are heads");
+    to.option("relation", relation, "name of the relation");
+    to.option("queries", queries, "file of queries, HEAD TAB RELATION TAB ? (or ? first) per line").value_name("FILE.tsv");
+    to.option("k", k, "answers per query").range(1, 1e6);
+    to.option("known", known, "include edges of the dataset in the answers");
 }
 
 std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags) {
     if (flags.queries && (flags.head || flags.tail || flags.relation))
-        throw programs::usage_error("--queries has all there is to ask: leave out --head, --tail and --relation");
+        throw programs::usage_error("--queries replaces --head, --tail and --relation: leave them out");
     return flags.queries ? read_query_file(data, *flags.queries) : std::vector{query_of(data, flags)};
 }
 
@@ -145,7 +145,7 @@ std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row) {
 
 namespace {
 
-/// nodes.npy, relations.npy, and the names of their rows.
+/// Writes nodes.npy, relations.npy, and the names of their rows.
 std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gneiss::matrix_view<const float> relations,
     const std::filesystem::path& to) {
     std::uint64_t written = 0;
@@ -172,7 +172,7 @@ std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gne
     return written;
 }
 
-/// nodes.tsv and relations.tsv: a name and its floats a line.
+/// Writes nodes.tsv and relations.tsv: a name and its floats per line.
 std::uint64_t export_tsv(const gneiss::dataset& data, stoppable_rows& table, gneiss::matrix_view<const float> relations,
     const std::filesystem::path& to) {
     std::uint64_t written = 0;

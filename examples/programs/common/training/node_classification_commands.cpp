@@ -22,10 +22,10 @@ namespace trainers {
 
 namespace {
 
-/// A run that was trained, opened for reading: nothing here changes it.
+/// A trained run, opened read-only.
 class trained_model {
 public:
-    /// The run's best state, or the last one where none was kept; `other` is a graph that it is applied to instead of its own.
+    /// Opens the run's best state, or the last one if none was kept; `other` is a graph to use instead of its own.
     trained_model(const node_classification_program& of, const run_flags& flags, const std::optional<std::filesystem::path>& other = {})
         : memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
         const std::filesystem::path& run = run_;
@@ -47,7 +47,7 @@ public:
     [[nodiscard]] const gneiss::dataset& trained_on() const { return *own_; }
     [[nodiscard]] const gneiss::dataset& data() const { return other_ ? *other_ : *own_; }
 
-    /// Scores of all nodes.
+    /// Computes the scores of all nodes.
     void operator()(const gneiss::embedding_block_visitor& visit, const std::stop_token& stop) {
         gneiss::node_features features = data().features();
         if (*how.normalize_features) features.normalize_rows();
@@ -117,10 +117,10 @@ programs::exit_code export_run(const node_classification_program& of, const expo
 
 void add_eval(programs::command_line& to, const node_classification_program& of) {
     static eval_flags flags;
-    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbors of the whole graph.",
+    programs::command& command = to.add("eval", "Evaluates a trained run on a split, with all neighbors in the whole graph.",
         [of](programs::command&) { return eval(of, flags); });
     flags.run_flags::add_to(command);
-    command.option("split", flags.split, "whose nodes").choices({"valid", "test"});
+    command.option("split", flags.split, "split to evaluate").choices({"valid", "test"});
 }
 
 void add_predict(programs::command_line& to, const node_classification_program& of) {
@@ -134,13 +134,13 @@ void add_predict(programs::command_line& to, const node_classification_program& 
 
 void add_export(programs::command_line& to, const node_classification_program& of) {
     static export_flags flags;
-    programs::command& command = to.add("export", "Writes the probabilities of classes of all nodes, with their names.",
+    programs::command& command = to.add("export", "Writes the class probabilities of all nodes, with their names.",
         [of](programs::command&) { return export_run(of, flags); });
     flags.add_to(command);
-    command.option("out", flags.out, "directory to write").required();
-    command.option("format", flags.format, "npy: an array, and a table of names; tsv: a name, its class and probability a line").choices({"npy", "tsv"});
+    command.option("out", flags.out, "output directory").required();
+    command.option("format", flags.format, "npy: an array and a table of names; tsv: name, class and probability per line").choices({"npy", "tsv"});
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
-    command.option("force", flags.force, "replace an export that is at --out").transient();
+    command.option("force", flags.force, "replace an existing export at --out").transient();
 }
 
 } // namespace

@@ -12,19 +12,19 @@
 
 namespace trainers {
 
-/// A design for node classification on given features, as far as reading its runs goes.
+/// Interface of a node classification program for commands that read its runs.
 struct node_classification_program {
     std::string program;
     /// Opens a run for reading, by the checkpoint in a directory.
     std::function<trained_run<node_classification_options>(const std::filesystem::path& run, const std::filesystem::path& directory)> open;
 };
 
-/// Where a run keeps its dataset in partitions of its own, if it does.
+/// Directory of a run's own partitioned dataset, if any.
 inline constexpr const char* partitioned_name = "graph";
 
-/// Adds the commands that read a run, by all neighbors of the whole graph: `eval`, `predict`, `export`.
+/// Adds the commands that read a run: `eval`, `predict`, `export`. They use all neighbors in the whole graph.
 void add_node_classification_commands(programs::command_line& to, const node_classification_program& of);
-/// The same for a program whose flags of `train` are `Options`.
+/// Adds the same commands for a program whose flags of `train` are `Options`.
 template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
     add_node_classification_commands(to, {program, [program](const std::filesystem::path& run, const std::filesystem::path& directory) {

@@ -9,10 +9,10 @@ void node_classification_options::add_training(programs::command& to) {
     add_dropout(to);
     to.group("Training");
     to.option("epochs", epochs, "passes over the training nodes").range(1).default_text("from the graph");
-    to.option("batch", batch, "nodes of a batch").range(1).default_text("1000");
+    to.option("batch", batch, "nodes per batch").range(1).default_text("1000");
     add_sampling(to);
     add_optimizer(to, "adam", "0.01", "constant");
-    to.option("seed", seed, "of all randomness");
+    to.option("seed", seed, "random seed");
 }
 
 void node_classification_options::add_evaluation(programs::command& to) {
@@ -26,8 +26,8 @@ void node_classification_options::resolve_node_classification(const gneiss::data
         if (!there) throw gneiss::error(gneiss::errc::invalid_argument, what, {.path = data.directory(), .field = field});
     };
     need(graph.node_attributes.classes != 0, "has no node labels: gneiss-data import --labels", "labels");
-    need(graph.node_attributes.train != 0, "has no nodes to train on", "split");
-    need(graph.node_attributes.features != 0, "has no features of nodes", "features");
+    need(graph.node_attributes.train != 0, "has no training nodes", "split");
+    need(graph.node_attributes.features != 0, "has no node features", "features");
     if (!normalize_features) normalize_features = data.has("features.indptr");
     resolve_direction(data);
     resolve_classes(graph);

@@ -8,14 +8,14 @@
 
 namespace trainers {
 
-/// The flags of `train` of a design for node classification on given features. A design adds its own.
+/// Flags of `train` of a node classification trainer on given features. Trainers add their own.
 struct node_classification_options : gnn_options {
     // Groups of flags, in the order of the help.
     void add_training(programs::command& to);
     void add_evaluation(programs::command& to);
 
-    /// What `resolve` of a program fills in of its copy, from the graph. Throws errc::invalid_argument for a dataset without
-    /// classes, training nodes or features, usage_error.
+    /// Sets defaults from the graph. Throws errc::invalid_argument for a dataset without labels, training nodes or features,
+    /// usage_error.
     void resolve_node_classification(const gneiss::dataset& data);
 };
 

@@ -17,7 +17,7 @@ namespace trainers {
 
 namespace {
 
-/// Scores of classes to probabilities, in place of `to`.
+/// Converts class scores to probabilities in `to`.
 void softmax(std::span<const float> scores, std::vector<float>& to) {
     to.assign(scores.begin(), scores.end());
     const float top = *std::ranges::max_element(to);

@@ -22,7 +22,7 @@
 
 namespace trainers {
 
-/// Classes of all nodes, and those that train, ascending.
+/// Labels of all nodes, and the training nodes, ascending.
 struct node_classification {
     gneiss::mapped_array<std::int32_t> stored;
     std::vector<gneiss::node_id> train;
@@ -32,16 +32,16 @@ struct node_classification {
     [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(stored.values()); }
 };
 
-/// What designs for node classification share: checkpoints of the weights, the best state, evaluation by the whole
-/// graph. What differs is how an epoch is trained, and what is told of it.
+/// Common part of node classification trainers: checkpoints of the weights, the best state, full-graph evaluation. Derived
+/// classes train an epoch and report on it.
 class node_classification_training : public trainer {
 public:
-    /// All outlive the design.
+    /// Everything here outlives the trainer.
     struct parts {
         const node_classification_options& how;
         const programs::command& command;
         const gneiss::dataset& dataset; ///< the run's
-        const gneiss::dataset& data;    ///< the same in the partitions that are trained on
+        const gneiss::dataset& data;    ///< the same graph in the partitions used for training
         const gneiss::node_features& features;
         const node_classification& classes;
         const training_plan& plan;
@@ -49,7 +49,7 @@ public:
         const gneiss::engine_choice& engine;
         classifier& net;
         gneiss::memory_budget& budget;
-        gneiss::any_backend* backend; ///< what computes batches elsewhere than on the CPU, or null
+        gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
         std::stop_token stop; ///< of evaluations
     };
 
@@ -61,20 +61,20 @@ public:
     [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
 
 protected:
-    /// Starts a run, or goes on with it.
+    /// Starts a run, or resumes it.
     explicit node_classification_training(const parts& of);
 
     /// Trains epoch `from.epoch` from batch `from.next` on.
     virtual epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) = 0;
-    /// Whether evaluations leave what is resident where it is.
+    /// True if evaluations keep the resident partitions in memory.
     [[nodiscard]] bool evaluates_beside() const;
-    /// Bytes that an evaluation may take: its part, and where that is too little also what is lent to it.
+    /// Returns the memory of an evaluation [bytes]: its part and, if that is too little, the memory that buffers free.
     virtual std::uint64_t memory_between_epochs() { return of_.plan.evaluation_bytes; }
-    /// Adds to a checkpoint's progress what the design goes on from, beside weights and position.
+    /// Adds trainer state beyond weights and position to a checkpoint's progress.
     virtual void add_progress(nlohmann::ordered_json&) const {}
 
-    /// What a checkpoint of the run tells of progress. Precondition: there is one.
+    /// Returns the progress in the run's checkpoint. Precondition: there is one.
     [[nodiscard]] nlohmann::ordered_json saved_progress() const;
 
     parts of_;
@@ -89,10 +89,11 @@ private:
     std::map<std::string, programs::metric_values> evaluated_; // since then
 };
 
-/// What computes such a run's batches on `device`; null for the CPU, which is null, too. Throws over_budget.
+/// Returns the backend that computes the run's batches on `device`; null for the CPU, for which `device` is null too. Throws
+/// over_budget.
 [[nodiscard]] std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net);
 
-/// The course of such a run.
+/// Returns the run loop's options.
 [[nodiscard]] run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph);
 
 } // namespace trainers

@@ -11,18 +11,18 @@
 
 namespace trainers {
 
-/// Labels of nodes against predictions.
+/// Metrics of predictions against node labels.
 class node_metrics {
 public:
     /// \param nodes  ascending
     node_metrics(std::vector<gneiss::node_id> nodes, std::size_t classes, std::span<const gneiss::class_id> labels);
 
     [[nodiscard]] std::span<const gneiss::node_id> nodes() const noexcept { return nodes_; }
-    /// Forgets what was added.
+    /// Resets all counts.
     void clear();
-    /// Scores of some node; of others than `nodes` too, which are left out.
+    /// Adds the scores of a node; ignores nodes that are not in `nodes`.
     void add(gneiss::node_id node, std::span<const float> scores);
-    /// accuracy, macro_f1 and, where scores of all nodes take no more than 64 MiB, roc_auc. Empty without nodes.
+    /// Returns accuracy, macro_f1 and, if scores of all nodes take at most 64 MiB, roc_auc. Empty without nodes.
     [[nodiscard]] programs::metric_values values() const;
 
 private:

@@ -29,7 +29,7 @@ opened open_run(const std::string& program, const run_options& flags, const prog
                 return result;
             }
         } catch (const nlohmann::json::exception&) {
-            throw gneiss::error(gneiss::errc::corrupt, "is not what a finished run writes", {.path = run.path() / "run.json"});
+            throw gneiss::error(gneiss::errc::corrupt, "is not a finished run's record", {.path = run.path() / "run.json"});
         }
     }
     if (const auto where = run.checkpoint() / checkpoint_name; std::filesystem::exists(where)) {
@@ -48,11 +48,11 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
     const std::uint32_t partitions = plan.partitioning.partitions;
     if (partitions == data.manifest().partitions) return nullptr;
     const std::filesystem::path to = run.directory.checkpoint() / "edges";
-    if (!run.saved) std::filesystem::remove_all(to); // of another graph, for all we know
+    if (!run.saved) std::filesystem::remove_all(to); // possibly of another graph
     if (!std::filesystem::exists(to)) {
         std::filesystem::create_directories(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
-        // Beside what the process has by now, and the tables, which the plan foresees: one is the sort's.
+        // In addition to the process's current memory, and the tables, which the plan includes: one is the sort's.
         const std::uint64_t taken = programs::program_memory() + plan.table_bytes;
         const std::uint64_t left = plan.budget - std::min(plan.budget, taken), least = std::uint64_t{8} << 20;
         gneiss::rebucket(data, partitions, to,

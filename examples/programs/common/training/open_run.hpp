@@ -20,31 +20,31 @@
 
 namespace trainers {
 
-/// A run that may be trained: its directory is held.
+/// A run open for training: its directory is locked.
 struct opened_run {
     programs::run_directory directory;
-    std::optional<gneiss::checkpoint> saved; ///< what it goes on from
+    std::optional<gneiss::checkpoint> saved; ///< checkpoint to resume from
     std::unique_ptr<run_trace> trace{};      ///< --trace; null without it
 
     [[nodiscard]] gneiss::trace_recorder* recorder() const noexcept { return trace == nullptr ? nullptr : &trace->recorder(); }
 };
 struct opened {
     opened_run run;
-    std::optional<nlohmann::ordered_json> finished{}; ///< run.json of the run that is to be resumed, where it has finished
+    std::optional<nlohmann::ordered_json> finished{}; ///< run.json of the run to be resumed, if it has finished
 };
 
-/// Opens `flags.out`, or the next free name, as --resume and --force say. `command` has the flags' values.
+/// Opens `flags.out`, or the next free name, according to --resume and --force. `command` has the flags' values.
 ///
-/// Throws usage errors for a run that exists, config_mismatch for one of another configuration or dataset, and no_space
-/// before anything is made when the disk cannot hold the plan.
+/// Throws usage errors for a run that exists, config_mismatch for one of another configuration or dataset, and no_space before
+/// anything is written if the disk cannot hold the plan.
 [[nodiscard]] opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan);
 
-/// The edges in the plan's number of partitions, sorted into the run when the dataset has another; null otherwise.
+/// Returns the edges in the plan's partitions, sorted into the run if the dataset has another number; null otherwise.
 [[nodiscard]] std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const opened_run& run,
     const training_plan& plan, std::uint64_t threads, programs::progress& live, const std::stop_token& stop);
 
-/// The array that `--init` names, if any. Throws errc::invalid_format for another type or shape than f32 [nodes, dim].
+/// Returns the array that `--init` names, if any. Throws errc::invalid_format for another type or shape than f32 [nodes, dim].
 [[nodiscard]] std::optional<gneiss::mapped_npy> load_initial_embeddings(
     const std::optional<std::filesystem::path>& init, std::uint64_t nodes, std::uint64_t dim);
 

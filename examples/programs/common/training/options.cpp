@@ -11,61 +11,61 @@
 namespace trainers {
 
 void run_options::add_dataset(programs::command& to) {
-    to.positional("dataset", dataset, "a directory that gneiss-data made").neutral();
+    to.positional("dataset", dataset, "dataset directory made by gneiss-data").neutral();
 }
 
 void run_options::add_budget(programs::command& to) {
     to.group("Memory and disk");
-    to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free").neutral();
+    to.option("memory", memory, "memory budget; exit code 3 if it is too small").default_text("free memory").neutral();
 }
 
 void run_options::add_disk(programs::command& to) {
-    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"}).neutral();
-    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").range(1).default_text("no limit").neutral();
+    to.option("io-engine", io_engine, "I/O engine; auto tries io_uring first").choices({"auto", "uring", "threads"}).neutral();
+    to.option("throttle", throttle, "limit of bytes per second, to simulate a slower disk").range(1).default_text("no limit").neutral();
 }
 
 void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
     add_budget(to);
-    to.option("store", store, "where rows live; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits").neutral();
-    to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
-    to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
-    to.option("logical", logical, "logical partitions of comet, two of which are resident: another way to say --buffer").range(2, 16384).default_text("what fits").neutral();
-    to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N; for classes also the next epoch's partitions").neutral();
+    to.option("store", store, "location of embeddings; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits").neutral();
+    to.option("partitions", partitions, "partitions of the nodes").range(1, 16384).default_text("the dataset's, or more");
+    to.option("buffer", buffer, "resident partitions").range(1, 16384).default_text("what fits");
+    to.option("logical", logical, "logical partitions of comet, two of which are resident; an alternative to --buffer").range(2, 16384).default_text("what fits").neutral();
+    to.option("prefetch", prefetch, "slots to load ahead and write behind: auto, off or N; for node classification also the next epoch's partitions").neutral();
     to.option("order", order, orders).default_text(default_order).formerly("beta-spread", "beta-randomized");
-    to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room").neutral();
+    to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("one per partition if the disk has room").neutral();
     add_disk(to);
 }
 
 void run_options::add_device(programs::command& to) {
     to.group("Execution");
-    to.option("device", device, "where batches are computed").choices({"cpu", "cuda"}).neutral();
-    to.option("device-memory", device_memory, "of the GPU, for everything").default_text("nine tenths of what is free there").neutral();
+    to.option("device", device, "device that computes batches").choices({"cpu", "cuda"}).neutral();
+    to.option("device-memory", device_memory, "limit of GPU memory").default_text("nine tenths of its free memory").neutral();
 }
 
 void run_options::add_execution(programs::command& to) {
     add_device(to);
-    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs").neutral();
-    to.option("staleness", staleness, "updates that a batch may miss; 0: synchronous").range(0, 4096).default_text("one of 1000 batches of an epoch, at most 16");
-    to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
+    to.option("threads", threads, "threads that compute batches").range(0, 1024).default_text("all CPUs").neutral();
+    to.option("staleness", staleness, "updates that a batch may miss; 0: synchronous").range(0, 4096).default_text("1 per 1000 batches of an epoch, at most 16");
+    to.option("deterministic", deterministic, "bit-identical results at any staleness > 0 too");
 }
 
 void run_options::add_validation(programs::command& to, const std::string& default_every) {
     to.group("Evaluation");
     to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text(default_every).neutral();
-    to.option("no-eval", no_eval, "no validation, no test").neutral();
+    to.option("no-eval", no_eval, "skip validation and test").neutral();
 }
 
 void run_options::add_output(programs::command& to, const std::string& program) {
     to.group("Output");
-    to.option("out", out, "directory of the run").value_name("RUN").default_text("runs/" + program + "-DATASET-N").neutral();
-    to.option("resume", resume, "go on from the run's last checkpoint; begin it when there is none").transient();
-    to.option("force", force, "replace the run").transient();
-    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is made at the end").neutral();
-    to.option("trace", trace, "when each thread worked on what or waited, for ui.perfetto.dev").value_name("FILE").transient();
-    to.option("dry-run", dry_run, "show the plan and stop").transient();
-    to.option("json", json, "the result as one JSON object").transient();
-    to.option("quiet", quiet, "no talk").transient();
-    to.option("no-report", no_report, "no report.html").transient();
+    to.option("out", out, "run directory").value_name("RUN").default_text("runs/" + program + "-DATASET-N").neutral();
+    to.option("resume", resume, "resume from the last checkpoint; start the run if there is none").transient();
+    to.option("force", force, "replace an existing run").transient();
+    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; the end always makes one").neutral();
+    to.option("trace", trace, "write a trace of all threads, for ui.perfetto.dev").value_name("FILE").transient();
+    to.option("dry-run", dry_run, "print the plan and stop").transient();
+    to.option("json", json, "print the result as one JSON object").transient();
+    to.option("quiet", quiet, "no progress output").transient();
+    to.option("no-report", no_report, "do not write report.html").transient();
 }
 
 void run_options::check_device() const {
@@ -85,7 +85,7 @@ void run_options::check_logical(const std::string& default_order) const {
     if (store && store != "disk") throw programs::usage_error("--logical is for --store disk: in memory all partitions are resident");
     if (partitions && *logical > *partitions) throw programs::usage_error("--logical " + std::to_string(*logical) + ": there are " + std::to_string(*partitions) + " partitions");
     if (buffer && (!partitions || *buffer != slots_of_logical(*partitions)))
-        throw programs::usage_error("--logical and --buffer say how many partitions are resident: leave one out");
+        throw programs::usage_error("--logical and --buffer both set the resident partitions: give only one");
 }
 
 void run_options::make_absolute(std::optional<std::filesystem::path>& file) {
@@ -112,32 +112,32 @@ gneiss::pipeline_options run_options::pipeline_options() const {
 }
 
 void link_options::add_model(programs::command& to, const std::string& default_regularizer) {
-    to.option("decoder", decoder, "scores an edge").choices({"dot", "distmult", "complex", "transe"}).default_text("complex; dot without relations");
-    to.option("dim", dim, "floats of a row (ComplEx: rank N/2)").range(1, 65536).default_text("100");
-    to.option("loss", loss, "softmax has the positive in the log-sum, marius outside (eq. 1)").choices({"softmax", "marius", "logistic", "margin"});
-    to.option("reduction", reduction, "over the examples of a batch").choices({"sum", "mean"});
-    to.option("margin", margin, "of the margin loss").range(0);
-    to.option("regularizer", regularizer, "of the rows of positive edges").choices({"none", "l2", "n3"}).default_text(default_regularizer);
-    to.option("regularizer-weight", regularizer_weight, "its factor").range(0).default_text("0.05; 0 without one");
-    to.option("reciprocal", reciprocal, "ask for heads by reversed relations").value_name("BOOL").default_text("with relations");
-    to.option("node-init", node_init, "zeros, uniform:A,B, normal:MEAN,STD or glorot").default_text("normal:0,0.1");
-    to.option("relation-init", relation_init, "the same").default_text("uniform:-0.1,0.1");
-    to.option("init", init, "first values of the nodes, f32 [nodes, dim], instead").value_name("FILE.npy");
+    to.option("decoder", decoder, "score function of edges").choices({"dot", "distmult", "complex", "transe"}).default_text("complex; dot without relations");
+    to.option("dim", dim, "floats per embedding (ComplEx: rank N/2)").range(1, 65536).default_text("100");
+    to.option("loss", loss, "softmax: the positive is in the log-sum; marius: outside it (eq. 1)").choices({"softmax", "marius", "logistic", "margin"});
+    to.option("reduction", reduction, "reduction over the examples of a batch").choices({"sum", "mean"});
+    to.option("margin", margin, "margin of the margin loss").range(0);
+    to.option("regularizer", regularizer, "regularizer of the embeddings of positive edges").choices({"none", "l2", "n3"}).default_text(default_regularizer);
+    to.option("regularizer-weight", regularizer_weight, "factor of the regularizer").range(0).default_text("0.05; 0 without one");
+    to.option("reciprocal", reciprocal, "use inverse relations for head queries").value_name("BOOL").default_text("with relations");
+    to.option("node-init", node_init, "initial node embeddings: zeros, uniform:A,B, normal:MEAN,STD or glorot").default_text("normal:0,0.1");
+    to.option("relation-init", relation_init, "initial relation embeddings, likewise").default_text("uniform:-0.1,0.1");
+    to.option("init", init, "initial node embeddings from a file, f32 [nodes, dim]").value_name("FILE.npy");
 }
 
 void link_options::add_negatives(programs::command& to) {
-    to.option("negatives", negatives, "nodes that a chunk's edges share, each side").range(1).default_text("from the graph");
-    to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
-    to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
-    to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
-    to.option("log-q-correction", log_q_correction, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius").formerly("correct-negatives");
+    to.option("negatives", negatives, "negatives that a chunk's edges share, per side").range(1).default_text("from the graph");
+    to.option("chunks", chunks, "chunks of a batch, each with its own negatives").range(1).default_text("batch / 1000, at least 2");
+    to.option("negatives-by-degree", negatives_by_degree, "fraction of negatives drawn by degree").range(0, 1);
+    to.option("filter-negatives", filter_negatives, "ignore negatives that are positive edges of the batch");
+    to.option("log-q-correction", log_q_correction, "correct softmax for negatives from resident partitions only").value_name("BOOL").default_text("true for softmax, marius").formerly("correct-negatives");
 }
 
 void link_options::add_ranking(programs::command& to) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
-    to.option("eval-edges", eval_edges, "edges ranked, a random subset").range(1).default_text("as many as a minute allows").neutral();
-    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1).neutral();
-    to.option("eval-candidates", eval_candidates, "instead a list for each query; {split} is valid or test").value_name("FILE").neutral();
+    to.option("eval-edges", eval_edges, "number of ranked edges, a random subset").range(1).default_text("about one minute's worth").neutral();
+    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "fraction of candidates sampled by degree").range(0, 1).neutral();
+    to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for valid or test").value_name("FILE").neutral();
 }
 
 void link_options::resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer) {
@@ -171,7 +171,7 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
 
 void link_options::check_ranking() const {
     if (eval_candidates && eval_negatives && !eval_negatives->all)
-        throw programs::usage_error("--eval-candidates are ranked instead of sampled ones: leave --eval-negatives out, or say all");
+        throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives out, or set it to all");
 }
 
 gneiss::link_model_options link_options::model_options() const {
@@ -213,7 +213,7 @@ gneiss::initializer parse_initializer(const std::string& text, const std::string
         if (kind == "uniform" && a <= b) return initializer::uniform(a, b);
         if (kind == "normal" && b >= 0) return initializer::normal(a, b);
     }
-    throw programs::usage_error("--" + flag + " '" + text + "' is none of zeros, uniform:LOW,HIGH, normal:MEAN,STD, glorot");
+    throw programs::usage_error("--" + flag + " '" + text + "' is not one of zeros, uniform:LOW,HIGH, normal:MEAN,STD, glorot");
 }
 
 } // namespace trainers

@@ -17,13 +17,13 @@
 #include "common/command_line.hpp"
 #include "common/units.hpp"
 
-/// What the trainers share: flags, plans, checkpoints, the course of a run, evaluation and prediction of links.
+/// Common code of the trainers: flags, plans, checkpoints, the run loop, link evaluation and prediction.
 namespace trainers {
 
-/// Whether `--order` is none of the library's names.
+/// True if `--order` is not one of the library's names.
 [[nodiscard]] bool is_order_file(const std::string& order);
 
-/// The flags of `train` that steer any run. Optionals that the user leaves out are chosen from the graph.
+/// Flags of `train` for any run. Absent optionals are chosen from the graph.
 struct run_options {
     std::filesystem::path dataset;
     std::optional<std::uint64_t> epochs, batch;
@@ -56,8 +56,8 @@ struct run_options {
     void add_dataset(programs::command& to);
     void add_budget(programs::command& to);
     void add_disk(programs::command& to);
-    /// \param orders         what `--order` takes
-    /// \param default_order  which of them is taken on disk
+    /// \param orders         values of `--order`
+    /// \param default_order  the default on disk
     void add_memory(programs::command& to, const std::string& orders, const std::string& default_order);
     void add_device(programs::command& to);
     void add_execution(programs::command& to);
@@ -65,42 +65,42 @@ struct run_options {
     void add_validation(programs::command& to, const std::string& default_every);
     void add_output(programs::command& to, const std::string& program);
 
-    /// Names the run's dataset and directory, both absolute.
+    /// Sets the run's dataset and directory, both absolute.
     void place(const std::filesystem::path& data, const std::filesystem::path& run) {
         dataset = data;
         out = run;
     }
 
-    /// Slots of the buffer by --logical: two of so many groups of the partitions.
+    /// Returns the buffer's partitions for --logical: two of the groups of partitions.
     [[nodiscard]] std::uint32_t slots_of_logical(std::uint32_t of) const { return std::min(2 * gneiss::ceil_div(of, *logical), of); }
 
-    // What `resolve` of a program fills in of its copy.
-    /// What depends on the machine: --memory, --threads and where --trace is.
+    // Setters of defaults, called by `resolve` of a program on its copy.
+    /// Sets defaults that depend on the machine: --memory, --threads and the path of --trace.
     void resolve_machine();
-    /// Makes a file's name that a later process may resume with absolute.
+    /// Makes a file name absolute, so that another process can resume with it.
     static void make_absolute(std::optional<std::filesystem::path>& file);
-    /// The same of --order where that names a file.
+    /// Makes --order absolute if it names a file.
     void make_order_absolute();
-    /// Throws usage_error for a --logical that does not go with the other flags.
+    /// Throws usage_error if --logical conflicts with other flags.
     void check_logical(const std::string& default_order) const;
-    /// Sets the default of --staleness: where rows are learned, a batch may miss one update of every 1000 of an epoch, at most
-    /// 16, so that small graphs train in turns.
-    /// \param batches  of an epoch; 0: no rows are learned, and nothing is missed
+    /// Sets the default of --staleness: with embeddings, a batch may miss 1 update per 1000 batches of an epoch, at most 16, so
+    /// that small graphs train synchronously.
+    /// \param batches  of an epoch; 0: no embeddings are trained, and no updates are missed
     void resolve_staleness(std::uint64_t batches);
 
     [[nodiscard]] gneiss::pipeline_options pipeline_options() const;
-    /// Whether the run is validated when so many epochs are trained, given something to validate by.
+    /// True if the run validates after `trained` epochs, given validation data.
     [[nodiscard]] bool validates_after(std::uint64_t trained) const {
         return !no_eval && *eval_every != 0 && (trained % *eval_every == 0 || trained == *epochs);
     }
-    /// Throws usage_error for flags of a device that is not asked for.
+    /// Throws usage_error for device flags without a device.
     void check_device() const;
 };
 
-/// The flags of link prediction: decoder, loss, negatives, ranking.
+/// Flags of link prediction: decoder, loss, negatives, ranking.
 struct link_options {
     std::optional<std::string> decoder;
-    std::optional<std::uint32_t> dim; ///< floats of a learned row
+    std::optional<std::uint32_t> dim; ///< floats per embedding
     std::string loss = "softmax", reduction = "sum";
     double margin = 1;
     std::optional<std::string> regularizer;
@@ -118,19 +118,19 @@ struct link_options {
 
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
     double eval_negatives_by_degree = 0.5;
-    std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may name the split as "{split}"
+    std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may contain "{split}"
 
     void add_model(programs::command& to, const std::string& default_regularizer);
     void add_negatives(programs::command& to);
     void add_ranking(programs::command& to);
 
-    /// What decoder and loss are unless they are said, and the regularizer's weight where there is one.
+    /// Sets the defaults of decoder, loss and regularizer weight.
     /// \param default_regularizer  of decoders that multiply: ComplEx, DistMult
     void resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer);
-    /// Negatives for batches of that size, and how many edges are ranked in about a minute.
+    /// Sets the default negatives for that batch size, and the number of edges that are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
 
-    /// Throws usage_error where candidates are both given and sampled.
+    /// Throws usage_error if candidates are both given and sampled.
     void check_ranking() const;
 
     [[nodiscard]] gneiss::link_model_options model_options() const;
@@ -139,7 +139,7 @@ struct link_options {
     [[nodiscard]] gneiss::initializer relation_initializer() const;
 };
 
-/// "zeros", "uniform:LOW,HIGH", "normal:MEAN,DEVIATION" or "glorot". Throws usage_error naming `flag`.
+/// Parses "zeros", "uniform:LOW,HIGH", "normal:MEAN,DEVIATION" or "glorot". Throws usage_error naming `flag`.
 [[nodiscard]] gneiss::initializer parse_initializer(const std::string& text, const std::string& flag, std::size_t dim);
 
 } // namespace trainers

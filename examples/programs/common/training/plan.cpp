@@ -23,7 +23,7 @@ using gneiss::memory_part;
 
 namespace {
 
-/// Slots to load ahead and write behind.
+/// Returns the number of slots to load ahead and write behind.
 std::uint32_t prefetch_slots(const std::string& word) {
     return static_cast<std::uint32_t>(word == "auto" ? 2 : word == "off" ? 0 : programs::parse_count(word));
 }
@@ -89,7 +89,7 @@ state_edges edges_of_states(const run_options& options, const training_plan& pla
         std::ranges::nth_element(each, middle);
         result.median = std::max(result.median, *middle);
     }
-    result.median += result.median / 4 + 1; // most states have some more
+    result.median += result.median / 4 + 1; // most states have somewhat more
     return result;
 }
 
@@ -153,7 +153,7 @@ void training_plan::add_batches(std::size_t in_flight, bool fixed, const gneiss:
         batches = in_flight;
         row_bytes = with_rows * largest.rows;
     } else {
-        // Gather, compute and update each have a batch with rows, and one may wait between them; others are sampled ahead.
+        // Gather, compute and update each have a batch with rows, and one may wait between them; others are only sampled ahead.
         const std::uint64_t floor = std::max(largest.rows, choice.sparing ? 0 : least(2, with_rows) * usual.rows);
         const std::uint64_t sampled = least(left, least(5, in_flight) * largest.sample);
         row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * usual.rows));
@@ -220,7 +220,7 @@ std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direct
 
 namespace {
 
-/// The most partitions that a state of the plan has and the one before has not.
+/// Returns the largest number of partitions that a state of the plan loads.
 std::uint32_t largest_swap(const gneiss::epoch_plan& states) {
     std::uint64_t most = 0;
     for (std::size_t s = 1; s < states.size(); ++s)
@@ -234,12 +234,12 @@ namespace {
 
 bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget; }
 
-/// Whether states train buckets of edges between learned rows.
+/// True if states train edge buckets between embeddings.
 bool swaps_rows(const training_plan& plan) {
     return plan.layout.floats() != 0 && std::ranges::any_of(plan.order(0), [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
 }
 
-/// A plan with the bytes that it reads an epoch.
+/// A plan, with the bytes that it reads per epoch.
 struct candidate {
     training_plan plan;
     std::uint64_t swaps = 0, read_bytes = 0;
@@ -253,23 +253,24 @@ struct candidate {
     [[nodiscard]] training_plan::alternative alternative() const { return {plan.choice, swaps, read_bytes}; }
 };
 
-/// The plan with rows on disk that moves few bytes, with the runner-up; that of the least memory where none fits.
+/// Returns the plan with embeddings on disk that moves few bytes, with the runner-up; the plan of the least memory if none
+/// fits.
 ///
-/// Bytes depend on the share of partitions in the buffer, which more of them round up better, and which slots to load ahead take from.
-/// But a state then trains fewer nodes' edges in a row, which costs accuracy, and loads wait for writes where one slot serves both: of
-/// the plans within a twentieth of the fewest bytes (a third where nothing is written) it is the one with the fewest partitions, and
-/// of these with the most slots ahead.
-/// \param any_partitions  the order is one of the library's, which knows any number
+/// Bytes depend on the resident share of the partitions: more partitions waste less of it by rounding, and slots to load ahead
+/// reduce it. But with more partitions a state trains fewer nodes' edges in sequence, which costs accuracy, and loads wait for
+/// writes if one slot serves both. Of the plans within a twentieth of the fewest bytes (a third if nothing is written), the
+/// function takes the one with the fewest partitions, and of these the one with the most slots ahead.
+/// \param any_partitions  the order is one of the library's, which takes any number
 /// \param sparing         see plan_choice
 training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given, const std::string& order,
     bool any_partitions, bool sparing, const std::function<training_plan(const plan_choice&)>& with) {
-    const auto slots_of = [&](std::uint32_t p) { // where flags say it
+    const auto slots_of = [&](std::uint32_t p) { // as set by flags
         return o.logical ? std::optional(o.slots_of_logical(p)) : o.buffer;
     };
     const auto on_disk = [&](std::uint32_t p, std::uint32_t c, const std::string& prefetch) {
         return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = prefetch, .sparing = sparing});
     };
-    /// The largest buffer that fits, or the given one; the least that does not where none does.
+    /// Returns the largest buffer that fits, or the given one; the smallest if none fits.
     const auto largest_buffer = [&](std::uint32_t p, const std::string& prefetch) {
         const std::uint32_t least = std::min(slots_of(p).value_or(2), p);
         training_plan found = on_disk(p, least, prefetch);
@@ -296,7 +297,7 @@ training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest&
         return found;
     };
 
-    std::optional<training_plan> least; // that does not fit
+    std::optional<training_plan> least; // does not fit
     std::vector<candidate> fitting;
     const auto consider = [&](std::uint32_t p, const std::string& prefetch) {
         training_plan plan = largest_buffer(p, prefetch);
@@ -304,12 +305,12 @@ training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest&
             fitting.emplace_back(std::move(plan));
             return true;
         }
-        // Rows take less of more partitions, tables more: once the sum grows, it goes on growing.
+        // More partitions need less memory for rows, and more for tables: once the sum grows, it keeps growing.
         const bool less = !least || plan.memory_bytes() < least->memory_bytes();
         if (less) least = std::move(plan);
         return less;
     };
-    // Rows that are swapped go both ways, and their number of partitions is worth a closer look.
+    // Swapped embeddings are read and written, so it pays to search more numbers of partitions.
     const bool rows = swaps_rows(on_disk(given, std::min(2U, given), o.prefetch));
     const auto consider_all = [&](std::uint32_t p) {
         const bool found = consider(p, o.prefetch);
@@ -342,7 +343,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
                 gneiss::over_budget(plan.budget, plan.memory.parts()).what(), plan.in_memory ? "--store disk, " : "",
                 o.buffer ? "a smaller --buffer, " : ""));
     };
-    const bool wants_memory = o.store == "memory" || o.store == "device"; // beside a device memory has all rows, too
+    const bool wants_memory = o.store == "memory" || o.store == "device"; // embeddings on a device are in memory, too
     const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
     const bool order_needs_slots = o.order && *o.order != "memory";
     std::optional<training_plan> best;
@@ -364,7 +365,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
         best = best_on_disk(o, graph, given, order, !is_order_file(order) || order == default_order, sparing, with);
     }
     if (!fits(*best)) refuse(*best);
-    // The swaps of a given buffer are loaded whole while a state trains, where memory holds that.
+    // All swaps of a given buffer are loaded while a state trains, if memory allows.
     if (o.buffer && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
         if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {
             plan_choice ahead = best->choice;
@@ -373,7 +374,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
         }
     }
 
-    // Disk: as many spare slots as partitions never force a commit; where the disk is small, a quarter.
+    // Disk: one spare slot per partition never forces a commit; a quarter if the disk is small.
     const std::uint32_t p = best->partitioning.partitions;
     const std::uint64_t free = programs::free_disk(o.out.value_or("."));
     const std::uint32_t memory_slots = best->in_memory ? p : best->slots + best->prefetch;
@@ -389,7 +390,7 @@ training_plan choose_again(const run_options& given, const training_plan& before
     const std::function<training_plan(const plan_choice&)>& with) {
     plan_choice choice = before.choice;
     training_plan plan = with(choice);
-    // Where buckets are larger than was estimated, fewer are resident, and at last the rows of one batch.
+    // If buckets are larger than estimated, fewer are resident, down to the rows of one batch.
     for (; !fits(plan) && !given.buffer && !given.logical && choice.slots > 2; plan = with(choice)) --choice.slots;
     if (!fits(plan) && !choice.sparing) {
         choice.sparing = true;
@@ -424,7 +425,7 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
     parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
     parts.add({"budget", gneiss::format_bytes(plan.budget)});
     text += parts.str();
-    if (plan.batches > 1) text += fmt::format("batches: {} in flight, so that one misses at most {} updates\n", plan.batches, plan.batches - 1);
+    if (plan.batches > 1) text += fmt::format("batches: {} in flight; a batch misses at most {} updates\n", plan.batches, plan.batches - 1);
     if (!plan.in_memory)
         text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
             record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",
@@ -434,7 +435,7 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
             other->buffer, other->prefetch, other->swaps, gneiss::format_bytes(other->read_bytes),
             plan.further_reads ? ", features and graph" : "");
     if (!plan.in_memory && plan.embedding_bytes() > plan.budget)
-        text += fmt::format("the embeddings ({}) are larger than the memory budget ({}): they stay on disk\n",
+        text += fmt::format("the embeddings ({}) exceed the memory budget ({}) and stay on disk\n",
             gneiss::format_bytes(plan.embedding_bytes()), gneiss::format_bytes(plan.budget));
     text += fmt::format("disk: at most {}\n", gneiss::format_bytes(plan.disk_bytes));
     return text;

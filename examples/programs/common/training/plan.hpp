@@ -22,10 +22,10 @@
 
 namespace trainers {
 
-/// Who charges a part to the budget: the run, when it begins, or the component that takes the memory, when it is made.
+/// Time at which a part is charged to the budget: by the run at its start, or by the component at its construction.
 enum class charged_by : std::uint8_t { run, component };
 
-/// What a run takes in memory, part by part: the table before a run, its refusal and the budget's charges show these.
+/// Memory of a run, part by part: shown by the table before a run, by its refusal and by the budget's charges.
 class memory_plan {
 public:
     void add(std::string name, std::uint64_t bytes, charged_by by) {
@@ -42,128 +42,129 @@ private:
     std::vector<charged_by> by_; // [parts]
 };
 
-/// What a search for a plan varies.
+/// Variables of the plan search.
 struct plan_choice {
     std::uint32_t partitions = 1;
-    std::uint32_t slots = 1; ///< partitions that a state may name
+    std::uint32_t slots = 1; ///< partitions per state
     bool in_memory = true;
     std::string order{};           ///< `--order`
     std::string prefetch = "auto"; ///< `--prefetch`
-    bool sparing = false;          ///< room for the rows of one batch of the largest size, so that large ones run alone
+    bool sparing = false;          ///< rows of only one batch of the largest size, so that large batches run alone
 };
 
-/// What a run holds in memory, moves and writes, decided before it begins.
+/// Memory, traffic and disk space of a run, decided before it begins.
 struct training_plan {
     training_plan() = default;
-    /// Of a choice, for the dataset's partitions.
+    /// Makes the plan of a choice, for the dataset's partitions.
     training_plan(const plan_choice& choice, const gneiss::row_partitioning& stored);
 
     plan_choice choice;
     gneiss::row_partitioning partitioning{};
-    gneiss::row_layout layout{}; ///< of learned rows; no floats: none are learned
+    gneiss::row_layout layout{}; ///< of the embeddings; no floats: none are trained
     bool in_memory = true;
-    std::uint32_t slots = 1;        ///< partitions that a state may name
+    std::uint32_t slots = 1;        ///< partitions per state
     std::uint32_t prefetch = 0;     ///< further slots of the buffer
-    bool loads_next_epoch = false;  ///< what the next epoch begins with is read in this one
-    std::uint32_t spare = 1;        ///< free slots of the row file
+    bool loads_next_epoch = false;  ///< loads the first partitions of the next epoch in this one
+    std::uint32_t spare = 1;        ///< free slots of the embedding file
     std::uint64_t budget = 0;       ///< bytes
     memory_plan memory;
-    std::uint64_t table_bytes = 0; ///< what `table_memory` says
+    std::uint64_t table_bytes = 0; ///< see `table_memory`
     std::uint64_t edge_bytes = 0, evaluation_bytes = 0;
-    std::uint64_t least_evaluation_bytes = 0; ///< what evaluation_bytes may be where memory is worth more elsewhere
-    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbors
+    std::uint64_t least_evaluation_bytes = 0; ///< lower bound of evaluation_bytes if memory is scarce
+    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a trainer that samples neighbors
     std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
     std::uint64_t row_bytes = 0;   ///< of all batches' rows, see gneiss::row_room
-    std::uint64_t state_edges = 0; ///< that a state trains at most; 0: any number
-    std::uint64_t disk_bytes = 0; ///< of the run at most
+    std::uint64_t state_edges = 0; ///< maximum per state; 0: unlimited
+    std::uint64_t disk_bytes = 0; ///< maximum of the run
     struct alternative {
         plan_choice choice;
-        std::uint64_t swaps = 0, read_bytes = 0; ///< of rows, features and graph an epoch
+        std::uint64_t swaps = 0, read_bytes = 0; ///< of embeddings, features and graph per epoch
     };
-    std::optional<alternative> runner_up{}; ///< the best plan of those that were not taken
+    std::optional<alternative> runner_up{}; ///< the best rejected plan
     std::function<gneiss::epoch_plan(std::uint64_t)> order;
-    /// Bytes that the states of an epoch read beside rows and edges to train: features, graph. Empty: none.
+    /// Bytes that the states of an epoch read in addition to embeddings and training edges: features, graph. Empty: none.
     std::function<std::uint64_t(const gneiss::epoch_plan&)> further_reads;
 
     [[nodiscard]] std::uint64_t slot_bytes() const;
     [[nodiscard]] std::uint64_t embedding_bytes() const { return partitioning.nodes * layout.bytes(); }
     [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory.bytes(); }
     [[nodiscard]] std::uint64_t buffer_bytes() const { return memory_slots() * slot_bytes(); } ///< of the partition buffer
-    /// Slots of the partition buffer: all partitions, or those of a state and the ones ahead.
+    /// True if all partitions are resident; otherwise those of a state and the ones ahead are.
     [[nodiscard]] bool keeps_all() const noexcept { return in_memory || slots >= partitioning.partitions; }
     [[nodiscard]] std::uint64_t memory_slots() const noexcept {
         return keeps_all() ? partitioning.partitions : std::uint64_t{slots} + prefetch;
     }
-    /// Gives evaluation half of what is left of the budget, `least_ranking_bytes` to 1 GiB.
+    /// Gives evaluation half of the remaining budget, `least_ranking_bytes` to 1 GiB.
     void add_evaluation();
     static constexpr std::uint64_t least_ranking_bytes = std::uint64_t{8} << 20;
-    /// Bytes that an evaluation by the whole graph may take beside its own part: graph and features of states, which are read
-    /// anew after it. None where all is resident.
+    /// Returns the bytes that a full-graph evaluation may use in addition to its own part: graph and features of states, which
+    /// are reread after it. 0 if everything is resident.
     [[nodiscard]] std::uint64_t borrowable_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
-    /// Nodes of a state at most.
+    /// Returns the maximum number of nodes of a state.
     [[nodiscard]] std::uint64_t state_nodes() const noexcept {
         return keeps_all() ? partitioning.nodes : std::min(partitioning.nodes, slots * partitioning.capacity());
     }
-    /// Adds the part of batches. Where memory is short, fewer are in flight, down to one that is sampled while one is computed, and
-    /// the rows of fewer are in memory, down to two usual ones, or one where the choice is sparing; the largest always fits.
+    /// Adds the part of batches. If memory is scarce, fewer are in flight, down to one that is sampled while one is computed,
+    /// and fewer have rows in memory, down to two usual ones, or one with `sparing`; the largest always fits.
     ///
     /// \param in_flight  batches that the stages can use; all of them with --deterministic, `fixed`
-    /// \param largest    what a batch takes at most
-    /// \param usual      what most batches take at most
-    /// \param others     what parts that are added later take at least [bytes]
+    /// \param largest    maximum of a batch
+    /// \param usual      maximum of most batches
+    /// \param others     minimum of parts that are added later [bytes]
     void add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& largest, const gneiss::batch_memory& usual, std::uint64_t others);
-    /// Adds the parts of batches and of evaluation of a GNN: evaluation gets three quarters of what is left, up to 8 GiB.
+    /// Adds the parts of batches and of evaluation of a GNN: evaluation gets three quarters of the remainder, up to 8 GiB.
     ///
     /// \param least  of the part of evaluation [bytes]
     void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t least);
-    /// One epoch's states and traffic, the edges' included.
+    /// Returns one epoch's states and traffic, edges included.
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };
 
-/// The order that a choice names, or that of a file of buckets.
+/// Returns the order that a choice names, or that of a file of buckets.
 [[nodiscard]] std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& choice, std::uint64_t seed);
 
-/// What edges to train take in memory: all, or those of two states [bytes].
+/// Returns the memory of training edges: all, or those of two states [bytes].
 [[nodiscard]] std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
     const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets);
-/// Edges that a state trains: at most, and in the middle of all states.
+/// Edges that a state trains: maximum and median over all states.
 struct state_edges {
     std::uint64_t most = 0, median = 0;
 };
-/// Of a plan; an estimate where its edges are to be sorted into other buckets.
+/// Returns the edges per state of a plan; an estimate if its edges are to be re-bucketed.
 /// \param sizes  of the stored buckets
 [[nodiscard]] state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
     const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes);
-/// What grows with the square of the partitions: the states of an epoch, of which every buffer has a copy; and where edges
-/// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
-/// \param links  states train buckets of edges, so that all pairs of partitions meet
+/// Returns the memory that grows with the square of the partitions [bytes]: the states of an epoch, of which every buffer has a
+/// copy; and, if edges are re-bucketed, the tables of their buckets, twice during construction.
+/// \param links  states train edge buckets, so all pairs of partitions are resident together
 [[nodiscard]] std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
-/// What classes and splits of all nodes, and the nodes that train, are validated and tested, take [bytes].
+/// Returns the memory of labels and splits of all nodes, and of the lists of training, validation and test nodes [bytes].
 [[nodiscard]] std::uint64_t label_memory(const gneiss::dataset_manifest& graph);
-/// What a decoder and its threads hold between batches of `batch` edges [bytes].
+/// Returns the memory that a decoder and its threads hold between batches of `batch` edges [bytes].
 [[nodiscard]] std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
-/// What the states of an epoch read of graph and features: what the state before has not [bytes]. `features` may be null.
+/// Returns the bytes that the states of an epoch read of graph and features: those not in the previous state. `features` may be
+/// null.
 [[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
     const gneiss::feature_store* features);
 
-/// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory where that fits; else what moves
-/// few bytes an epoch, the runner-up beside it.
+/// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory if that fits; else a plan
+/// that moves few bytes per epoch, with the runner-up.
 ///
 /// \param given          resolved
-/// \param with           the plan of a choice. What it holds is in its parts, whether it fits or not
+/// \param with           makes the plan of a choice, with all its parts, whether it fits or not
 /// \param default_order  the order on disk
-/// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the least plan, gneiss::error (no_space).
+/// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the smallest plan, gneiss::error (no_space).
 [[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with);
 /// The plan of the same choice where the buckets are in its partitions: exact. Where it takes more than was estimated, fewer
 /// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the least plan.
 [[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before,
     const std::function<training_plan(const plan_choice&)>& with);
-/// The flags as a plan chose them.
+/// Sets the flags to the plan's choice.
 void take_choice(run_options& flags, const training_plan& plan);
 
-/// The plan for people: parts, budget, traffic.
+/// Formats the plan for display: parts, budget, traffic.
 [[nodiscard]] std::string describe(const training_plan& plan, const programs::plan_record& record);
 
 } // namespace trainers

@@ -10,7 +10,8 @@
 
 namespace trainers {
 
-/// With `--resume --out RUN`, flags that are not given are those of the run: its config.toml is read like `--config`.
+/// Returns the arguments; with `--resume --out RUN`, flags that are not given come from the run's config.toml, read like
+/// `--config`.
 [[nodiscard]] inline std::vector<std::string> with_run_config(int argc, char** argv) {
     std::vector<std::string> words(argv, argv + argc);
     const auto given = [&](std::string_view flag) {
@@ -29,7 +30,7 @@ namespace trainers {
     return words;
 }
 
-/// What `main` returns.
+/// Runs the program and returns the result of `main`.
 [[nodiscard]] inline int run_program(programs::command_line& program, int argc, char** argv) {
     const std::vector<std::string> words = with_run_config(argc, argv);
     std::vector<const char*> arguments;

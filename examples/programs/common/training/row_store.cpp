@@ -27,7 +27,7 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
     const std::size_t dim = plan.layout.dim;
     std::uint64_t filled = 0;
     result->fill([&](std::uint64_t first, gneiss::matrix_view<float> rows) {
-        throw_if_stopped(stop); // there is nothing to save yet
+        throw_if_stopped(stop); // nothing to save yet
         gneiss::initialize_rows(begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
         if (begin.given != nullptr)
             for (std::uint64_t i = 0; i < rows.rows(); ++i)

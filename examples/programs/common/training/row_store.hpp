@@ -17,27 +17,27 @@
 
 namespace trainers {
 
-/// What the rows of nodes are before anything is learned.
+/// Initial embeddings of the nodes.
 struct embedding_init {
     gneiss::initializer values{};
-    float state = 0;                                  ///< the optimizer's
+    float state = 0;                                  ///< initial optimizer state
     std::uint64_t seed = 0;
     const gneiss::mapped_npy* given = nullptr; ///< f32 [nodes, dim] instead of `values`, if any
 };
 
-/// Makes the file of learned rows in the run's `checkpoint` directory. Throws errc::canceled on a stop.
+/// Creates the embedding file in the run's `checkpoint` directory. Throws errc::canceled on a stop.
 [[nodiscard]] std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines,
     const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin, programs::progress& live,
     const gneiss::tbb_executor& executor, const std::stop_token& stop);
 
-/// Opens it as `saved` names its slots. Throws errc::config_mismatch when the plan has other rows.
+/// Opens the file with the slots that `saved` names. Throws errc::config_mismatch if the plan has other rows.
 [[nodiscard]] std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines,
     const std::filesystem::path& checkpoint, const training_plan& plan, const gneiss::checkpoint& saved);
-/// The same for reading, whatever the plan was. `stored` are the dataset's partitions.
+/// Opens the file for reading, for any plan. `stored` are the dataset's partitions.
 [[nodiscard]] std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
     const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved);
 
-/// Writes into `to` what names the rows' slots now.
+/// Writes the current slots of the embeddings into `to`.
 void put_rows(gneiss::checkpoint& to, const gneiss::embedding_file& rows);
 
 } // namespace trainers

@@ -21,24 +21,24 @@
 namespace trainers {
 
 void run_flags::add_to(programs::command& to) {
-    to.positional("run", run, "a directory that train made");
-    to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free");
-    to.option("threads", threads, "at work").default_text("all CPUs").range(0, 1024);
-    to.option("json", json, "the result as one JSON object").transient();
+    to.positional("run", run, "run directory made by train");
+    to.option("memory", memory, "memory budget; exit code 3 if it is too small").default_text("free memory");
+    to.option("threads", threads, "worker threads").default_text("all CPUs").range(0, 1024);
+    to.option("json", json, "print the result as one JSON object").transient();
 }
 
 void eval_flags::add_to(programs::command& to, const std::string& of) {
     run_flags::add_to(to);
     to.option("split", split, of).choices({"valid", "test"});
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
-    to.option("eval-edges", eval_edges, "edges ranked").default_text("the run's");
-    to.option("eval-negatives-by-degree", by_degree, "share of sampled candidates").range(0, 1).default_text("the run's");
-    to.option("eval-candidates", eval_candidates, "instead a list for each query; {split} is --split").value_name("FILE").default_text("the run's");
+    to.option("eval-edges", eval_edges, "number of ranked edges").default_text("the run's");
+    to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree").range(0, 1).default_text("the run's");
+    to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --split").value_name("FILE").default_text("the run's");
 }
 
 void eval_flags::change(link_options& options) const {
     if (eval_candidates && (eval_negatives || by_degree))
-        throw programs::usage_error("--eval-candidates are ranked instead of chosen ones: leave --eval-negatives and --eval-negatives-by-degree out");
+        throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives and --eval-negatives-by-degree out");
     if (eval_candidates) {
         options.eval_candidates = eval_candidates;
         options.eval_edges = programs::count_or_all{.all = true}; // each of them has a list
@@ -137,7 +137,7 @@ export_directory::export_directory(const std::filesystem::path& out, bool force,
                (std::filesystem::is_empty(path) ||
                    std::ranges::any_of(marks, [&](const char* name) { return std::filesystem::exists(path / name); }));
     };
-    for (const auto& path : {out_, beside_}) // what an interrupted export left beside is replaced too
+    for (const auto& path : {out_, beside_}) // also replaces leftovers of an interrupted export
         if (std::filesystem::exists(path) && !replaceable(path))
             throw programs::usage_error(path.string() + " is not an export: --force replaces exports only");
 }

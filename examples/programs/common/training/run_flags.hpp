@@ -31,53 +31,53 @@ struct run_flags {
 
     void add_to(programs::command& to);
     [[nodiscard]] gneiss::tbb_executor executor() const;
-    /// Bytes for all of the program: what was said, else nine tenths of what is free, as in training.
+    /// Returns the memory of the whole program [bytes]: as given, else nine tenths of the free memory, as in training.
     [[nodiscard]] std::uint64_t memory_bytes() const;
 };
 
-/// Flags of `eval`: a split, and how edges are ranked where that is not to be as the run says.
+/// Flags of `eval`: a split, and how edges are ranked if not as in the run.
 struct eval_flags : run_flags {
     std::string split = "test";
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
     std::optional<double> by_degree;
     std::optional<std::filesystem::path> eval_candidates;
 
-    /// `of` says for people what a split is of.
+    /// Adds the flags; `of` is the help's text for --split.
     void add_to(programs::command& to, const std::string& of);
     [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree || eval_candidates; }
-    /// Writes what was said over the run's. Throws usage_error for candidates that are both given and chosen.
+    /// Overrides the run's options by the given ones. Throws usage_error for candidates that are both given and sampled.
     void change(link_options& options) const;
 };
 
-/// What is left of `memory` for the work, after the program and what is charged to `budget`. Throws over_budget.
+/// Returns the part of `memory` left for the work, after the program and the charges of `budget`. Throws over_budget.
 [[nodiscard]] std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory);
 
-/// The checkpoint in `directory` of a run. Throws errc::not_found when there is none.
+/// Loads the checkpoint in `directory` of a run. Throws errc::not_found if there is none.
 [[nodiscard]] gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory);
-/// Throws errc::config_mismatch for a run of another program, by what its config.toml begins with.
+/// Throws errc::config_mismatch for a run of another program, by the first line of its config.toml.
 void refuse_other_program(const std::string& program, const std::filesystem::path& run);
-/// Throws errc::config_mismatch when it was trained on another dataset, or with another configuration than `command` holds.
+/// Throws errc::config_mismatch if the run was trained on another dataset, or with another configuration than `command` holds.
 void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command);
 
-/// Where a run's rows go that memory does not hold: the folder that training uses; the system's for temporary files where that
-/// cannot be written.
+/// Returns a run's directory for rows that exceed memory: that of training; the system's temporary directory if it is not
+/// writable.
 [[nodiscard]] std::filesystem::path scratch_of(const std::filesystem::path& run);
 
-/// The metrics of a split, as a table or as JSON. Throws errc::not_found when there are none.
+/// Prints the metrics of a split, as a table or as JSON. Throws errc::not_found if there are none.
 void report_metrics(const std::string& program, const run_flags& flags, const std::string& split,
     const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset);
 
-/// What a run holds, what it was trained on, and by which flags.
+/// A run, its dataset, and its flags.
 template <class Options>
 struct trained_run {
     gneiss::checkpoint saved;
-    std::unique_ptr<gneiss::dataset> data; ///< that its config.toml names
-    Options flags;                         ///< of its config.toml, resolved
+    std::unique_ptr<gneiss::dataset> data; ///< named in its config.toml
+    Options flags;                         ///< from its config.toml, resolved
 };
 
-/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, and its dataset.
-/// Throws as `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found for a dataset that is not where config.toml says; what flags are
-/// refused with.
+/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, and its dataset. Throws as
+/// `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found if the dataset in config.toml is missing;
+/// errors of flags.
 template <class Options>
 [[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run, const std::filesystem::path& directory) {
     trained_run<Options> opened{load_trained(run, directory), nullptr, {}};
@@ -94,7 +94,7 @@ template <class Options>
     return opened;
 }
 
-/// A text file that is written from its start and durable once closed. Every call throws gneiss::io_error.
+/// A text file, written from its start and durable once closed. Every call throws gneiss::io_error.
 class text_file {
 public:
     explicit text_file(const std::filesystem::path& path) : file_(gneiss::plain_file::create(path)) {}
@@ -110,18 +110,18 @@ private:
     std::string waiting_;
 };
 
-/// A directory that takes its place whole, and replaces only another export.
+/// An output directory that appears atomically, and replaces only another export.
 class export_directory {
 public:
-    /// Throws usage_error where something stands that may not be replaced. `marks` are files that an export has.
+    /// Throws usage_error if `out` exists and may not be replaced. `marks` are files of an export.
     export_directory(const std::filesystem::path& out, bool force, std::initializer_list<const char*> marks);
     ~export_directory();
     export_directory(const export_directory&) = delete;
     export_directory& operator=(const export_directory&) = delete;
 
-    /// Makes the directory beside its place, to be written into; what an interrupted export left there goes.
+    /// Creates a temporary directory next to `out` for writing; removes leftovers of an interrupted export.
     const std::filesystem::path& begin();
-    /// Puts it into its place.
+    /// Renames the directory to `out`.
     void finish();
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return out_; }
 
@@ -130,7 +130,7 @@ private:
     bool begun_ = false;
 };
 
-/// "NAME TAB value TAB value …" to a file.
+/// Writes "NAME TAB value TAB value …" to a file.
 void write_row(text_file& file, std::string_view name, std::span<const float> row);
 
 } // namespace trainers

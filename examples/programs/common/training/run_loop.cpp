@@ -18,12 +18,12 @@ namespace {
 
 constexpr auto compute = static_cast<std::size_t>(gneiss::stage::compute);
 
-/// Watches validations: which was the best, and how many came since.
+/// Tracks validations: the best one, and the number since.
 struct validation_watch {
     double best = 0;
     std::uint64_t without_better = 0;
 
-    /// Whether this is better than all before it.
+    /// True if this is better than all before it.
     [[nodiscard]] bool is_best(const programs::epoch_record& epoch) const { return !epoch.valid.empty() && epoch.valid.front().second > best; }
     void add(const programs::epoch_record& epoch) {
         if (epoch.valid.empty()) return;
@@ -38,14 +38,14 @@ double seconds_since(clock::time_point since) { return std::chrono::duration<dou
 
 namespace {
 
-/// The design's, and the device's.
+/// Returns the stages of the trainer and of the device.
 programs::named<double> all_stages(const trainer& of) {
     programs::named<double> stages = of.stage_seconds();
     stages.emplace_back("device", of.device_seconds());
     return stages;
 }
 
-/// Of stages that had a batch.
+/// Returns the times of stages that had a batch.
 std::vector<programs::stage_time> stage_times(const gneiss::pipeline_statistics& of) {
     std::vector<programs::stage_time> result;
     for (std::size_t i = 0; i < gneiss::stage_count; ++i)
@@ -238,7 +238,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
     };
     const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
-    /// Validates a trained epoch, tells it, and keeps what is best. False: a stop came first; a resume does it.
+    /// Validates and reports a trained epoch, and keeps the best state. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
         const bool validate = settings_.validates && options_.validates_after(done.epoch);
         if (validate) done.valid = metrics_of("valid");
@@ -289,7 +289,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     live_.clear();
     if (!stop.stop_requested() && !options_.no_eval) {
         const bool evaluated = !record.epochs.empty() && !record.epochs.back().valid.empty();
-        if (!best_.valid.empty()) { // of the best state, tested when it was
+        if (!best_.valid.empty()) { // of the best state, tested when it was current
             record.valid = best_.valid;
             record.test = best_.test;
         } else {

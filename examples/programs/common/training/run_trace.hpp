@@ -12,11 +12,12 @@
 
 namespace trainers {
 
-/// Whether the file of --trace can be made, asked before anything is done. A file that is there stays as it is.
-/// Throws io_error. One that is to lie in the run's own directory is not looked at.
+/// Checks that the file of --trace can be created, before any other work. Leaves an existing file unchanged. Throws io_error.
+/// Skips a file in the run's own directory.
 void check_trace(const run_options& flags);
 
-/// The trace of a run, and its beginning for the report. Made once the run's directory is there; what records in it goes before it.
+/// The trace of a run, and its beginning for the report. Created after the run's directory; destroyed after everything that
+/// records in it.
 class run_trace {
 public:
     /// Throws io_error.
@@ -24,9 +25,9 @@ public:
         : recorder_(file, {.process = program, .on_span = [this](const std::string& track, const gneiss::recorded_span& span) { window_.add(track, span); }}) {}
 
     [[nodiscard]] gneiss::trace_recorder& recorder() noexcept { return recorder_; }
-    /// The beginning. Precondition: training has ended.
+    /// Returns the beginning. Precondition: training has ended.
     [[nodiscard]] std::vector<programs::plot::timeline_chart::row> beginning();
-    /// Ends the file, and says where the disk did not take all of it.
+    /// Closes the file, and reports if the disk could not take all of it.
     void close(programs::progress& live);
 
 private:

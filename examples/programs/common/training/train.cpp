@@ -12,7 +12,7 @@ namespace trainers {
 
 namespace {
 
-/// What run.json says of program, machine, dataset, plan and flags before anything is trained.
+/// Returns the fields of run.json that are known before training: program, machine, dataset, plan and flags.
 programs::run_record begin_record(const prepared_run& prepared, const programs::plan_record& plan) {
     const run_context& context = prepared.context();
     const gneiss::dataset_manifest& m = context.data->manifest();
@@ -38,7 +38,7 @@ void report_finished(const run_result& result) {
     const auto splits = result.finished->value("metrics", nlohmann::ordered_json::object());
     for (const auto& [split, values] : splits.items())
         for (const auto& [name, value] : values.items()) metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
-    fmt::print("{}: finished already; --force trains it again\n{}", result.run.string(), metrics.str());
+    fmt::print("{}: already finished; --force trains it again\n{}", result.run.string(), metrics.str());
 }
 
 } // namespace
@@ -67,7 +67,7 @@ run_result train(prepared_run& prepared) {
     prepared.place(std::filesystem::absolute(prepared.flags().dataset), run.directory.path());
     run.directory.write_config(prepared.command().to_toml());
     prepared.open(run);
-    run.directory.write_config(prepared.command().to_toml()); // with what was chosen for the partitions that are there now
+    run.directory.write_config(prepared.command().to_toml()); // with the values chosen for the actual partitions
     const programs::plan_record planned = prepared.plan().record(prepared.buckets());
     context.live.say(describe(prepared.plan(), planned));
 
@@ -103,7 +103,7 @@ programs::exit_code report_result(const run_result& result, const run_options& f
         fmt::print("{}", programs::summary_text(record));
     const bool done = record.status == programs::run_status::done;
     live.say(fmt::format("{} is in {}{}", done ? "the run" : "interrupted: the state", result.run.string(),
-        !done ? "; --resume --out " + result.run.string() + " goes on" : flags.no_report ? "" : "; open report.html there"));
+        !done ? "; --resume --out " + result.run.string() + " continues" : flags.no_report ? "" : "; open report.html there"));
     return done ? programs::exit_code::done : programs::exit_code::interrupted;
 }
 

@@ -22,21 +22,21 @@
 
 namespace trainers {
 
-/// What every run has before it is planned.
+/// Context of a run before planning.
 struct run_context {
     std::string program;
     std::shared_ptr<const gneiss::dataset> data;
     std::unique_ptr<compute_device> device; ///< null: the CPU
     gneiss::engine_choice engine;
-    programs::progress& live; ///< where the run reports how it goes on: nothing else is printed
+    programs::progress& live; ///< destination of progress reports; nothing else is printed
     std::stop_token stop;
     clock::time_point began = clock::now();
 };
 /// Opens dataset, device and I/O engine. Throws usage_error, errc::not_found, errc::unsupported.
 [[nodiscard]] run_context begin_context(const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop);
 
-/// A run before it is opened: the flags are resolved, memory is planned, and whatever can be refused has been. Each trainer
-/// brings one, made of the flags as given and a context.
+/// A run before it is opened: flags are resolved, memory is planned, and all checks have passed. Each trainer has a derived
+/// class, constructed from the given flags and a context.
 class prepared_run {
 public:
     explicit prepared_run(run_context&& context) : context_(std::move(context)) {}
@@ -47,19 +47,19 @@ public:
     [[nodiscard]] virtual const run_options& flags() const = 0;
     [[nodiscard]] virtual const programs::command& command() const = 0;
     [[nodiscard]] virtual const training_plan& plan() const = 0;
-    /// That the plan's states are of.
+    /// Returns the buckets of the plan's states.
     [[nodiscard]] virtual const gneiss::bucket_store& buckets() const = 0;
     [[nodiscard]] virtual run_loop_options loop() const = 0;
 
-    /// Places the flags that name the run.
+    /// Sets the flags that name the run.
     virtual void place(const std::filesystem::path& dataset, const std::filesystem::path& out) = 0;
-    /// Makes what the run needs of its own, such as edges in other partitions; the plan is exact then.
+    /// Prepares data that the run needs for itself, such as re-bucketed edges; the plan is exact afterwards.
     virtual void open(const opened_run&) {}
-    /// Removes what a run that had finished left when it was killed right after that.
+    /// Removes leftovers of a finished run that was killed just before cleaning up.
     virtual void clean(const opened_run&) {}
-    /// What is known before training beside machine, dataset, flags and plan.
+    /// Adds fields known before training, except machine, dataset, flags and plan.
     virtual void add_to(programs::run_record&) const {}
-    /// Starts the run, or goes on with it.
+    /// Starts the run, or resumes it.
     [[nodiscard]] virtual std::unique_ptr<trainer> begin(const opened_run& run) = 0;
 
     [[nodiscard]] const run_context& context() const noexcept { return context_; }
@@ -68,18 +68,18 @@ protected:
     run_context context_;
 };
 
-/// What came of a run.
+/// Result of a run.
 struct run_result {
     std::filesystem::path run;
     programs::run_record record{};
-    std::optional<nlohmann::ordered_json> finished{}; ///< its run.json, where it had finished before
+    std::optional<nlohmann::ordered_json> finished{}; ///< its run.json, if it had finished before
 };
 
-/// Opens the run and trains it to its end or to a stop. Throws what `open_run` throws, and errors of training.
+/// Opens the run and trains it to its end or to a stop. Throws as `open_run`, and errors of training.
 [[nodiscard]] run_result train(prepared_run& prepared);
 
-/// Trains by `flags`, from the dataset to the files of the run. May be called any number of times in a process: it prints nothing
-/// but by `live`, handles no signal, and keeps no state.
+/// Trains by `flags`, from the dataset to the files of the run. May be called any number of times in a process: it prints only
+/// through `live`, handles no signal, and keeps no state.
 ///
 /// \tparam Trainer  a prepared_run, with `options` and `program`
 template <class Trainer>
@@ -90,13 +90,13 @@ template <class Trainer>
 
 /// Prints plan and configuration: --dry-run.
 void report_dry_run(const prepared_run& prepared);
-/// Prints a run's result, and says where it is.
+/// Prints a run's result and its directory.
 [[nodiscard]] programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& live);
 
-/// The command `train` of a program.
+/// Adds the command `train` to a program.
 template <class Trainer>
 void add_train(programs::command_line& to, std::string description) {
-    static typename Trainer::options flags; // what the command line parses into
+    static typename Trainer::options flags; // target of command-line parsing
     programs::command& command = to.add("train", std::move(description), [](programs::command&) {
         const programs::interrupt_guard interrupts;
         programs::progress live(flags.quiet);

@@ -6,7 +6,7 @@
 
 namespace trainers {
 
-/// `by` as a training loop takes it. It outlives what is returned.
+/// Converts `by` to a training loop's observer. `by` outlives the result.
 [[nodiscard]] inline gneiss::training_observer training_observer_of(const run_observer& by) {
     gneiss::training_observer told;
     told.on_batch = [&by](const gneiss::batch_key& key, const gneiss::training_statistics& s) {
