@@ -20,7 +20,7 @@ int main() {
     options.sources = {{.path = "planets.tsv"}}; // any number of files, plain or gzip; also integer ids and arrays
     options.out = "planets";
     options.memory = 64 << 20; // a bound for any input size: the rest goes through the disk
-    options.partitions = 2;    // of the nodes: 2 x 2 edge buckets
+    options.partitions = 2;    // node partitions: 2 x 2 edge buckets
     options.force = true;
     const import_report report = import_dataset(options, tbb_executor());
     std::printf("%llu nodes, %llu edges, %llu relations\n", static_cast<unsigned long long>(report.nodes),

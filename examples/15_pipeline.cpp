@@ -8,7 +8,7 @@
 
 using namespace gneiss;
 
-struct step { // of gradient descent on (x − 3)², one number instead of rows
+struct step { // a step of gradient descent on (x − 3)², one number instead of rows
     std::uint64_t number = 0;
     double seen = 0, gradient = 0;
     [[nodiscard]] std::uint64_t bytes() const { return sizeof *this; } // queues are bounded in bytes, too

@@ -7,7 +7,7 @@
 using namespace gneiss;
 
 struct degree_negatives {
-    std::vector<double> sums; // of degree^¾ up to and including each node
+    std::vector<double> sums; // cumulative sums of degree^¾
 
     explicit degree_negatives(std::vector<double> degrees) : sums(std::move(degrees)) {
         double sum = 0;

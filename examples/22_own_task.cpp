@@ -15,7 +15,7 @@ using namespace gneiss;
 
 struct squared_error { // on outputs [seeds, 1]
     static constexpr bool in_place = false, has_parameters = false;
-    std::span<const float> wanted; // of all nodes
+    std::span<const float> wanted; // targets of all nodes
 
     void differentiate(training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref) const {
         for (std::size_t i = 0; i < batch.seeds.size(); ++i) {

@@ -11,7 +11,7 @@
 #include <gneiss/io/import/importer.hpp>
 using namespace gneiss;
 
-struct largest_ids { // of each node's neighbors, those with the largest ids
+struct largest_ids { // keeps the k neighbors of each node with the largest ids
     std::size_t k, hops;
     neighbor_sample_writer<> writer{};
     neighbor_lists<> lists{};

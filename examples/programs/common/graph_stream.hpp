@@ -19,7 +19,7 @@ namespace programs {
 struct graph_stream {
     gneiss::any_adjacency graph;
     bool in_memory = false;
-    std::uint64_t disk_bytes = 0; ///< of the adjacency files
+    std::uint64_t disk_bytes = 0; ///< size of the adjacency files
     gneiss::memory_charge charge{};
 };
 

@@ -52,7 +52,7 @@ struct partition_result {
     double prepare_seconds = 0, partition_seconds = 0, quality_seconds = 0; ///< reading or building lists; placing; measuring
     std::uint64_t memory_bytes = 0; ///< charged to the budget while nodes were placed, graph included
     std::uint64_t disk_bytes = 0;   ///< dataset, lists and temporary files together, at the peak
-    std::uint32_t resumed_step = 0; ///< of the journal that was resumed
+    std::uint32_t resumed_step = 0; ///< last step of the journal that was resumed
     bool in_memory = false;         ///< true if the graph was in memory
     bool labels = false;            ///< true if there are labels
 
@@ -74,10 +74,10 @@ struct partition_result {
 /// Parameters of hub selection.
 struct hub_job {
     std::uint64_t count = 0;
-    std::uint32_t steps = 3;   ///< of a walk: layers of the model
+    std::uint32_t steps = 3;   ///< length of a walk: layers of the model
     gneiss::lazy_walk lazy = gneiss::lazy_walk::half;
     std::uint32_t sampled = 0; ///< walks from each training node; 0: the exact answer
-    std::uint64_t seed = 0;    ///< of sampled walks
+    std::uint64_t seed = 0;    ///< seed of sampled walks
     std::filesystem::path out{};
     /// Takes only the first hubs that fit this memory [bytes], where a hub takes `node_bytes` and an edge between two hubs
     /// `edge_bytes`; 0: all.
@@ -90,7 +90,7 @@ struct hub_result {
     double influence_share = 0; ///< share of walks that end in a hub
     double seconds = 0;
     std::uint64_t memory_bytes = 0; ///< charged to the budget
-    std::uint64_t edges = 0;        ///< of the graph, undirected
+    std::uint64_t edges = 0;        ///< undirected edges of the graph
     bool in_memory = false;
 };
 

@@ -37,7 +37,7 @@ struct dataset_record {
 /// Predictions made before any I/O; bytes are per epoch, first fill and final flush included.
 struct plan_record {
     std::optional<std::uint64_t> budget_bytes{};
-    named<std::uint64_t> parts{}; ///< of the memory plan
+    named<std::uint64_t> parts{}; ///< parts of the memory plan
     std::optional<std::uint64_t> states{}, swaps{}, swap_bound{}, read_bytes{}, write_bytes{};
     /// The best rejected plan; its bytes are those of rows, features and graph.
     struct alternative {
@@ -77,7 +77,7 @@ struct run_record {
     /// null: none.
     nlohmann::ordered_json preprocessing{};
     std::vector<epoch_record> epochs{};
-    metric_values valid{}, test{}; ///< of the final (or best) state
+    metric_values valid{}, test{}; ///< final (or best) state
     named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;

@@ -20,8 +20,8 @@ struct stage_time {
 /// Contents of a report beyond `run.json`.
 struct report_data {
     run_record run{};
-    std::vector<time_sample> samples{};     ///< of this process; for a resumed run, the part since the resume
-    std::vector<stage_time> stages{};       ///< of this process
+    std::vector<time_sample> samples{};     ///< this process; for a resumed run, the part since the resume
+    std::vector<stage_time> stages{};       ///< this process
     std::vector<plot::timeline_chart::row> timeline{}; ///< the beginning of its trace, if any
     std::vector<std::uint64_t> staleness{}; ///< [s] = rows updated s batches after they were read
     /// Further tables with titles: rows of name and value.

@@ -20,7 +20,7 @@ struct activity {
 /// Rates between two samples.
 struct time_sample {
     double seconds = 0;                    ///< since the run began, at the end of the interval
-    double busy_share = 0, wait_share = 0; ///< of the compute stage's time; the rest is neither
+    double busy_share = 0, wait_share = 0; ///< shares of the compute stage's time; the rest is neither
     double read_rate = 0, write_rate = 0;  ///< bytes/s
     std::uint64_t rss_bytes = 0;
     double fault_rate = 0;                 ///< pages/s that were mapped, touched and not in the page cache

@@ -12,7 +12,7 @@ namespace programs {
 struct estimate {
     std::size_t count = 0;
     double mean = 0;              ///< 0 without values
-    std::optional<double> half{}; ///< of the interval mean ± half; absent with fewer than two values
+    std::optional<double> half{}; ///< half the interval mean ± half; absent with fewer than two values
 };
 
 /// Mean of independent, about normally distributed values and its interval by Student's t. O(values).

@@ -224,8 +224,8 @@ private:
 
     source_ids ids_;
     gneiss::plain_file file_;
-    std::array<std::optional<integer_array>, 2> lists_; ///< of heads, of tails
-    std::vector<std::uint32_t> row_;                    ///< of each edge
+    std::array<std::optional<integer_array>, 2> lists_; ///< heads, tails
+    std::vector<std::uint32_t> row_;                    ///< row of each edge
 };
 
 /// Text; keeps the line of each end of an edge.
@@ -320,7 +320,7 @@ private:
 
     source_ids ids_;
     gneiss::plain_file file_;
-    std::array<std::vector<line>, 2> lines_; ///< of heads, of tails
+    std::array<std::vector<line>, 2> lines_; ///< heads, tails
     std::uint64_t longest_ = 0;
 };
 

@@ -50,7 +50,7 @@ public:
         classifier& net;
         gneiss::memory_budget& budget;
         gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
-        std::stop_token stop; ///< of evaluations
+        std::stop_token stop; ///< stops evaluations
     };
 
     epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;

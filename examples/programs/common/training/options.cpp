@@ -85,7 +85,7 @@ void run_options::check_logical(const std::string& default_order) const {
     if (store && store != "disk") throw programs::usage_error("--logical is for --store disk: in memory all partitions are resident");
     if (partitions && *logical > *partitions) throw programs::usage_error("--logical " + std::to_string(*logical) + ": there are " + std::to_string(*partitions) + " partitions");
     if (buffer && (!partitions || *buffer != slots_of_logical(*partitions)))
-        throw programs::usage_error("--logical and --buffer both set the resident partitions: give only one");
+        throw programs::usage_error("--logical and --buffer both set the resident partitions: leave one out");
 }
 
 void run_options::make_absolute(std::optional<std::filesystem::path>& file) {

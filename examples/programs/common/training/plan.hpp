@@ -60,7 +60,7 @@ struct training_plan {
 
     plan_choice choice;
     gneiss::row_partitioning partitioning{};
-    gneiss::row_layout layout{}; ///< of the embeddings; no floats: none are trained
+    gneiss::row_layout layout{}; ///< layout of embeddings; no floats: none are trained
     bool in_memory = true;
     std::uint32_t slots = 1;        ///< partitions per state
     std::uint32_t prefetch = 0;     ///< further slots of the buffer
@@ -71,14 +71,14 @@ struct training_plan {
     std::uint64_t table_bytes = 0; ///< see `table_memory`
     std::uint64_t edge_bytes = 0, evaluation_bytes = 0;
     std::uint64_t least_evaluation_bytes = 0; ///< lower bound of evaluation_bytes if memory is scarce
-    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a trainer that samples neighbors
+    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< buffers of a trainer that samples neighbors
     std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
-    std::uint64_t row_bytes = 0;   ///< of all batches' rows, see gneiss::row_room
+    std::uint64_t row_bytes = 0;   ///< all batches' rows, see gneiss::row_room
     std::uint64_t state_edges = 0; ///< maximum per state; 0: unlimited
     std::uint64_t disk_bytes = 0; ///< maximum of the run
     struct alternative {
         plan_choice choice;
-        std::uint64_t swaps = 0, read_bytes = 0; ///< of embeddings, features and graph per epoch
+        std::uint64_t swaps = 0, read_bytes = 0; ///< embeddings, features and graph per epoch
     };
     std::optional<alternative> runner_up{}; ///< the best rejected plan
     std::function<gneiss::epoch_plan(std::uint64_t)> order;
@@ -88,7 +88,7 @@ struct training_plan {
     [[nodiscard]] std::uint64_t slot_bytes() const;
     [[nodiscard]] std::uint64_t embedding_bytes() const { return partitioning.nodes * layout.bytes(); }
     [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory.bytes(); }
-    [[nodiscard]] std::uint64_t buffer_bytes() const { return memory_slots() * slot_bytes(); } ///< of the partition buffer
+    [[nodiscard]] std::uint64_t buffer_bytes() const { return memory_slots() * slot_bytes(); } ///< size of the partition buffer
     /// True if all partitions are resident; otherwise those of a state and the ones ahead are.
     [[nodiscard]] bool keeps_all() const noexcept { return in_memory || slots >= partitioning.partitions; }
     [[nodiscard]] std::uint64_t memory_slots() const noexcept {
@@ -157,8 +157,8 @@ struct state_edges {
 /// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the smallest plan, gneiss::error (no_space).
 [[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with);
-/// The plan of the same choice where the buckets are in its partitions: exact. Where it takes more than was estimated, fewer
-/// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the least plan.
+/// Returns the exact plan of the same choice, once the buckets are in its partitions. If it exceeds the estimate, fewer
+/// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the smallest plan.
 [[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before,
     const std::function<training_plan(const plan_choice&)>& with);
 /// Sets the flags to the plan's choice.

@@ -94,7 +94,7 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, 
     };
     if (auto kept = programs::metrics_of_best(best)) {
         at.best = std::move(*kept);
-    } else { // of an earlier version
+    } else { // earlier version
         values("best_valid", at.best.valid);
         values("best_test", at.best.test);
     }
@@ -289,7 +289,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     live_.clear();
     if (!stop.stop_requested() && !options_.no_eval) {
         const bool evaluated = !record.epochs.empty() && !record.epochs.back().valid.empty();
-        if (!best_.valid.empty()) { // of the best state, tested when it was current
+        if (!best_.valid.empty()) { // best state, tested when it was current
             record.valid = best_.valid;
             record.test = best_.test;
         } else {

@@ -36,7 +36,7 @@ struct epoch_so_far {
     double wait_seconds = 0;
     std::uint64_t cache_lookups = 0, cache_hits = 0;
     programs::named<double> stage_seconds{};
-    std::uint64_t first_examples = 0; ///< of first passes over states
+    std::uint64_t first_examples = 0; ///< examples of first passes over states
 
     [[nodiscard]] nlohmann::ordered_json to_json() const;
     static epoch_so_far from_json(const nlohmann::ordered_json& j);
@@ -101,10 +101,10 @@ public:
 
 /// Inputs of the run loop in addition to flags.
 struct run_loop_options {
-    std::string unit;    ///< of examples: "edges"
-    std::string measure; ///< of validations, for display: "MRR"
+    std::string unit;    ///< unit of examples: "edges"
+    std::string measure; ///< measure of validations, for display: "MRR"
     std::uint64_t examples = 0;       ///< per epoch
-    bool validates = true, tests = true; ///< whether there is something to evaluate
+    bool validates = true, tests = true; ///< true if there is something to evaluate
     bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
     std::string state{};              ///< name of a state for the live line, if passes over it may repeat: "macro-batch"
 };
@@ -114,9 +114,9 @@ struct loop_position {
     gneiss::resume_position next{};
     bool begun = false;                   ///< true if there is a checkpoint
     double seconds = 0;                   ///< spent by earlier processes up to the checkpoint
-    std::uint64_t peak_rss_bytes = 0;     ///< of these processes
+    std::uint64_t peak_rss_bytes = 0;     ///< peak of these processes
     epoch_so_far so_far{};                ///< work of earlier processes in the epoch that contains `next`
-    programs::best_metrics best;          ///< of the state in `RUN/best`, if any
+    programs::best_metrics best;          ///< metrics of the state in `RUN/best`, if any
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, if a stop preceded its validation
 
     /// Returns the position in checkpoint `saved`, with the checkpoint of the best state in `best`; the beginning without one.
@@ -158,19 +158,19 @@ private:
     nlohmann::ordered_json configuration_;
 
     clock::time_point began_ = clock::now();
-    double seconds_before_ = 0; // of earlier processes
+    double seconds_before_ = 0; // seconds of earlier processes
     std::uint64_t peak_before_ = 0; // the same
     std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, but neither validated nor reported
-    epoch_so_far so_far_;                           // of the current epoch, by earlier processes
+    epoch_so_far so_far_;                           // current epoch, by earlier processes
     programs::best_metrics best_;
-    gneiss::io_stats io_at_start_;                  // of the current epoch, in this process
+    gneiss::io_stats io_at_start_;                  // current epoch, in this process
     gneiss::pipeline_statistics pipeline_at_start_; // the same
     programs::named<double> stages_at_start_;       // the same
     cache_counts cache_at_start_;                   // the same
     clock::time_point epoch_began_ = clock::now();
     std::atomic<double> loss_{0};
     std::atomic<std::uint64_t> examples_{0}, first_examples_{0}, sampled_edges_{0}; // first: of first passes over states
-    std::size_t states_ = 0; // of the current epoch
+    std::size_t states_ = 0; // states of the current epoch
     clock::time_point saved_at_ = clock::now();
 };
 

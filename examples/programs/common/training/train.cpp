@@ -38,7 +38,7 @@ void report_finished(const run_result& result) {
     const auto splits = result.finished->value("metrics", nlohmann::ordered_json::object());
     for (const auto& [split, values] : splits.items())
         for (const auto& [name, value] : values.items()) metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
-    fmt::print("{}: already finished; --force trains it again\n{}", result.run.string(), metrics.str());
+    fmt::print("{}: finished already; --force trains it again\n{}", result.run.string(), metrics.str());
 }
 
 } // namespace
