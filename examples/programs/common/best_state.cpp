@@ -21,8 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* metrics_section = "metrics";
 constexpr const char* rows_section = "rows";
-constexpr std::string_view rows_prefix = "rows"; // prefix of row files: rows-N.bin, and rows.bin and rows.new of earlier
-                                                 // versions
+constexpr std::string_view rows_prefix = "rows"; // row files: rows-N.bin; earlier rows.bin, rows.new
 
 std::vector<fs::path> row_files(const fs::path& directory) {
     std::vector<fs::path> found;

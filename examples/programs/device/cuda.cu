@@ -29,7 +29,7 @@ public:
     }
 
     [[nodiscard]] gneiss::change_set_maker change_sets() override {
-#if defined(__CUDACC__) // Thrust, which the emulator does not run
+#if defined(__CUDACC__) // Thrust, which the emulator does not support
         return [this](gneiss::trace_file& trace, const gneiss::belady_options& options, const auto& visit) {
             const gneiss::cuda::stream in;
             return gneiss::cuda::belady(thrust::cuda::par_nosync.on(in.get()), trace, options, budget_, visit);
@@ -40,10 +40,10 @@ public:
     }
 
 private:
-    /// Keeps for the run's record what takes a slow path.
+    /// Records slow paths for the run's record.
     template <class Backend>
     gneiss::any_backend noted(std::shared_ptr<Backend> result, std::size_t dim) {
-        if (result->path() == gneiss::cuda::link_path::scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores lie in memory";
+        if (result->path() == gneiss::cuda::link_path::scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores are in memory";
         return gneiss::any_backend(std::move(result));
     }
 

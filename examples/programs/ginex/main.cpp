@@ -3,8 +3,8 @@
 #include "common/training/node_classification_commands.hpp"
 #include "common/training/program.hpp"
 
-/// gneiss-ginex: GNNs for node classification, with adjacency and features on disk, trained as Ginex does (VLDB'22):
-/// superbatches are sampled ahead, so that the cache of features is Belady's.
+/// gneiss-ginex: GNNs for node classification, with adjacency and features on disk, trained as in Ginex (VLDB'22): superbatches
+/// are sampled ahead, so the feature cache is Belady's.
 int main(int argc, char** argv) {
     programs::command_line program(
         ginex::program, "Trains GNNs on graphs and features larger than memory (Ginex).");

@@ -11,11 +11,11 @@
 
 namespace ginex {
 
-/// Every flag of `gneiss-ginex train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
+/// All flags of `gneiss-ginex train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::node_classification_options {
     std::optional<std::string> preset;
     std::optional<std::string> topology, feature_cache, pipeline;
-    std::optional<double> cache_split; ///< share of the caches' memory that is for neighbors, 0 to 1
+    std::optional<double> cache_split; ///< fraction of the caches' memory for neighbors, 0 to 1
     std::optional<std::string> adjacency_cache_score;
     std::optional<std::uint64_t> superbatch;
     std::optional<programs::byte_size> run_files;
@@ -27,14 +27,14 @@ struct options : trainers::node_classification_options {
 
     [[nodiscard]] gneiss::superbatch_schedule schedule() const;
     [[nodiscard]] bool superbatches() const { return *pipeline != "conventional"; }
-    /// Whether features are read row by row through `cached_rows` of some slots.
+    /// True if features are read row by row through `cached_rows` with some slots.
     [[nodiscard]] bool caches_rows() const {
         return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory";
     }
 };
 
-/// The flags with what was left out filled in from the graph; what depends on memory is a plan's. Throws usage_error for what does
-/// not go together, errc::invalid_argument for a dataset without classes, training nodes or features.
+/// Returns the flags with absent ones chosen from the graph; the plan chooses those that depend on memory. Throws usage_error
+/// for conflicting flags, errc::invalid_argument for a dataset without labels, training nodes or features.
 [[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 } // namespace ginex

@@ -28,12 +28,12 @@ using programs::lists_of;
 using programs::make_lists;
 using programs::occurrences;
 
-/// What offsets and, in memory, lists take [bytes].
+/// Returns the memory of offsets and, in memory, adjacency lists [bytes].
 [[nodiscard]] std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files);
 
-/// A sampler that counts how many reads each node's list is worth in what it draws: see `visit_counter`.
+/// A sampler that counts the reads of each node's list that its draws are worth: see `visit_counter`.
 struct counting_sampler {
-    std::shared_ptr<const void> counter;   ///< what the others refer to
+    std::shared_ptr<const void> counter;   ///< owner of the other members' data
     std::span<const std::uint32_t> visits; ///< [nodes], so far
     std::optional<gneiss::any_sampler> sampler;
 };
@@ -45,12 +45,12 @@ public:
 
     [[nodiscard]] gneiss::any_sampler sampler() const;
     [[nodiscard]] counting_sampler counting() const;
-    /// Of a topology on disk, else null.
+    /// Returns the graph on disk, else null.
     [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
     [[nodiscard]] gneiss::io_stats io() const;
-    /// Length of each node's list.
+    /// Returns the length of each node's list.
     [[nodiscard]] std::vector<std::uint32_t> lengths() const;
-    /// What `counting` samplers count in so many batches.
+    /// Returns the counts of `counting` samplers over `count` batches.
     [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& executor,
         const std::stop_token& stop) const;
 
@@ -73,15 +73,15 @@ public:
         std::size_t slots = 0; ///< rows of the cache
         gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
         std::size_t coalesce_bytes = std::size_t{16} << 10;
-        std::span<const std::uint32_t> rank; ///< [nodes] what `static` ranks rows by
+        std::span<const std::uint32_t> rank; ///< [nodes] ranking for `static`
     };
     features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,
         gneiss::executor_ref executor, gneiss::memory_budget& budget);
 
     [[nodiscard]] gneiss::feature_input input();
-    /// Of rows that are cached, else null.
+    /// Returns the row cache, else null.
     [[nodiscard]] gneiss::cached_rows<gneiss::any_row_source>* cache() const noexcept { return cache_.get(); }
-    /// Rows asked for and found, and what was read for the others.
+    /// Returns requested rows, cache hits, and I/O for the misses.
     [[nodiscard]] gneiss::gather_stats statistics() const;
 
 private:

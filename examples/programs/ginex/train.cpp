@@ -25,7 +25,7 @@ namespace {
 
 using trainers::clock;
 
-/// Unwanted bytes between rows that are read rather than asked around.
+/// Returns the unwanted bytes between rows that are read rather than skipped by a separate request.
 std::size_t coalesce_bytes_of(const gneiss::dataset& data, const options& how) {
     const auto device = trainers::device_profile(data, how);
     return device ? static_cast<std::size_t>(device->coalesce_bytes) : features::settings{}.coalesce_bytes;
@@ -33,14 +33,14 @@ std::size_t coalesce_bytes_of(const gneiss::dataset& data, const options& how) {
 
 std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / "superbatches"; }
 
-/// Assembles Ginex: a graph and features on disk, caches of both, superbatches, an encoder.
+/// Assembles Ginex: graph and features on disk, a cache of each, superbatches, an encoder.
 class ginex_trainer final : public trainers::node_classification_training {
 public:
-    /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
+    /// Starts a run, or resumes it. `lists` are charged to the budget, too.
     ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
         : node_classification_training(of),
           options_(how), plan_(plan), graph_(lists), live_(live) {
-        std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
+        std::filesystem::remove_all(superbatches()); // leftovers of a process that was killed; no batch may be left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
         std::vector<std::uint32_t> ranked_by;
         if (how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, how.neighbors()));
@@ -113,7 +113,7 @@ private:
 
     [[nodiscard]] std::filesystem::path superbatches() const { return superbatches_of(of_.run.directory.path()); }
 
-    /// That of the run, unless there is none yet, it is damaged, or it is larger than this process' plan.
+    /// Opens the run's neighbor cache, unless it is missing, damaged, or larger than this process' plan.
     void open_neighbor_cache(programs::progress& live) {
         const std::filesystem::path path = of_.run.directory.path() / "neighbors.cache";
         const gneiss::neighbor_direction d = options_.neighbors();
@@ -125,14 +125,14 @@ private:
                 open();
                 if (neighbors_->memory_bytes() <= plan_.neighbor_bytes) neighbors_->load(); // verified
                 neighbors_->release();
-            } catch (const gneiss::error& e) { // what is damaged, or of another version, is built again
+            } catch (const gneiss::error& e) { // damaged, or of another version: rebuilt
                 if (e.code() == gneiss::errc::over_budget) throw;
                 live.say(fmt::format("{}: not used", e.what()));
                 neighbors_.reset();
             }
         }
         if (!neighbors_ || neighbors_->memory_bytes() > plan_.neighbor_bytes) {
-            live.say(fmt::format("building the cache of neighbors, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
+            live.say(fmt::format("building the neighbor cache, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
             const std::vector<std::uint32_t> lengths = graph_.lengths();
             const std::vector<std::uint32_t> value = *options_.adjacency_cache_score == "visits"
                 ? graph_.visits(gneiss::node_batches(of_.classes.train, *options_.batch, options_.seed, ~std::uint64_t{0}, 0), 100, executor_, of_.stop)
@@ -152,8 +152,8 @@ private:
     std::unique_ptr<gneiss::superbatch_trainer> training_;
 };
 
-/// Where the lists of neighbors of a run lie: in the dataset. A dry run leaves nothing: lists that are missing are sorted where the
-/// run would be, and removed.
+/// The adjacency files of a run, in the dataset. A dry run leaves nothing: it builds missing files in the run's place, and
+/// removes them.
 class list_files {
 public:
     list_files(const gneiss::dataset& data, const options& how) : files_(lists_of(data, how.neighbors())) {
@@ -169,7 +169,7 @@ private:
     gneiss::csc_files files_;
 };
 
-/// A run of Ginex: flags resolved, lists of neighbors opened, a few batches drawn, memory planned by them.
+/// A run of Ginex: resolved flags, opened adjacency files, a profile of a few batches, and a memory plan based on it.
 class run final : public trainers::prepared_run {
 public:
     using options = ginex::options;

@@ -23,13 +23,13 @@ using trainers::charged_by;
 
 namespace {
 
-/// A little more than was seen: batches of an epoch are much alike, small ones less so. Their sizes are sums of draws, so that
-/// eight square roots are far more than they ever differ by.
+/// Returns somewhat more than was observed: the batches of an epoch are much alike, small ones less so. Their sizes are sums of
+/// draws, so eight square roots are far more than they ever differ by.
 std::uint64_t some_more(std::uint64_t most) {
     return most + most / 12 + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(most))) + 16;
 }
 
-/// What batches of the seen sizes need.
+/// Returns the memory of batches of the observed sizes.
 gneiss::gnn_memory memory_of_batches(const options& settings, const trainers::classifier& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
     return gneiss::bound_gnn_memory(settings.training_options(),
         {.links = false, .nodes = std::min(nodes, some_more(seen.most_nodes)), .edges = some_more(seen.most_edges), .all_nodes = std::min(nodes, some_more(seen.most_nodes)),
@@ -37,7 +37,7 @@ gneiss::gnn_memory memory_of_batches(const options& settings, const trainers::cl
         trainers::layers_of(net.encode));
 }
 
-/// Memory of working out change sets for so many accesses, and whether an array over all nodes takes less than a hash table.
+/// Memory for computing change sets of a number of accesses, and whether an array over all nodes takes less than a hash table.
 struct change_set_memory {
     std::uint64_t bytes = 0;
     bool direct = false;
@@ -51,9 +51,9 @@ change_set_memory memory_of_change_sets(std::uint64_t accesses, std::uint64_t sl
     return {std::min(direct, hashed), direct <= hashed};
 }
 
-/// What a batch adds to the files of a superbatch, on average [bytes]: its sample and, for change sets, its ids and the changes of
-/// a cache of `slots` rows, worked out for as many of the profiled batches as `memory` allows. The last ones change less,
-/// since nothing follows them: they are left out.
+/// Returns the bytes that a batch adds to the files of a superbatch, on average: its sample and, for change sets, its ids and
+/// the changes of a cache of `slots` rows, computed for as many profiled batches as `memory` allows. The last batches change
+/// less, since nothing follows them: they are left out.
 double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t memory) {
     if (seen.asked.batches() == 0) return seen.sample_bytes;
     double ids = 0, changes = 0;
@@ -83,7 +83,7 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     seen.list_bytes = memory_of_lists(settings, files);
     seen.batches = std::min<std::uint64_t>(16, batches.size());
     const bool both_caches = settings.caches_rows() && *settings.topology == "disk" && *settings.pipeline != "alternate" && !settings.cache_split;
-    std::vector<std::uint32_t> rows; // how often each is asked for
+    std::vector<std::uint32_t> rows; // number of accesses of each row
     counting_sampler counted;
     if (both_caches) {
         counted = graph.counting();
@@ -118,7 +118,7 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     seen.seconds = seconds / count;
     if (both_caches) {
         const std::vector<std::uint32_t> lengths = graph.lengths();
-        // What a node is reached by is how often it stands in lists; its own length, where the graph goes both ways.
+        // A node is reached as often as it occurs in lists; in an undirected graph that is the length of its own list.
         std::vector<std::uint32_t> reached;
         if (*settings.adjacency_cache_score == "ratio") reached = occurrences(files);
         const auto score = [&](std::size_t v) { return static_cast<double>(reached.empty() ? lengths[v] : reached[v]); };
@@ -153,7 +153,7 @@ options choose_stores(const options& given, const gneiss::dataset& data, const t
 
 namespace {
 
-/// \param least_evaluation  of its part [bytes]
+/// \param least_evaluation  minimum of its part [bytes]
 training_plan plan_with(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
     std::uint64_t charged, std::uint64_t least_evaluation) {
     const gneiss::dataset_manifest& graph = data.manifest();
@@ -196,7 +196,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     plan.evaluation_bytes = least_evaluation;
     add("evaluation", plan.evaluation_bytes, charged_by::run);
 
-    const std::uint64_t used = plan.memory_bytes(), margin = plan.budget / 20; // as the paper leaves 5 %
+    const std::uint64_t used = plan.memory_bytes(), margin = plan.budget / 20; // the paper leaves 5 %
     if (used > plan.budget)
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, a smaller --batch, smaller --fanout, fewer --batches-in-flight{}",
@@ -204,7 +204,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
                 *settings.topology == "memory" || *settings.feature_cache == "memory" ? ", --topology disk and --feature-cache belady" : ""));
     std::uint64_t rest = plan.budget - used > margin ? plan.budget - used - margin : 0;
 
-    // Superbatches: by the files they may take, then by the memory of their change sets.
+    // Superbatches: limited by their files, then by the memory of their change sets.
     const gneiss::node_batches batches(data.nodes_of(gneiss::node_split::train), *settings.batch, settings.seed, 0, 0);
     const bool belady = *settings.feature_cache == "belady";
     const bool in_turns = *settings.pipeline == "alternate";
@@ -216,14 +216,14 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
             const auto space = std::filesystem::space(std::filesystem::absolute(settings.out.value_or(".")).parent_path(), ignored);
             result.run_files = programs::byte_size{std::min<std::uint64_t>(std::uint64_t{10} << 30, ignored ? ~std::uint64_t{0} : space.available / 10)};
         }
-        const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + 60)); // with 12 of a table, 48 of bookkeeping
+        const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + 60)); // 12: table, 48: bookkeeping
         const double each = run_file_bytes(seen, slots, rest);
-        result.superbatch = static_cast<std::uint64_t>(static_cast<double>(result.run_files->bytes) / (2 * each)); // the paper's rule
+        result.superbatch = static_cast<std::uint64_t>(static_cast<double>(result.run_files->bytes) / (2 * each)); // as in the paper
         if (result.superbatch == 0) {
             const std::string what = fmt::format("--run-files {} holds no two batches of {}", programs::to_flag(*result.run_files),
                 gneiss::format_bytes(static_cast<std::uint64_t>(each)));
             if (settings.run_files) throw programs::usage_error(what);
-            throw gneiss::error(gneiss::errc::no_space, "of the disk's free space a tenth is for superbatches: " + what);
+            throw gneiss::error(gneiss::errc::no_space, "a tenth of the disk's free space is for superbatches: " + what);
         }
         if (settings.superbatch) result.superbatch = *settings.superbatch;
         result.superbatch = std::min(result.superbatch, batches.size());
@@ -231,7 +231,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
             const auto accesses = [&](std::uint64_t count) { return static_cast<std::uint64_t>(static_cast<double>(count) * seen.nodes * 1.05); };
             const auto memory = [&](std::uint64_t count) { return memory_of_change_sets(accesses(count), slots, graph.nodes); };
             const std::uint64_t most = in_turns ? rest : rest / 2;
-            if (!settings.superbatch && memory(result.superbatch).bytes > most) { // as many batches as memory is there for
+            if (!settings.superbatch && memory(result.superbatch).bytes > most) { // limited by memory
                 std::uint64_t fits = 1;
                 for (std::uint64_t step = result.superbatch; step != 0; step /= 2)
                     while (fits + step <= result.superbatch && memory(fits + step).bytes <= most) fits += step;
@@ -241,12 +241,12 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
             change_sets = memory(result.superbatch).bytes;
             result.direct_table = memory(result.superbatch).direct;
             if (change_sets > rest)
-                throw gneiss::error(gneiss::errc::over_budget, fmt::format("change sets of {} batches need {}, {} are left: a smaller --superbatch, or a larger --memory",
+                throw gneiss::error(gneiss::errc::over_budget, fmt::format("change sets of {} batches need {}, {} are left: use a smaller --superbatch, or a larger --memory",
                     result.superbatch, gneiss::format_bytes(change_sets), gneiss::format_bytes(rest)));
         }
         result.run_file_bytes = static_cast<std::uint64_t>(2 * static_cast<double>(result.superbatch) * each);
     }
-    const std::uint64_t sampling = rest - change_sets; // what the caches have while superbatches are sampled
+    const std::uint64_t sampling = rest - change_sets; // the caches' memory while superbatches are sampled
     result.cache_split = settings.cache_split ? *settings.cache_split : settings.caches_rows() ? gneiss::best_split(seen.lists, seen.rows, sampling) : 1.0;
     const bool neighbors = *settings.topology == "disk" && result.cache_split > 0;
     if (neighbors)
@@ -270,7 +270,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         add("feature cache", rows, charged_by::component);
     }
     plan.disk_bytes = result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
-    if (!settings.no_eval) { // rows of a layer and the next, when they do not stay in memory
+    if (!settings.no_eval) { // rows of a layer and the next, if they exceed memory
         std::size_t widest = 0;
         for (const auto& layer : trainers::layers_of(net.encode)) widest = std::max(widest, layer.outputs());
         plan.disk_bytes += 2 * graph.nodes * widest * sizeof(float);
@@ -285,7 +285,7 @@ training_plan plan_training(const options& settings, const gneiss::dataset& data
     const std::uint64_t least = trainers::least_evaluation(settings, net, features, data.buckets());
     training_plan result = plan_with(settings, data, features, net, seen, charged, least);
     if (*settings.eval_every != 0 || least == 0) return result;
-    // Evaluation comes when training is over, and may have what the caches had.
+    // Evaluation follows training, and may use the caches' memory.
     training_plan lending = plan_with(settings, data, features, net, seen, charged, trainers::evaluation_part(least, least));
     lending.shares_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
     return lending.shares_caches ? lending : result;

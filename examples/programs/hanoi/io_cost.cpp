@@ -20,10 +20,10 @@ std::optional<tier_rates> measure_tiers(
     if (programs::current_rss() + needed > memory) return std::nullopt;
     try {
         const gneiss::io_profile disk = trainers::read_rates(data, options);
-        // A row is a request, and its bytes where these take longer.
+        // A row is one request; its bytes count if they take longer.
         return tier_rates{.low = disk.bandwidth, .low_random = std::min(disk.bandwidth, disk.iops * row_bytes),
             .high = gneiss::copy_bandwidth(std::size_t{16} << 20, std::chrono::milliseconds(10))};
-    } catch (const gneiss::error&) { // training will tell of a device that does not read
+    } catch (const gneiss::error&) { // training will report a device that cannot be read
         return std::nullopt;
     }
 }

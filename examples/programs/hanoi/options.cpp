@@ -16,13 +16,13 @@ void options::add_to(programs::command& to) {
     to.group("Macro-batches");
     std::vector<std::string> names{"given", "file"};
     for (const programs::partition_method& method : programs::partition_methods()) names.push_back(method.name);
-    to.option("partitioner", partitioner, "who makes the partitions, in the run; given: they are the dataset's; file: --assignment").choices(names).default_text("given where the dataset has some or memory holds all of it, else gap");
+    to.option("partitioner", partitioner, "partitioner of the run; given: use the dataset's partitions; file: --assignment").choices(names).default_text("given if the dataset has partitions or fits in memory, else gap");
     to.option("assignment", assignment, "integers [nodes], .npy: the partition of each node, as gneiss-data partition writes them").value_name("FILE");
-    to.option("partitions", partitions, "how many a partitioner makes").range(1, 16383).default_text("from size and memory");
-    to.option("hubs", hubs, "nodes that stay in memory all run: how many; which ones, integers, .npy; 0: none; auto: 1% of the nodes within a quarter of --memory").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
-    to.option("macro", macro, "partitions that come and go together").range(1).default_text("as many as memory holds twice");
-    to.option("reuse", reuse, "passes over a macro-batch at most, while the next one is on its way; 1: never again").range(1, 4);
-    to.option("reuse-plan", reuse_plan, "passes as an earlier run's reuse.json recorded them, whatever the disk does").value_name("FILE");
+    to.option("partitions", partitions, "partitions that a partitioner makes").range(1, 16383).default_text("from size and memory");
+    to.option("hubs", hubs, "nodes pinned in memory: a number; a .npy file of integers; 0: none; auto: 1% of the nodes within a quarter of --memory").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
+    to.option("macro", macro, "partitions of a macro-batch").range(1).default_text("largest that fits twice");
+    to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
+    to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does").value_name("FILE");
     add_budget(to);
     add_disk(to);
     add_execution(to);
@@ -42,10 +42,10 @@ options resolve(const options& given, const gneiss::dataset& data) {
         else if (o.partitions || o.macro || o.hubs)
             o.partitioner = "gap";
     }
-    if (o.assignment.has_value() != (o.partitioner == "file")) throw programs::usage_error("--assignment FILE.npy is for --partitioner file, which needs it");
-    if (o.partitions && !o.makes_parts()) throw programs::usage_error("--partitions is for partitioners that make them: --partitioner given and file say how many there are");
+    if (o.assignment.has_value() != (o.partitioner == "file")) throw programs::usage_error("--assignment FILE.npy and --partitioner file need each other");
+    if (o.partitions && !o.makes_parts()) throw programs::usage_error("--partitions needs a partitioner: --partitioner given and file fix their number");
     if (o.partitions && *o.partitions > std::max<std::uint64_t>(graph.nodes / 2, 1))
-        throw programs::usage_error(fmt::format("--partitions {}: at most half as many as nodes, of which {} has {}", *o.partitions, data.directory().string(), graph.nodes));
+        throw programs::usage_error(fmt::format("--partitions {}: at most half the number of nodes; {} has {}", *o.partitions, data.directory().string(), graph.nodes));
     o.make_absolute(o.assignment);
     o.make_absolute(o.reuse_plan);
     if (const auto chosen = o.choice_of_hubs(); chosen.file) o.hubs = std::filesystem::absolute(*chosen.file).string();
@@ -64,7 +64,7 @@ options::hub_choice options::choice_of_hubs() const {
         const programs::count_or_percent count = programs::parse_count_or_percent(*hubs);
         if (count.count == 0 && count.percent.value_or(0) == 0) return {};
         return {.count = count};
-    } catch (const programs::usage_error&) { // a file's name
+    } catch (const programs::usage_error&) { // a file name
         return {.file = *hubs};
     }
 }

@@ -39,7 +39,7 @@ using trainers::clock;
             gneiss::over_budget(budget, {{"program", programs::program_memory()}, {"hubs", bytes}}).what(), *how.hubs, count, fit));
 }
 
-/// The steps that make a run's own dataset, and what was done of them.
+/// The steps that make a run's own dataset, and their records.
 class preparation {
 public:
     explicit preparation(const preprocessing& of)
@@ -50,13 +50,13 @@ public:
             try {
                 record_ = json::parse(programs::read_file(record_path()));
             } catch (const json::exception&) {
-                record_ = json::object(); // begins again
+                record_ = json::object(); // starts over
             }
             if (!is_record(record_)) record_ = json::object();
         }
         if (record_.value("identity", "") == identity()) return;
         record_ = {{"identity", identity()}};
-        std::filesystem::remove_all(graph_); // of another graph, for all we know
+        std::filesystem::remove_all(graph_); // possibly of another graph
         for (const auto& path : {parts_path(), journal_path(), hubs_path()}) std::filesystem::remove(path);
     }
 
@@ -81,7 +81,7 @@ public:
     }
 
 private:
-    /// Steps by name, each an object, and whose they are.
+    /// Returns true for an object of steps by name, with an identity.
     [[nodiscard]] static bool is_record(const json& read) {
         if (!read.is_object()) return false;
         for (const auto& [name, value] : read.items()) {
@@ -96,7 +96,7 @@ private:
     [[nodiscard]] std::filesystem::path journal_path() const { return directory_ / "parts.npy.journal"; }
     [[nodiscard]] std::filesystem::path hubs_path() const { return directory_ / "hubs.npy"; }
 
-    /// Of all that decides the dataset to make.
+    /// Hashes everything that determines the dataset.
     [[nodiscard]] std::string identity() const {
         const options& how = of_.how;
         const auto file = [](const std::optional<std::filesystem::path>& path) {
@@ -146,14 +146,14 @@ private:
         }
         of_.live.say(fmt::format("{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)", result.hubs, nodes,
             100 * result.influence_share, steps,
-            result.hubs == count ? "" : fmt::format("; {} is {}, of which a quarter of the budget holds no more", *of_.how.hubs, count), result.seconds));
+            result.hubs == count ? "" : fmt::format("; {} is {}, but a quarter of the budget holds no more", *of_.how.hubs, count), result.seconds));
         json told{{"hubs", result.hubs}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share}, {"seconds", result.seconds},
             {"memory_bytes", result.memory_bytes}};
         if (few != 0) told["graph"] = result.in_memory ? "memory" : "disk";
         finish("hubs", std::move(told));
     }
 
-    /// Rows of the nodes to pin.
+    /// Returns the rows of the nodes to pin.
     [[nodiscard]] std::vector<gneiss::node_id> hubs() const {
         const options& how = of_.how;
         const auto choice = how.choice_of_hubs();
@@ -170,7 +170,7 @@ private:
         order.hubs = hubs();
         if (of_.how.assignment) order.by = *of_.how.assignment;
         if (of_.how.makes_parts()) order.by = parts_path();
-        std::filesystem::remove_all(graph_); // of a process that was killed before it could say so
+        std::filesystem::remove_all(graph_); // leftovers of a killed process
         gneiss::reorder(of_.from, graph_, order, of_.on);
         const gneiss::dataset result(graph_);
         const double seconds = trainers::seconds_since(began);
@@ -202,7 +202,7 @@ void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t b
     const auto choice = how.choice_of_hubs();
     if (how.hubs_by_default() || (!choice.count && !choice.file)) return;
     const std::uint64_t count = choice.count ? choice.count->of(from.manifest().nodes) : gneiss::npy_reader(*choice.file).header().size();
-    if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes are none", *how.hubs, from.manifest().nodes));
+    if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects none", *how.hubs, from.manifest().nodes));
     const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1), program = programs::program_memory();
     const std::uint64_t left = budget - std::min(budget, program);
     if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);

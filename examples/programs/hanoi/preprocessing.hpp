@@ -15,41 +15,41 @@
 
 namespace hanoi {
 
-/// What a run makes of its dataset before it trains.
+/// Inputs of preprocessing before training.
 struct preprocessing {
-    const options& how; ///< resolved, and with the partitions that were planned
+    const options& how; ///< resolved, with the planned partitions
     const gneiss::dataset& from;
     const trainers::opened_run& run;
-    std::uint64_t budget = 0; ///< bytes for all of the program
+    std::uint64_t budget = 0; ///< bytes for the whole program
     gneiss::tbb_executor on;
     programs::progress& live;
     std::stop_token stop{};
 };
 
-/// The dataset that a run trains on, where that is one of its own, and what it took to make it.
+/// The dataset that a run trains on, if it is the run's own, and the record of making it.
 struct preprocessed {
     std::shared_ptr<const gneiss::dataset> data;
     nlohmann::ordered_json record; ///< the object "preprocessing" of run.json
 };
 
-/// Gives nodes parts, finds hubs, and brings the rows in that order, each step where flags ask for it and an earlier process of
-/// the run has not done it. What is made lies in RUN/checkpoint: the dataset as `graph`; until it is there parts.npy with its
-/// journal and hubs.npy; what was done in preprocessing.json. The result does not depend on where an earlier process was killed.
+/// Partitions the nodes, finds hubs, and reorders the rows, each step if the flags request it and no earlier process of the run
+/// has done it. Output is in RUN/checkpoint: the dataset as `graph`; until then parts.npy with its journal and hubs.npy; the
+/// steps done in preprocessing.json. The result does not depend on the point at which an earlier process was killed.
 ///
-/// Memory: the budget, of which half while rows are brought in order. Throws over_budget, which names the most hubs that
-/// fit where those that were asked for do not; errc::canceled on a stop, after which the same run goes on.
+/// Memory: the budget; half of it while rows are reordered. Throws over_budget, which names the largest number of hubs that
+/// fits if the requested one does not; errc::canceled on a stop, after which the same run can resume.
 [[nodiscard]] preprocessed preprocess(const preprocessing& of);
 
-/// What may be pinned as hubs at most where flags do not say how many [bytes]: their features, and the edges among them.
+/// Returns the maximum memory of hubs if flags give no number [bytes]: their features, and the edges among them.
 [[nodiscard]] constexpr std::uint64_t hub_share(std::uint64_t budget) noexcept { return budget / 4; }
-/// What a hub takes in memory, and an edge of a hub that is there, in the directions that are kept [bytes].
+/// Bytes of a hub in memory, and of a resident edge of a hub, in the stored directions.
 struct hub_bytes {
     std::uint64_t node = 0, edge = 0;
 };
 [[nodiscard]] hub_bytes bytes_of_hubs(const options& how, const gneiss::dataset& data);
 
-/// Throws over_budget, with the most that fit, for hubs that flags ask for and whose features alone do not fit beside the program;
-/// usage_error for a share that is none of the nodes.
+/// Throws over_budget, with the largest number that fits, if the features of the requested hubs alone exceed memory;
+/// usage_error for a percentage that selects no nodes.
 void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t budget);
 
 } // namespace hanoi

@@ -32,13 +32,13 @@ namespace {
 
 using trainers::clock;
 
-/// The passes that a file names: {"passes": [[1, 2, …], …]}, epoch by epoch. Throws errc::invalid_format.
+/// Reads the passes in a file: {"passes": [[1, 2, …], …]}, epoch by epoch. Throws errc::invalid_format.
 gneiss::pass_record read_passes(const std::filesystem::path& file) {
-    const auto wrong = [&] { return gneiss::error(gneiss::errc::invalid_format, "is no record of passes, as reuse.json of a run is", {.path = file}); };
+    const auto wrong = [&] { return gneiss::error(gneiss::errc::invalid_format, "is not a record of passes such as a run's reuse.json", {.path = file}); };
     try {
         const auto read = nlohmann::ordered_json::parse(programs::read_file(file)).at("passes");
         for (const auto& epoch : read)
-            for (const auto& passes : epoch) // the type that they are read as would take -1 for four billions
+            for (const auto& passes : epoch) // reading as this unsigned type would turn -1 into four billion
                 if (!passes.is_number_unsigned() || passes.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) throw wrong();
         return read.get<gneiss::pass_record>();
     } catch (const nlohmann::ordered_json::exception&) {
@@ -46,13 +46,13 @@ gneiss::pass_record read_passes(const std::filesystem::path& file) {
     }
 }
 
-/// Of a node, on average where features are sparse.
+/// Returns the bytes of a node's features, an average if they are sparse.
 double row_bytes(const gneiss::node_features& features) { return static_cast<double>(features.bytes()) / static_cast<double>(features.rows()); }
 
-/// Assembles Hanoi: graph and features of a macro-batch, the next one on its way, samples within it, an encoder.
+/// Assembles Hanoi: graph and features of a macro-batch, prefetch of the next one, samples within it, an encoder.
 class hanoi_trainer final : public trainers::node_classification_training {
 public:
-    /// Starts a run, or goes on with it.
+    /// Starts a run, or resumes it.
     hanoi_trainer(const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
         : node_classification_training(of), options_(settings), live_(live), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
@@ -81,7 +81,7 @@ public:
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
-    /// What I/O cost by the model and as measured, if something was trained in this process.
+    /// Adds the I/O cost, modeled and measured, if this process trained anything.
     void add_to(programs::run_record& record) override {
         if (!rates_ || seen_.batches == 0) return;
         seen_.read_bytes = io().read_bytes;
@@ -103,7 +103,7 @@ public:
     [[nodiscard]] std::vector<std::uint32_t> passes(std::uint64_t epoch) const override {
         const gneiss::pass_record& record = reuse_->record();
         std::vector<std::uint32_t> result = epoch < record.size() ? record[static_cast<std::size_t>(epoch)] : std::vector<std::uint32_t>{};
-        result.resize(now_.states.size(), 0); // the last ones may have nothing to train
+        result.resize(now_.states.size(), 0); // the last ones may have no training nodes
         return result;
     }
 
@@ -131,7 +131,7 @@ private:
     }
     void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
 
-    /// RUN/reuse.json: what --reuse-plan of another run takes.
+    /// Writes RUN/reuse.json, the input of another run's --reuse-plan.
     void write_passes() const {
         const std::string text = nlohmann::ordered_json{{"passes", reuse_->record()}}.dump() + "\n";
         gneiss::atomic_write_file(of_.run.directory.path() / "reuse.json", std::as_bytes(std::span(text)));
@@ -140,26 +140,26 @@ private:
     const options& options_;
     programs::progress& live_;
     std::optional<tier_rates> rates_;
-    gneiss::miss_ratio_sampler asked_; // by batches, of rows
+    gneiss::miss_ratio_sampler asked_; // rows accessed by batches
     gneiss::feature_store store_;
     gneiss::bucket_store buckets_ = of_.data.buckets();
-    gneiss::node_plan now_; // of the epoch
+    gneiss::node_plan now_; // current epoch
     std::optional<gneiss::macro_batch_reuse> reuse_;
-    io_counts seen_; // in this process
+    io_counts seen_; // this process
 
     std::unique_ptr<gneiss::feature_buffer> features_;
     std::unique_ptr<gneiss::graph_buffer> graph_;
     std::unique_ptr<gneiss::gnn_trainer> training_;
 };
 
-/// What can be told of files before a run is touched.
+/// Checks files before a run is touched.
 void check_files(const options& settings, const gneiss::dataset& data, std::uint64_t memory) {
     if (settings.assignment) (void)sizes_in_assignment(*settings.assignment, data);
     if (const auto file = settings.choice_of_hubs().file) (void)programs::rows_in(*file, data, memory / 8);
     if (settings.reuse_plan) (void)read_passes(*settings.reuse_plan);
 }
 
-/// A run of Hanoi: flags resolved and memory planned, then partitions and hubs made where the run has its own.
+/// A run of Hanoi: resolved flags and a memory plan, then partitions and hubs if the run makes its own.
 class run final : public trainers::prepared_run {
 public:
     using options = hanoi::options;
@@ -181,10 +181,10 @@ public:
             take(plan_training(o, *data_, features_, net_));
             return;
         }
-        // What fits is known to the byte when they are made.
+        // The exact sizes are known only after partitioning.
         if (o.dry_run) {
             take(plan_by_sizes(o, *data_, features_, net_));
-            context_.live.say("the partitions are not made yet: this is about the plan for those with as many nodes as one may have, as if no edge lay between two");
+            context_.live.say("the partitions do not exist yet: this plan is an estimate for the largest allowed partitions, without edges between partitions");
         }
         plan_.budget = o.memory->bytes;
         plan_.disk_bytes = 12 * graph.train_edges + 8 * graph.nodes;
@@ -239,7 +239,7 @@ private:
         config_.flags.macro = chosen.macro;
     }
 
-    std::shared_ptr<const gneiss::dataset> data_; ///< in the partitions that are trained on, once the run is open
+    std::shared_ptr<const gneiss::dataset> data_; ///< in the partitions used for training, once the run is open
     trainers::configuration<options> config_;
     trainers::classifier net_;
     gneiss::node_features features_;

@@ -38,16 +38,16 @@ gneiss::epoch_plan with_next(const options& settings, const gneiss::dataset& dat
 
 namespace {
 
-/// What a plan is computed from: partitions that are there, or that are to be made.
+/// Input of a plan: existing partitions, or those to be made.
 struct planned_graph {
     gneiss::row_partitioning rows{};
-    std::uint32_t pinned = 0; ///< leading partitions, which stay
-    std::function<std::uint64_t(const gneiss::epoch_plan&)> graph_bytes{}, feature_bytes{}; ///< that the buffers need
+    std::uint32_t pinned = 0; ///< leading partitions, which stay resident
+    std::function<std::uint64_t(const gneiss::epoch_plan&)> graph_bytes{}, feature_bytes{}; ///< needed by the buffers
     std::function<gneiss::gnn_shape(std::uint32_t slots)> shape{};
-    std::function<std::uint64_t(const gneiss::epoch_plan&)> reads{}; ///< of the states of an epoch
+    std::function<std::uint64_t(const gneiss::epoch_plan&)> reads{}; ///< per epoch, by its states
 };
 
-/// Partitions that are there.
+/// Returns existing partitions.
 planned_graph measured(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features) {
     const auto buckets = std::make_shared<const gneiss::bucket_store>(data.buckets());
     const auto store = std::make_shared<const gneiss::feature_store>(features.files(), buckets->rows());
@@ -61,7 +61,7 @@ planned_graph measured(const options& settings, const gneiss::dataset& data, con
         .reads = [=](const gneiss::epoch_plan& states) { return trainers::reads_of(states, keeps, *buckets, &*store); }};
 }
 
-/// Nodes that the flags pin at most.
+/// Returns the maximum number of nodes that the flags pin.
 std::uint64_t most_hubs(const options& settings, const gneiss::dataset& from, std::uint64_t budget) {
     const auto choice = settings.choice_of_hubs();
     if (choice.file) return gneiss::npy_reader(*choice.file).header().size();
@@ -70,7 +70,7 @@ std::uint64_t most_hubs(const options& settings, const gneiss::dataset& from, st
     return settings.hubs_by_default() ? std::min(asked, hub_share(budget) / each) : asked;
 }
 
-/// Partitions of so many nodes, and hubs beside them; every node with its share of edges and features.
+/// Returns an upper bound for partitions of these sizes, with hubs; every node has its share of edges and features.
 planned_graph at_most(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, std::vector<std::uint64_t> sizes,
     std::uint64_t hubs) {
     if (hubs != 0) sizes.insert(sizes.begin(), hubs);
@@ -94,8 +94,8 @@ planned_graph at_most(const options& settings, const gneiss::dataset& from, cons
             most = std::max(most, nodes_of(states[s].resident, {}) + (s == 0 ? 0 : nodes_of(states[s - 1].resident, states[s].resident)));
         return static_cast<std::uint64_t>(most * a_node);
     };
-    // A list takes 8 bytes beside 4 a neighbor: merged one a node, in blocks on disk at most one a neighbor. Those of two
-    // partitions are in memory while they are merged.
+    // A list takes 8 bytes in addition to 4 per neighbor: one per node when merged, at most one per neighbor in blocks on disk.
+    // The blocks of two partitions are in memory while they are merged.
     const double graph_node = sides * (4 * edges + 8), in_blocks = sides * 12 * edges, on_disk = in_blocks + row;
     const auto merging = static_cast<std::uint64_t>(2 * static_cast<double>(result.rows.capacity()) * in_blocks);
     result.graph_bytes = [=](const gneiss::epoch_plan& states) { return most_of_two(states, graph_node) + merging; };
@@ -113,15 +113,15 @@ planned_graph at_most(const options& settings, const gneiss::dataset& from, cons
     return result;
 }
 
-/// Of so many partitions that a partitioner makes: what its caps leave a partition at most.
+/// Returns upper bounds of partition sizes, given by a partitioner's caps.
 std::vector<std::uint64_t> capped_sizes(std::uint64_t nodes, std::uint32_t partitions) {
     return std::vector<std::uint64_t>(partitions, gneiss::max_weight(nodes, partitions, gneiss::partition_request{}.imbalance));
 }
 
-/// Plans by the number of partitions in a macro-batch.
+/// Makes plans by the number of partitions in a macro-batch.
 class planner {
 public:
-    /// \param data  the run's dataset, in partitions as `of` or in others; outlives this, as all arguments by reference
+    /// \param data  the run's dataset, in the partitions of `of` or others; outlives this, like all arguments by reference
     planner(const options& settings, const gneiss::dataset& data, planned_graph of, const gneiss::node_features& features, const trainers::classifier& net,
         std::uint64_t budget)
         : options_(settings), of_(std::move(of)), net_(net), graph_(data.manifest()), training_(settings.training_options()), layers_(trainers::layers_of(net.encode)),
@@ -166,7 +166,7 @@ public:
     }
     [[nodiscard]] static bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget; }
 
-    /// With the most partitions that fit, if one does.
+    /// Returns the plan with the most partitions that fits, if any.
     [[nodiscard]] std::optional<training_plan> largest() const {
         std::uint32_t low = 0, high = others(); // low fits, as far as is known
         std::optional<training_plan> found;
@@ -182,10 +182,10 @@ public:
         }
         return found;
     }
-    /// Partitions of its macro-batches.
+    /// Returns the number of partitions of its macro-batches.
     [[nodiscard]] std::uint32_t macro_of(const training_plan& plan) const noexcept { return plan.slots - of_.pinned; }
 
-    /// With --macro, or the largest there is. `hub`: bytes of a hub's features.
+    /// Returns the plan for --macro, or the largest one. `hub`: bytes of a hub's features.
     [[nodiscard]] macro_plan choose(std::uint64_t hub) const {
         if (options_.macro) {
             const std::uint32_t macro = std::min(*options_.macro, others());
@@ -258,7 +258,7 @@ partitions_choice choose_partitions(
         o.partitioner = "given";
         const planner all(o, from, measured(o, from, features), features, net, budget);
         if (planner::fits(all.with(all.others()))) {
-            chosen.reason = "memory holds all of it at once: one macro-batch, and no partitions are made";
+            chosen.reason = "the graph fits in memory: one macro-batch, without partitioning";
             return chosen;
         }
         o.partitioner = "gap";
@@ -269,12 +269,12 @@ partitions_choice choose_partitions(
     const planner all(o, from, at_most(o, from, features, capped_sizes(nodes, most), most_hubs(o, from, budget)), features, net, budget);
     const auto found = all.largest();
     constexpr std::uint32_t together = 16;
-    // A share of m / most of the partitions fits, whichever number there is of them.
+    // A share of m / most of the partitions fits, for any number of partitions.
     const std::uint32_t m = found ? all.macro_of(*found) : 1, asked = o.macro.value_or(0);
     const auto for_so_many = [&](std::uint64_t in_macro) { return std::bit_ceil(gneiss::ceil_div(in_macro * most, std::uint64_t{m})); };
     o.partitions = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(most, std::max({std::uint64_t{together}, for_so_many(asked == 0 ? together : asked), 4 * std::uint64_t{asked}})));
-    chosen.reason = fmt::format("{} partitions: about {} of them fit in memory twice, so that others lie together in every epoch", *o.partitions,
+    chosen.reason = fmt::format("{} partitions: about {} of them fit in memory twice, so macro-batches differ in every epoch", *o.partitions,
         std::max<std::uint64_t>(1, std::uint64_t{m} * *o.partitions / most));
     return chosen;
 }

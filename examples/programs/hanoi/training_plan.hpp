@@ -15,43 +15,43 @@
 
 namespace hanoi {
 
-/// Macro-batches have the hubs in common and nothing else.
+/// Macro-batches share only the hubs.
 inline constexpr gneiss::graph_buffer_options macro_graph{.form = gneiss::graph_form::csr};
 
-/// An epoch of a run on `data`.
+/// Returns an epoch of a run on `data`.
 [[nodiscard]] gneiss::node_plan epoch_of(const options& settings, const gneiss::dataset& data, std::uint64_t epoch);
-/// Its states, and the one that the next epoch begins with.
+/// Returns its states, and the first one of the next epoch.
 [[nodiscard]] gneiss::epoch_plan with_next(const options& settings, const gneiss::dataset& data, std::uint64_t epoch);
 
-/// Flags with who makes the partitions, and how many, where that is left to the memory: none, where all of the dataset fits as one
-/// macro-batch; else so many that a macro-batch holds about 16 of them, within 64 nodes a partition and 1024 partitions.
+/// Flags with partitioner and number of partitions, if these are chosen by memory: no partitioning if the whole dataset fits as
+/// one macro-batch; else enough partitions for about 16 per macro-batch, within 64 nodes per partition and 1024 partitions.
 struct partitions_choice {
     options flags;
-    std::string reason{}; ///< what was chosen and why, for people; empty where nothing was to be chosen
+    std::string reason{}; ///< explanation of the choice, for display; empty if there was none
 };
 [[nodiscard]] partitions_choice choose_partitions(
     const options& given, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net);
 
-/// A plan, and the partitions of its macro-batches, hubs not counted.
+/// A plan, and the number of partitions of its macro-batches, without hubs.
 struct macro_plan {
     trainers::training_plan plan;
     std::uint32_t macro = 0;
 };
 
-/// Chooses the largest macro-batch of which two fit the budget beside hubs and stages.
+/// Chooses the largest macro-batch of which two fit the budget together with hubs and stages.
 ///
 /// \param data  in the partitions that the run trains on
-/// Throws gneiss::over_budget with the parts of the least plan, and what would fit where --macro is too large.
+/// Throws gneiss::over_budget with the parts of the smallest plan, and what would fit if --macro is too large.
 [[nodiscard]] macro_plan plan_training(
     const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net);
 
-/// The same where the partitions are still to be made: of as many nodes as a partition may have at most and their share of
-/// the edges, as if no edge lay between two partitions, with as many hubs as flags ask for. `from` is what they are made of.
+/// Chooses a plan before the partitions exist: they have the maximum number of nodes and their share of the edges, without
+/// edges between partitions, and as many hubs as the flags request. `from` is their source.
 [[nodiscard]] macro_plan plan_by_sizes(
     const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net);
 
-/// Nodes of each partition that an assignment names: integers [nodes], .npy, all below 16383 and half the nodes. Memory: 8
-/// bytes a partition. Throws errc::invalid_format, errc::out_of_range naming the entry, io_error.
+/// Returns the number of nodes of each partition in an assignment: integers [nodes], .npy, all below 16383 and half the nodes.
+/// Memory: 8 bytes per partition. Throws errc::invalid_format, errc::out_of_range naming the entry, io_error.
 [[nodiscard]] std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file, const gneiss::dataset& data);
 
 } // namespace hanoi

@@ -72,13 +72,13 @@ void add_eval(programs::command_line& to) {
     static trainers::eval_flags flags;
     programs::command& command = to.add(
         "eval", "Ranks a split's edges with a trained run.", [](programs::command&) { return eval(flags); });
-    flags.add_to(command, "whose edges are ranked");
+    flags.add_to(command, "split whose edges are ranked");
 }
 
 void add_predict(programs::command_line& to) {
     static predict_flags flags;
     programs::command& command =
-        to.add("predict", "Names the best tails or heads for a head or a tail and a relation.",
+        to.add("predict", "Predicts the best tails or heads for a head or a tail and a relation.",
             [](programs::command&) { return predict(flags); });
     flags.run_flags::add_to(command);
     flags.query_flags::add_to(command);
@@ -89,10 +89,10 @@ void add_export(programs::command_line& to) {
     programs::command& command = to.add(
         "export", "Writes embeddings with their names.", [](programs::command&) { return export_run(flags); });
     flags.add_to(command);
-    command.option("out", flags.out, "directory to write").required();
-    command.option("format", flags.format, "npy: arrays, and tables of names; tsv: a name and its floats a line")
+    command.option("out", flags.out, "output directory").required();
+    command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its floats per line")
         .choices({"npy", "tsv"});
-    command.option("force", flags.force, "replace an export that is at --out").transient();
+    command.option("force", flags.force, "replace an existing export at --out").transient();
 }
 
 } // namespace marius

@@ -12,16 +12,16 @@ void options::add_to(programs::command& to) {
     add_model(to, "n3; none for dot, transe");
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges").range(1).default_text("from the graph");
-    to.option("batch", batch, "edges of a batch").range(1).default_text("from the graph");
+    to.option("batch", batch, "edges per batch").range(1).default_text("from the graph");
     add_negatives(to);
-    to.option("optimizer", optimizer, "of rows and relations").choices({"sgd", "adagrad", "adam"});
+    to.option("optimizer", optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"});
     to.option("lr", lr, "learning rate");
-    to.option("lr-schedule", lr_schedule, "how it changes from epoch to epoch, to 0 at the end or not").choices({"constant", "linear", "cosine", "step"});
-    to.option("step-at", step_at, "rows step when applied, or on the batch's copy as the paper does").choices({"update", "compute"});
-    to.option("async-relations", async_relations, "relations are as stale as nodes; loses accuracy");
-    to.option("batch-from", batch_from, "batches mix a state's buckets, or take one after the other").choices({"state", "bucket"});
-    to.option("seed", seed, "of all randomness");
-    add_memory(to, "of edge buckets: beta, beta-randomized, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "beta-randomized");
+    to.option("lr-schedule", lr_schedule, "schedule of the learning rate over epochs").choices({"constant", "linear", "cosine", "step"});
+    to.option("step-at", step_at, "optimizer steps when updates are applied, or on the batch's copy (as in the paper)").choices({"update", "compute"});
+    to.option("async-relations", async_relations, "update relations as late as nodes; loses accuracy");
+    to.option("batch-from", batch_from, "batches mix a state's buckets, or take them one by one").choices({"state", "bucket"});
+    to.option("seed", seed, "random seed");
+    add_memory(to, "order of edge buckets: beta, beta-randomized, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "beta-randomized");
     add_execution(to);
     add_validation(to, "a fifth of the epochs");
     add_ranking(to);
@@ -44,7 +44,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
         throw programs::usage_error("--dim " + std::to_string(*o.dim) + " is odd: ComplEx rows are pairs of floats");
     if (o.async_relations && o.device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
     if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
-    // About ten million examples: small graphs are passed many times, huge ones a few.
+    // About ten million examples: many epochs for small graphs, few for huge ones.
     if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(10'000'000 / edges, 3, 40);
     o.resolve_staleness(gneiss::ceil_div(edges, *o.batch));
     o.resolve_negatives(graph, *o.batch, *o.dim);

@@ -12,7 +12,7 @@
 
 namespace marius {
 
-/// Every flag of `gneiss-marius train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
+/// All flags of `gneiss-marius train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::run_options, trainers::link_options {
     std::string optimizer = "adagrad";
     double lr = 0.2;
@@ -24,12 +24,12 @@ struct options : trainers::run_options, trainers::link_options {
 
     [[nodiscard]] gneiss::embedding_trainer_options training_options() const;
     [[nodiscard]] gneiss::any_link_model model() const;
-    /// With the learning rate of an epoch.
+    /// Returns the optimizer with the learning rate of an epoch.
     [[nodiscard]] gneiss::any_row_optimizer row_optimizer(std::uint64_t epoch) const;
 };
 
-/// The flags with what was left out filled in from the graph, by the rules of docs/guide. Throws usage_error for what does not go
-/// together, errc::invalid_argument for a dataset without edges to train.
+/// Returns the flags with absent ones chosen from the graph, by the rules of docs/guide. Throws usage_error for conflicting
+/// flags, errc::invalid_argument for a dataset without training edges.
 [[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 } // namespace marius

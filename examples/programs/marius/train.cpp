@@ -21,18 +21,18 @@ namespace {
 using trainers::charged_by;
 using trainers::training_plan;
 
-/// The table of relations, with room for the optimizer's state.
+/// Returns the relation table, with room for the optimizer state.
 gneiss::embedding_table make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer, const gneiss::dataset_manifest& graph) {
     return {model.relation_rows(std::max<std::uint64_t>(graph.relations, 1)),
         {static_cast<std::uint32_t>(model.relation_floats()), static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))}};
 }
 
-/// What trains a plan's rows and these relations on a device.
+/// Returns the backend that trains a plan's embeddings and these relations on a device.
 gneiss::any_backend backend_on(trainers::compute_device& device, const options& o, const training_plan& plan, gneiss::embedding_table& relations) {
     return device.embed(trainers::decoder_of(o, *o.batch, *o.dim, relations), trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
 }
 
-/// Options of training with what a plan knows of its states.
+/// Returns training options with the plan's state sizes.
 gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options training, const training_plan& plan) {
     training.batches_in_flight = plan.batches;
     training.row_memory = plan.row_bytes;
@@ -41,7 +41,7 @@ gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options traini
     return training;
 }
 
-/// Plans of a run by their choices. With other partitions than those of `buckets`, edges are estimated.
+/// Returns a maker of plans by choice. For partitions other than those of `buckets`, edges are estimated.
 std::function<training_plan(const trainers::plan_choice&)> planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
@@ -76,10 +76,10 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
     };
 }
 
-/// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
+/// Assembles Marius: embeddings in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
 class marius_trainer final : public trainers::trainer {
 public:
-    /// Starts a run, or goes on with it. All outlive the trainer.
+    /// Starts a run, or resumes it. All arguments outlive the trainer.
     marius_trainer(const trainers::configuration<options>& config, const training_plan& plan, const gneiss::bucket_store& buckets,
         const trainers::run_context& context, const trainers::opened_run& run)
         : options_(config.flags), command_(config.command()), data_(*context.data), plan_(plan), checkpoint_(run.directory.checkpoint()),
@@ -178,7 +178,7 @@ private:
     std::unique_ptr<gneiss::embedding_trainer> training_;
 };
 
-/// A run of Marius: flags resolved and memory planned, then edges in the plan's partitions.
+/// A run of Marius: resolved flags and a memory plan, then edges in the plan's partitions.
 class run final : public trainers::prepared_run {
 public:
     using options = marius::options;
@@ -190,7 +190,7 @@ public:
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         plan_ = trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_));
         trainers::take_choice(o, plan_);
-        if (context_.device) { // refuses what the device cannot hold
+        if (context_.device) { // refuses what exceeds the device's memory
             gneiss::embedding_table relations = make_relations(o.model(), o.row_optimizer(0), graph);
             (void)backend_on(*context_.device, o, plan_, relations);
         }
@@ -221,9 +221,9 @@ public:
     }
 
 private:
-    options asked_; ///< what plans are made of
+    options asked_; ///< input of plans
     trainers::configuration<options> config_;
-    std::unique_ptr<gneiss::dataset> rebucketed_; ///< the edges in the plan's partitions, where the dataset has others
+    std::unique_ptr<gneiss::dataset> rebucketed_; ///< edges in the plan's partitions, if the dataset has others
     gneiss::bucket_store buckets_;
     training_plan plan_;
 };

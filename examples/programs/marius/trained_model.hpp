@@ -15,14 +15,14 @@
 
 namespace marius {
 
-/// A run that was trained, opened for reading: nothing here changes it.
+/// A trained run, opened read-only.
 class trained_model {
 public:
-    /// Reads the run's configuration and last checkpoint. Throws errc::not_found when there is none.
-    /// Rows are charged to `memory` [bytes]; throws gneiss::over_budget.
+    /// Reads the run's configuration and last checkpoint. Throws errc::not_found if there is none. Embeddings are charged to
+    /// `memory` [bytes]; throws gneiss::over_budget.
     trained_model(const std::filesystem::path& run, std::uint64_t memory);
 
-    /// What scores with the trained relations.
+    /// Returns a scorer with the trained relations.
     [[nodiscard]] gneiss::link_scorer scorer() const { return model->scorer(relations.values()); }
 
     options how;

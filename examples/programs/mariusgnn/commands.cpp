@@ -16,13 +16,13 @@ namespace mariusgnn {
 
 namespace {
 
-/// Rows of all nodes, and the memory that is left beside them to work with.
+/// Outputs of all nodes, and the memory left for further work.
 struct applied {
     inferred_rows rows;
     std::uint64_t memory; ///< bytes
 };
 
-/// Three quarters of the memory that is left are for inference.
+/// Runs inference with three quarters of the remaining memory.
 applied apply(trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     const std::uint64_t left = trainers::memory_left(trained.budget, memory);
     inferred_rows rows = trained.infer(executor, left / 4 * 3, stop);
@@ -30,10 +30,10 @@ applied apply(trained_model& trained, const gneiss::tbb_executor& executor, std:
     return {std::move(rows), beside};
 }
 
-/// By the neighbors that are resident in training's states.
+/// Runs inference with the neighbors that are resident in training's states.
 applied apply_resident(trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     inferred_rows rows = trained.infer_resident(executor, memory, stop);
-    return {std::move(rows), trainers::memory_left(trained.budget, memory)}; // the program's memory includes the rows by now
+    return {std::move(rows), trainers::memory_left(trained.budget, memory)}; // the program's memory now includes the rows
 }
 
 struct eval_flags : trainers::eval_flags {
@@ -79,7 +79,7 @@ struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::nod
     std::optional<std::filesystem::path> graph;
 };
 
-/// Rows as they are inferred, until a stop.
+/// Returns rows as a stream that ends on a stop.
 trainers::score_stream stream_of(const applied& by, const std::stop_token& stop) {
     return [&by, stop](const gneiss::embedding_block_visitor& visit) { trainers::stoppable_rows(*by.rows.rows, stop).for_each_block(visit); };
 }
@@ -91,11 +91,11 @@ programs::exit_code predict(const predict_flags& flags) {
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
     if (trained.how.links() ? flags.some() : flags.any())
-        throw programs::usage_error(trained.how.links() ? "--node and --nodes ask for classes: this run predicts edges"
-                                                        : "--head, --tail, --relation and --queries ask for edges: this run predicts classes");
+        throw programs::usage_error(trained.how.links() ? "--node and --nodes are for node classification: this run predicts edges"
+                                                        : "--head, --tail, --relation and --queries are for link prediction: this run predicts classes");
     const auto executor = flags.executor();
     if (!trained.how.links()) {
-        const auto asked = trainers::requested_nodes(data, flags); // who is not there is told before the work
+        const auto asked = trainers::requested_nodes(data, flags); // reports unknown nodes before the work
         const applied by = apply(trained, executor, memory, interrupts.token());
         trainers::predict_classes(program, {data, *trained.trained_on}, asked, stream_of(by, interrupts.token()), flags.json);
         return programs::exit_code::done;
@@ -122,7 +122,7 @@ programs::exit_code export_run(const export_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory, flags.graph);
     const bool predictions = flags.what == "predictions";
-    if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for runs that predict classes; predict answers questions about edges");
+    if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for node classification runs; use predict for queries about edges");
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
     const auto executor = flags.executor();
@@ -146,7 +146,7 @@ programs::exit_code export_run(const export_flags& flags) {
 void add_eval(programs::command_line& to) {
     static eval_flags flags;
     programs::command& command = to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
-    flags.add_to(command, "whose edges or nodes");
+    flags.add_to(command, "split of edges or nodes");
     add_eval_graph(command, flags.eval_graph, flags.eval_fanout);
 }
 
@@ -164,14 +164,14 @@ void add_predict(programs::command_line& to) {
 
 void add_export(programs::command_line& to) {
     static export_flags flags;
-    programs::command& command = to.add("export", "Writes what the network gives nodes, with their names.",
+    programs::command& command = to.add("export", "Writes the network's outputs of all nodes, with their names.",
         [](programs::command&) { return export_run(flags); });
     flags.add_to(command);
-    command.option("out", flags.out, "directory to write").required();
-    command.option("what", flags.what, "rows of the last layer, or probabilities of classes").choices({"representations", "predictions"});
-    command.option("format", flags.format, "npy: arrays, and tables of names; tsv: a name and its values a line").choices({"npy", "tsv"});
+    command.option("out", flags.out, "output directory").required();
+    command.option("what", flags.what, "rows of the last layer, or class probabilities").choices({"representations", "predictions"});
+    command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its values per line").choices({"npy", "tsv"});
     command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
-    command.option("force", flags.force, "replace an export that is at --out").transient();
+    command.option("force", flags.force, "replace an existing export at --out").transient();
 }
 
 } // namespace mariusgnn

@@ -35,7 +35,7 @@ std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, 
     };
     if (settings.sample_on == "cpu") return compute();
     if (!plan.keeps_all())
-        throw gneiss::error(gneiss::errc::invalid_argument, "--sample-on gpu draws in the whole graph: --store memory or device, within --memory");
+        throw gneiss::error(gneiss::errc::invalid_argument, "--sample-on gpu samples the whole graph: use --store memory or device, within --memory");
     const gneiss::csr_graph<> graph = whole_graph(settings, buckets, plan.budget);
     const gneiss::gnn_trainer_options training = settings.training_options();
     choices.sampling.emplace(gneiss::device_sampling_setup{.graph = graph, .neighbors = training.neighbors,

@@ -15,28 +15,30 @@
 
 namespace mariusgnn {
 
-/// What a run trains on: nodes with what goes in and their classes, and the edges in the run's partitions.
+/// Training data of a run: nodes with inputs and labels, and the edges in the run's partitions.
 ///
-/// That is the run's dataset, until `--reshuffle` sends its nodes to other partitions: then a dataset of its own in
-/// RUN/checkpoint, the same by name, that checkpoints name.
+/// It is the run's dataset, until `--reshuffle` moves its nodes to other partitions: then a dataset in RUN/checkpoint with the
+/// same node names, which checkpoints name.
 class run_graph {
 public:
-    /// \param edges  the dataset's in the run's partitions, if it has others
+    /// \param edges  the dataset's edges in the run's partitions, if these differ
     run_graph(const options& settings, std::shared_ptr<const gneiss::dataset> data, std::shared_ptr<const gneiss::dataset> edges = {});
 
     [[nodiscard]] const gneiss::dataset& data() const { return *data_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const { return buckets_; }
-    /// Null: none go in.
+    /// Returns the features; null: none are used.
     [[nodiscard]] const gneiss::node_features* features() const { return features_ ? &*features_ : nullptr; }
-    /// Of all nodes, of a node task.
+    /// Returns labels of all nodes, for node classification.
     [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(labels_.values()); }
-    /// Of a node task, ascending.
+    /// Returns training nodes, for node classification; ascending.
     [[nodiscard]] const std::vector<gneiss::node_id>& training_nodes() const { return train_; }
 
-    /// How many of the first partitions hold all training nodes; by `--training-first`, where these are about to be placed there, too.
+    /// Returns the number of leading partitions that hold all training nodes; with `--training-first`, after they are placed
+    /// there.
     [[nodiscard]] std::uint32_t leading(const options& settings, const gneiss::row_partitioning& partitioning) const;
 
-    /// Where nodes go at the beginning of `epoch`: anywhere, but those that train stay among the first, where they lie first.
+    /// Returns the node permutation at the beginning of `epoch`: random, but training nodes stay in the leading partitions if
+    /// they are there.
     [[nodiscard]] gneiss::row_shuffle shuffle(std::uint64_t seed, std::uint64_t epoch) const;
 
 private:
@@ -47,14 +49,14 @@ private:
     std::vector<gneiss::node_id> train_;
 };
 
-/// What the graph of an epoch that began with a reshuffle is called.
+/// Returns the name of the graph of an epoch that began with a reshuffle.
 [[nodiscard]] std::string graph_name(std::uint64_t epoch);
-/// Which one a checkpoint names; empty: the run's dataset.
+/// Returns the graph name in a checkpoint; empty: the run's dataset.
 [[nodiscard]] std::string graph_named(const gneiss::checkpoint& saved);
 void name_graph(gneiss::checkpoint& to, const std::string& name);
-/// Opens it for the run `run`; empty for the run's dataset. Throws errc::not_found when it is not there.
+/// Opens the graph for the run `run`; empty for the run's dataset. Throws errc::not_found if it is missing.
 [[nodiscard]] std::shared_ptr<const gneiss::dataset> open_graph(const std::filesystem::path& run, const gneiss::checkpoint& saved);
-/// Removes graphs in `run` that neither `name` is, nor the best state names, and what is left of unfinished ones.
+/// Removes graphs in `run`, except `name` and that of the best state, and leftovers of unfinished ones.
 void remove_other_graphs(const std::filesystem::path& run, const std::string& name);
 
 } // namespace mariusgnn

@@ -75,7 +75,7 @@ void infer_resident(const inference_source& from, const resident_source& by,
     gneiss::sparse_feature_rows sparse_rows;
     std::vector<bool> done(from.buckets.rows().partitions, false);
 
-    /// Ends the epoch of the rows whatever happens.
+    /// Ends the epoch of the rows in any case.
     struct epoch_of_rows {
         gneiss::partition_buffer* rows;
         std::optional<gneiss::state_lease> lease;

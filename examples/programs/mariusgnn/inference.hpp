@@ -21,54 +21,54 @@
 
 namespace mariusgnn {
 
-/// What a trained network is applied to.
+/// Input of inference by a trained network.
 struct inference_source {
     const options& how;
     network& net;
     const gneiss::bucket_store& buckets;
-    const gneiss::node_features* features; ///< null: none go in
-    gneiss::partition_buffer* rows;        ///< null: none are learned. No epoch of it is running
+    const gneiss::node_features* features; ///< null: none are used
+    gneiss::partition_buffer* rows;        ///< null: none are trained. No epoch of it is running
     gneiss::engine_factory engines;
-    std::filesystem::path scratch; ///< directory for rows that memory does not hold
+    std::filesystem::path scratch; ///< directory for rows that exceed memory
     const gneiss::tbb_executor& on;
     std::uint64_t memory; ///< bytes for the work and its result
     std::stop_token stop;
 };
 
-/// What goes in, without a way to read it: for plans.
+/// Returns the shape of the input, for plans, without a way to read it.
 [[nodiscard]] gneiss::layerwise_input input_shape(const options& how, const gneiss::input_columns& columns,
     const gneiss::node_features* features, const gneiss::row_partitioning& partitioning);
 
-/// Rows of all nodes by the network.
+/// Outputs of the network for all nodes.
 struct inferred_rows {
-    std::unique_ptr<gneiss::memory_budget> budget; ///< what the rows are charged to
+    std::unique_ptr<gneiss::memory_budget> budget; ///< holds the charge of the rows
     std::unique_ptr<gneiss::scratch_rows> rows;
     gneiss::memory_charge charge;
 
-    [[nodiscard]] std::uint64_t bytes() const { return budget->used(); } ///< that the rows take
+    [[nodiscard]] std::uint64_t bytes() const { return budget->used(); } ///< size of the rows
 };
 
-/// By the whole graph, layer by layer. Throws over_budget, errc::canceled, errc::corrupt, io_error.
+/// Full-graph layer-wise inference. Throws over_budget, errc::canceled, errc::corrupt, io_error.
 [[nodiscard]] inferred_rows infer_full(const inference_source& from);
 
-/// The buffers whose states are sampled.
+/// Buffers for sampling in resident states.
 struct resident_source {
     gneiss::graph_buffer& graph;
     gneiss::feature_buffer* features;
     gneiss::epoch_plan states;
 };
 
-/// Options of a sampler that evaluates: `--eval-fanout`, or all neighbors.
+/// Returns sampling options for evaluation: `--eval-fanout`, or all neighbors.
 [[nodiscard]] gneiss::gnn_trainer_options resident_sampling(const options& how);
 
-/// By the neighbors that are resident in the first state that holds a node's partition.
-/// \param wanted  nodes of a partition whose rows are asked for, ascending
-/// \param visit   told them, some at a time, with their rows [ids, outputs]; partition by partition
+/// Infers nodes with the neighbors resident in the first state that holds a node's partition.
+/// \param wanted  requested nodes of a partition, ascending
+/// \param visit   called with some nodes at a time and their rows [ids, outputs]; partition by partition
 void infer_resident(const inference_source& from, const resident_source& by,
     const std::function<std::span<const gneiss::node_id>(gneiss::partition_id)>& wanted,
     const std::function<void(std::span<const gneiss::node_id>, gneiss::matrix_view<const float>)>& visit);
 
-/// The same for all nodes.
+/// Infers all nodes in the same way.
 [[nodiscard]] inferred_rows infer_resident(const inference_source& from, const resident_source& by);
 
 using trainers::node_metrics;

@@ -13,10 +13,10 @@
 
 namespace mariusgnn {
 
-/// All that is trained but the rows of nodes: the layers' weights, and for links a decoder with its relations.
+/// All trained parameters except node embeddings: the layers' weights, and for link prediction a decoder with its relations.
 class network {
 public:
-    /// Throws usage_error for layers whose last gives another width than the classes.
+    /// Throws usage_error if the last layer's width is not the number of classes.
     network(const options& settings, const gneiss::dataset_manifest& graph);
 
     gneiss::dense_parameters<> weights;
@@ -24,19 +24,19 @@ public:
     std::optional<gneiss::any_link_model> links;
     gneiss::embedding_table relations;
 
-    /// First values of weights, relations and optimizer states.
+    /// Initializes weights, relations and optimizer states.
     void initialize(const options& settings, const gneiss::tbb_executor& executor);
     /// Writes and reads a checkpoint's sections: values and optimizer states.
     void put(gneiss::checkpoint& to) const;
     void take(const gneiss::checkpoint& from);
 
-    /// What scores with the trained relations. Precondition: it predicts links.
+    /// Returns a scorer with the trained relations. Precondition: the network predicts links.
     [[nodiscard]] gneiss::link_scorer scorer() const { return links->scorer(relations.values()); }
-    /// Bytes of weights with gradients and state, and of relations.
+    /// Returns the bytes of weights with gradients and state, and of relations.
     [[nodiscard]] std::uint64_t bytes() const { return weights.size_bytes() + 2 * relations.size_bytes() + 4096; }
 };
 
-/// Columns that go into the first layer.
+/// Returns the input columns of the first layer.
 [[nodiscard]] gneiss::input_columns input_of(const options& settings, const gneiss::dataset_manifest& graph);
 
 } // namespace mariusgnn

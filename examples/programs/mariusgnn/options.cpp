@@ -23,28 +23,28 @@ bool has_features(const gneiss::dataset_manifest& graph) { return graph.node_att
 
 void options::add_to(programs::command& to) {
     add_dataset(to);
-    to.option("task", task, "link prediction or node classification").choices({"link", "node"}).default_text("node where nodes have classes");
+    to.option("task", task, "link prediction or node classification").choices({"link", "node"}).default_text("node if nodes have labels");
     to.group("Model");
     add_layers(to);
-    to.option("inputs", inputs, "learned rows, given features, or both side by side").choices({"rows", "features", "both"}).default_text("features where there are some");
+    to.option("inputs", inputs, "rows: learned embeddings; features; or both, concatenated").choices({"rows", "features", "both"}).default_text("features if there are any");
     add_dropout(to);
     add_model(to, "none");
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
-    to.option("batch", batch, "edges or nodes of a batch").range(1).default_text("from the graph");
+    to.option("batch", batch, "edges or nodes per batch").range(1).default_text("from the graph");
     add_sampling(to);
-    to.option("exclude-target-edges", exclude_target_edges, "neighbors are not reached over edges that the batch predicts").formerly("hide-batch-edges");
+    to.option("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges");
     add_negatives(to);
     add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
-    to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
-    to.option("row-lr", row_lr, "their learning rate").default_text("0.1");
-    to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take one after the other").choices({"state", "bucket"});
-    to.option("seed", seed, "of all randomness");
-    add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
-    to.option("training-first", training_first, "for classes: the run copies the graph with training nodes in the first partitions").value_name("BOOL").default_text("on disk, where it saves reads");
+    to.option("row-optimizer", row_optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
+    to.option("row-lr", row_lr, "learning rate of embeddings and relations").default_text("0.1");
+    to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take them one by one").choices({"state", "bucket"});
+    to.option("seed", seed, "random seed");
+    add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; training-first for node classification", "comet; training-first");
+    to.option("training-first", training_first, "node classification: copy the graph with training nodes in the first partitions").value_name("BOOL").default_text("on disk, if it saves reads");
     to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
     add_execution(to);
-    to.option("sample-on", sample_on, "where neighborhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"}).neutral();
+    to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there").choices({"cpu", "gpu"}).neutral();
     add_validation(to, "from the graph");
     add_eval_graph(to, eval_graph, eval_fanout);
     add_ranking(to);
@@ -53,8 +53,8 @@ void options::add_to(programs::command& to) {
 }
 
 void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout) {
-    to.option("eval-graph", graph, "neighbors are those of the whole graph, or those in the buffer").choices({"full", "resident"}).neutral();
-    to.option("eval-fanout", fanout, "neighbors at each hop, for resident").value_name("N,N").default_text("all").neutral();
+    to.option("eval-graph", graph, "neighbors from the whole graph, or those in the buffer").choices({"full", "resident"}).neutral();
+    to.option("eval-fanout", fanout, "neighbors per hop, for resident").value_name("N,N").default_text("all").neutral();
 }
 
 namespace {
@@ -72,11 +72,11 @@ void refuse_unused(const options& o) {
     if (!o.uses_rows() && !o.links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
     if (!o.uses_features() && o.normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
     if (o.links() && o.training_first) throw programs::usage_error("--training-first is for --task node");
-    if (o.training_first.value_or(false) && o.init) throw programs::usage_error("--training-first gives nodes another order than --init has: leave one out");
+    if (o.training_first.value_or(false) && o.init) throw programs::usage_error("--training-first reorders nodes, which --init does not support: leave one out");
     if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error(eval_fanout_needs);
 }
 
-/// What is left out of link prediction.
+/// Sets defaults of link prediction.
 void fill_link(options& o, const gneiss::dataset_manifest& graph) {
     const std::uint64_t edges = graph.train_edges;
     o.resolve_model(graph, "none");
@@ -105,19 +105,19 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (!o.links() && graph.node_attributes.classes == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
     if (!o.links() && graph.node_attributes.train == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no nodes to train on", {.path = data.directory(), .field = "split"});
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no training nodes", {.path = data.directory(), .field = "split"});
     if (o.links() && graph.train_edges == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
     if (!o.inputs) o.inputs = has_features(graph) ? "features" : "rows";
     if (o.uses_features() && !has_features(graph))
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no features: --inputs rows learns some", {.path = data.directory()});
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no features: use --inputs rows to learn embeddings", {.path = data.directory()});
     refuse_unused(o);
     if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
-    if (o.sample_on == "gpu" && o.reshuffle != 0) throw programs::usage_error("--sample-on gpu does not go with --reshuffle: nodes keep their numbers there");
-    if (o.sample_on == "gpu" && o.exclude_target_edges) throw programs::usage_error("--sample-on gpu does not go with --exclude-target-edges: the device walks all edges");
+    if (o.sample_on == "gpu" && o.reshuffle != 0) throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
+    if (o.sample_on == "gpu" && o.exclude_target_edges) throw programs::usage_error("--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
-            o.links() ? "" : ": its partitions come by training-first, or all at once (memory)"));
+            o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
     if (o.uses_features() && !o.normalize_features) o.normalize_features = data.has("features.indptr");
     o.resolve_direction(data);
     if (o.uses_rows() || o.links()) {

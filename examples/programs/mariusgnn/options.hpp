@@ -16,14 +16,14 @@
 
 namespace mariusgnn {
 
-/// Every flag of `gneiss-mariusgnn train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
+/// All flags of `gneiss-mariusgnn train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::gnn_options, trainers::link_options {
     std::optional<std::string> task, inputs;
     bool exclude_target_edges = false;
     std::optional<std::string> row_optimizer;
     std::optional<double> row_lr;
     std::string sample_on = "cpu";
-    std::optional<bool> training_first; ///< training nodes are placed in the first partitions, of a graph of the run
+    std::optional<bool> training_first; ///< training nodes are placed in the first partitions of the run's copy of the graph
     std::uint64_t reshuffle = 0; ///< epochs between new partitions; 0: never
     std::string eval_graph = "full";
     std::optional<std::string> eval_fanout;
@@ -38,16 +38,16 @@ struct options : trainers::gnn_options, trainers::link_options {
     [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch) const;
 };
 
-/// Adds `--eval-graph` and `--eval-fanout`, of `train` and of `eval`.
+/// Adds `--eval-graph` and `--eval-fanout` to `train` and `eval`.
 void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout);
-inline constexpr const char* eval_fanout_needs = "--eval-fanout is for --eval-graph resident: the whole graph takes all neighbors";
+inline constexpr const char* eval_fanout_needs = "--eval-fanout is for --eval-graph resident: the whole graph uses all neighbors";
 
-/// The flags with what was left out filled in from the graph: every default that depends on the graph stands here. Throws
-/// usage_error for what does not go together or the task does not use, errc::invalid_argument for a dataset that lacks what the
-/// task needs.
+/// Returns the flags with absent ones chosen from the graph: all defaults that depend on the graph are here. Throws usage_error
+/// for flags that conflict or that the task does not use, errc::invalid_argument for a dataset without the task's data.
 [[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
-/// The order of a node task on disk: partitions with training nodes stay, or every one meets some others.
+/// The order of node classification on disk: partitions with training nodes stay resident, or each is resident with some
+/// others.
 inline constexpr const char* training_first = "training-first";
 
 } // namespace mariusgnn

@@ -36,7 +36,7 @@ namespace {
 using trainers::clock;
 using trainers::training_plan;
 
-/// What `gneiss::tune` calls D: four times what the device reads in the time of one request, so that reads come to four
+/// Returns D of `gneiss::tune`: four times the bytes that the device reads in the time of one request, so that reads reach four
 /// fifths of its rate. A power of two, so that noise rarely changes plans.
 std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
     constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes;
@@ -44,7 +44,7 @@ std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
     return device ? std::bit_ceil(std::clamp<std::uint64_t>(4 * device->coalesce_bytes, usual / 4, 16 * usual)) : usual;
 }
 
-/// Assembles MariusGNN: graph, rows and features of the resident partitions, samples, an encoder, a head for the task.
+/// Assembles MariusGNN: graph, embeddings and features of the resident partitions, samples, an encoder, a head for the task.
 class mariusgnn_trainer final : public trainers::trainer {
 public:
     struct parts {
@@ -54,11 +54,11 @@ public:
         const training_plan& plan;
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
-        gneiss::any_backend* backend; ///< what computes batches elsewhere than on the CPU, or null
+        gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
         programs::progress& live;
     };
 
-    /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
+    /// Starts a run, or resumes it. `data` is the graph that the run's checkpoint names.
     /// \param graph  its name in the run; empty: the run's dataset
     mariusgnn_trainer(const parts& of, std::unique_ptr<run_graph> data, std::string graph, network& net, const std::stop_token& stop)
         : of_(of), plan_(of.plan), data_(std::move(data)), graph_name_(std::move(graph)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
@@ -112,7 +112,7 @@ public:
         if (rows_) rows_->committed();
     }
 
-    /// RUN/best: as a checkpoint, with the values of rows alone.
+    /// Writes RUN/best: like a checkpoint, but embeddings without optimizer state.
     void keep_best(const programs::best_metrics& metrics) override {
         gneiss::checkpoint c = header({epoch_ + 1, {}});
         c.generation = ++best_generation_;
@@ -180,7 +180,7 @@ private:
         }
     }
 
-    /// Makes buffers over rows and graph, and the training that uses them.
+    /// Makes the buffers of embeddings and graph, and the training that uses them.
     void assemble() {
         const std::scoped_lock lock(assembling_);
         const options& how = of_.how;
@@ -214,7 +214,7 @@ private:
             executor_, budget_);
     }
 
-    /// Gives up what `assemble` made. Rows must have been flushed.
+    /// Destroys what `assemble` made. Embeddings must have been flushed.
     void dismantle() {
         const std::scoped_lock lock(assembling_);
         add_parts(before_);
@@ -234,11 +234,11 @@ private:
                graph_name_ != graph_name(at.epoch);
     }
 
-    /// Sends all nodes to other partitions: a new graph, the rows in its order, and a checkpoint that names both. False: a
-    /// stop came first, and nothing has changed.
+    /// Moves all nodes to other partitions: a new graph, the embeddings in its order, and a checkpoint that names both. False:
+    /// a stop came first, and nothing has changed.
     bool reshuffle(const gneiss::resume_position& at, const trainers::run_observer& observer, const std::stop_token& stop) {
         const auto began = clock::now();
-        observer.checkpoint(at); // what a failure from here on goes back to
+        observer.checkpoint(at); // fallback for a failure from here on
         const std::string name = graph_name(at.epoch);
         const std::filesystem::path checkpoint = of_.run.directory.checkpoint(), to = checkpoint / name;
         const std::uint64_t steps = training_->steps();
@@ -246,7 +246,7 @@ private:
         const std::uint64_t free = plan_.budget - budget_.used() + plan_.evaluation_bytes;
         const std::uint64_t memory = free / 4 * 3;
         gneiss::row_shuffle new_row = data_->shuffle(of_.how.seed, at.epoch);
-        std::filesystem::remove_all(to); // of a process that was killed before a checkpoint named it
+        std::filesystem::remove_all(to); // leftovers of a process killed before a checkpoint named them
         bool done = true;
         try {
             gneiss::reorder(data_->data(), to, {.shuffle = new_row, .partitions = plan_.partitioning.partitions, .memory = memory,
@@ -309,14 +309,15 @@ private:
             executor_, memory_between_epochs(), stop_};
     }
     [[nodiscard]] bool evaluates_resident() const { return of_.how.eval_graph == "resident"; }
-    /// Whether evaluations leave what is resident where it is.
+    /// True if evaluations keep the resident partitions in memory.
     [[nodiscard]] bool evaluates_beside() const {
         const options& how = of_.how;
         return plan_.keeps_all() || (!evaluates_resident() &&
             trainers::evaluates_in_memory(net_.encode, input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning),
                 data_->buckets(), how.neighbors(), plan_.evaluation_bytes));
     }
-    /// What an evaluation may take: its part, and by the whole graph, where that is too little, also what is lent to it.
+    /// Returns the memory of an evaluation: its part and, for the whole graph if that is too little, the memory that buffers
+    /// free.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
         return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::enter_evaluation(plan_, *training_);
     }
@@ -363,7 +364,7 @@ private:
     parts of_;
     training_plan plan_; // for data_
     std::unique_ptr<run_graph> data_;
-    std::string graph_name_; // of data_, as checkpoints name it
+    std::string graph_name_; // name of data_ in checkpoints
     network& net_;
     std::stop_token stop_;
     gneiss::tbb_executor executor_;
@@ -372,8 +373,8 @@ private:
     std::uint64_t generation_ = 0, best_generation_ = 0;
     std::uint64_t epoch_ = 0;
 
-    mutable std::mutex assembling_; // totals are asked for by another thread
-    totals before_;                 // of what was dismantled
+    mutable std::mutex assembling_; // another thread reads totals
+    totals before_;                 // totals of dismantled parts
     std::unique_ptr<gneiss::embedding_file> rows_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
     std::optional<gneiss::feature_store> feature_store_;
@@ -384,11 +385,11 @@ private:
     std::unique_ptr<gneiss::edge_buffer> edges_;
     std::unique_ptr<gneiss::gnn_trainer> training_;
 
-    std::map<std::string, node_metrics> metrics_; // of valid and test nodes
+    std::map<std::string, node_metrics> metrics_; // validation and test nodes
     std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
 };
 
-/// A run of MariusGNN: flags resolved and memory planned, then the graph in the plan's partitions.
+/// A run of MariusGNN: resolved flags and a memory plan, then the graph in the plan's partitions.
 class run final : public trainers::prepared_run {
 public:
     using options = mariusgnn::options;
@@ -449,8 +450,8 @@ private:
     [[nodiscard]] tuned_plan plan_now() {
         return plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }});
     }
-    /// The plan, and whether training nodes are placed first: where flags leave both that and the order open, where reads of all epochs
-    /// are fewer by more than the copy takes, which is read and written a few times.
+    /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open, placement is
+    /// used if it saves more reads over all epochs than the copy costs, which is read and written a few times.
     [[nodiscard]] tuned_plan choose() {
         const bool open = !asked_.training_first && !asked_.links() && !asked_.order && !asked_.init;
         tuned_plan found = plan_now();
@@ -471,7 +472,7 @@ private:
     /// Copies the dataset to `to`, with training nodes first, in the plan's partitions.
     [[nodiscard]] std::shared_ptr<const gneiss::dataset> place_training_first(const std::filesystem::path& to) {
         const auto began = trainers::clock::now();
-        std::filesystem::remove_all(to); // of a process that was killed before a checkpoint named it
+        std::filesystem::remove_all(to); // leftovers of a process killed before a checkpoint named them
         std::filesystem::create_directories(to.parent_path());
         constexpr std::uint64_t least = std::uint64_t{16} << 20;
         const std::uint64_t taken = programs::program_memory();
@@ -483,12 +484,12 @@ private:
         return std::make_shared<const gneiss::dataset>(to);
     }
 
-    options asked_; ///< what plans are made of
+    options asked_; ///< input of plans
     trainers::configuration<options> config_;
     network net_;
     std::unique_ptr<run_graph> trained_; ///< until `begin`
     training_plan plan_;
-    std::string graph_; ///< what is trained is called in the run; empty: the dataset
+    std::string graph_; ///< name of the graph in the run; empty: the dataset
     std::optional<gneiss::any_backend> backend_;
 };
 

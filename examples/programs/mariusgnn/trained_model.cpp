@@ -29,7 +29,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     trained_on = reshuffled ? reshuffled : dataset;
     if (other) {
         if (how.uses_rows())
-            throw programs::usage_error("--graph is for runs whose inputs are features: this one learned a row for each node of its own graph");
+            throw programs::usage_error("--graph is for runs whose inputs are features: this run learned an embedding for each node of its own graph");
         programs::check_dataset(*other);
         graph.emplace(how, std::make_shared<const gneiss::dataset>(*other));
     } else {

@@ -16,26 +16,27 @@
 
 namespace mariusgnn {
 
-/// A run that was trained, opened for reading: nothing here changes it.
+/// A trained run, opened read-only.
 class trained_model {
 public:
-    /// Reads the run's configuration and its best state, or the last one where none was kept; `other` is a graph that the
-    /// run is applied to instead of its own. Rows are charged to `memory` [bytes].
-    /// Throws errc::not_found without a checkpoint, gneiss::over_budget, errc::invalid_argument for a graph that does not fit.
+    /// Reads the run's configuration and its best state, or the last one if none was kept; `other` is a graph to use instead of
+    /// the run's own. Embeddings are charged to `memory` [bytes]. Throws errc::not_found without a checkpoint,
+    /// gneiss::over_budget, errc::invalid_argument for a graph that does not match.
     trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& other = {});
 
-    /// Rows of all nodes, by the whole graph. `memory` is for the work and the rows.
+    /// Returns outputs of all nodes by the whole graph. `memory` is for the work and the rows.
     [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
-    /// The same by what was resident in training: `--eval-graph resident`. The states' buffers are charged to the budget meanwhile.
+    /// Returns outputs by what was resident in training: `--eval-graph resident`. The states' buffers are charged to the budget
+    /// meanwhile.
     [[nodiscard]] inferred_rows infer_resident(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
     options how;
-    std::shared_ptr<const gneiss::dataset> trained_on; ///< with the nodes where the state has them
-    std::optional<run_graph> graph;                    ///< of `trained_on`, or another one
+    std::shared_ptr<const gneiss::dataset> trained_on; ///< with the node order of the state
+    std::optional<run_graph> graph;                    ///< `trained_on`, or another graph
     std::optional<network> net;
     gneiss::memory_budget budget;
-    bool best = false; ///< whether it is the best state
+    bool best = false; ///< true if it is the best state
 
     [[nodiscard]] const gneiss::dataset& data() const { return graph->data(); }
 
@@ -45,7 +46,7 @@ private:
 
     std::filesystem::path run_;
     gneiss::engine_choice engine_;
-    std::uint64_t epoch_ = 0; // that was trained last
+    std::uint64_t epoch_ = 0; // trained last
     std::unique_ptr<gneiss::embedding_file> embedding_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
 };

@@ -32,8 +32,8 @@ using trainers::reads_of;
 using trainers::charged_by;
 using trainers::training_plan;
 
-/// The most that a function of the states of an epoch, of what is read ahead, and of those of an evaluation is: in all epochs where
-/// that is soon told, else in the first ones. A little more for later epochs, and for those of a longer run.
+/// Returns the maximum of a function over the states of an epoch, with those read ahead and those of an evaluation: over all
+/// epochs if that is cheap, else over the first ones, with a margin for later epochs, and for those of a longer run.
 template <class Bytes>
 std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&& bytes) {
     std::uint64_t most = 0;
@@ -47,20 +47,20 @@ std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&
     return plan.slots >= plan.partitioning.partitions ? most : most + most / 16;
 }
 
-/// The graph of two consecutive states.
+/// Returns the memory of the graph of two consecutive states.
 std::uint64_t gnn_memory(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets) {
     const gneiss::neighbor_direction keeps = o.neighbors();
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     if (plan.partitioning.partitions == buckets.rows().partitions)
         return most_of_epochs(o, plan, [&](const gneiss::epoch_plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form); });
-    // To be bucketed anew: edges are taken to be spread evenly, and some more.
-    std::uint64_t bytes = 0, sides = 0; // of all blocks
+    // Re-bucketed later: assumes evenly spread edges, with a margin.
+    std::uint64_t bytes = 0, sides = 0; // size of all blocks
     for_each_side(keeps, [&](edge_direction d) {
         ++sides;
         buckets.for_each_bucket([&](gneiss::edge_bucket b) { bytes += buckets.extent(b).range(d).length; });
     });
     const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
-    if (form.form == gneiss::graph_form::csr) { // the blocks of two partitions beside the lists
+    if (form.form == gneiss::graph_form::csr) { // the blocks of two partitions in addition to the lists
         const auto edges = static_cast<std::uint64_t>(share * share * static_cast<double>(buckets.edges()));
         const std::uint64_t states = plan.keeps_all() ? 1 : 2, nodes = plan.slots * plan.partitioning.capacity();
         const std::uint64_t lists = states * sides * gneiss::resident_csr::bytes_needed(nodes, edges, form.columns);
@@ -71,7 +71,7 @@ std::uint64_t gnn_memory(const options& o, const training_plan& plan, const gnei
     return static_cast<std::uint64_t>(2 * (share * share * static_cast<double>(bytes) + 2 * ranks)) + (1U << 20);
 }
 
-/// The least that an evaluation needs.
+/// Returns the minimum memory of an evaluation.
 std::uint64_t least_evaluation(const options& o, const planning& of, const gneiss::row_partitioning& partitioning,
     const gneiss::gnn_shape& shape, std::span<const gneiss::layer_options> layers) {
     constexpr std::uint64_t ranking = std::uint64_t{8} << 20;
@@ -85,7 +85,7 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
         of.graph.buckets(), o.neighbors(), partitioning);
 }
 
-/// What a state of the plan may have; of edges and entries an estimate where they are to be bucketed anew.
+/// Returns the maximum sizes of a state of the plan; edges and nonzeros are estimates if they are to be re-bucketed.
 gneiss::gnn_shape shape_of_states(const planning& of, const gneiss::state_sizes& sizes, const training_plan& plan) {
     const std::uint32_t stored = of.graph.buckets().rows().partitions, partitions = plan.partitioning.partitions;
     if (stored == partitions) return sizes.of(plan.slots);
@@ -96,20 +96,20 @@ gneiss::gnn_shape shape_of_states(const planning& of, const gneiss::state_sizes&
     return shape;
 }
 
-/// Room on disk for a graph whose training nodes come first, and what is sorted on the way.
+/// Adds disk space for a graph with training nodes first, and for sorting on the way.
 void add_placement(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
     if (o.training_first.value_or(false)) plan.disk_bytes += 2 * copy_bytes(graph) + 12 * graph.train_edges + 8 * graph.nodes;
 }
 
-/// The least that sending rows to other partitions needs beside what does not go meanwhile.
+/// Returns the minimum memory of a reshuffle, in addition to what stays allocated.
 std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
     if (o.reshuffle == 0) return 0;
     constexpr std::uint64_t buffers = std::uint64_t{4} << 20;
     return (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
 }
 
-/// Room on disk for it: a slot for every partition's new version; a graph beside the one it is made of, and the best
-/// state's, with what is sorted and dealt out on the way.
+/// Adds disk space of a reshuffle: a slot for every partition's new version; a new graph next to its source and that of the
+/// best state, with space for sorting on the way.
 void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
     if (o.reshuffle == 0) return;
     const std::uint64_t times = (*o.epochs - 1) / o.reshuffle, at_once = o.early_stop != 0 ? 3 : 2;
@@ -124,7 +124,8 @@ void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_
                            graph.nodes * (plan.layout.bytes() + 12);
 }
 
-/// Flags with COMET's partitions by their formulas, where nothing says otherwise, not all fits, and the plan they give does.
+/// Flags with COMET's partitions by MariusGNN's formulas, if no flag sets them, not everything fits, and the resulting plan
+/// does.
 struct tuned_flags {
     options flags;
     std::vector<std::string> reasons{};
@@ -145,7 +146,7 @@ tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
     const training_plan some = on_disk(std::max(given, 4U), 2, o.prefetch);
     gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
     input.other_bytes = some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes - some.edge_bytes -
-                        some.evaluation_bytes + some.least_evaluation_bytes; // what is left over goes to evaluation
+                        some.evaluation_bytes + some.least_evaluation_bytes; // the remainder goes to evaluation
     input.row_bytes = some.layout.bytes();
     if (of.graph.features() != nullptr) input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
     input.access = o.uses_rows() ? gneiss::row_use::updated : gneiss::row_use::read_only;
@@ -154,7 +155,7 @@ tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
         for_each_side(o.neighbors(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
     });
     for_each_side(o.neighbors(), [&](edge_direction) { ++input.edge_files; });
-    input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, to be trained
+    input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, for training
     if (of.read_size) input.read_bytes = of.read_size();
     input.logical = o.logical.value_or(0);
     try {
@@ -167,11 +168,11 @@ tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
         trainers::take_choice(tuned.flags, exact);
         return tuned;
     } catch (const gneiss::over_budget&) {
-        return {o}; // the search shows what the least is
+        return {o}; // the search reports the minimum
     }
 }
 
-/// Plans of a run by their choices.
+/// Makes plans of a run by choice.
 class planner {
 public:
     planner(const options& settings, const planning& of)
@@ -180,8 +181,8 @@ public:
         sizes_.emplace(of.graph.buckets(), stored_ ? &*stored_ : nullptr);
     }
 
-    /// Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,
-    /// memory for more neighbors is worth more. After a reshuffle the graph is another.
+    /// Node classification: an epoch has few states, often one, so it pays to load its first one ahead. If the buffer is not
+    /// given, memory for more neighbors is worth more. After a reshuffle the graph differs.
     [[nodiscard]] training_plan operator()(const trainers::plan_choice& choice) const {
         const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && o_.reshuffle == 0;
         if (some && choice.prefetch != "off" && (choice.prefetch != "auto" || o_.buffer)) {
@@ -220,7 +221,7 @@ private:
             plan.memory.add("edges", plan.edge_bytes, charged_by::component);
             plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
             plan.memory.add("decoder", trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
-        } else { // classes and parts of all nodes, those that train, are validated, tested
+        } else { // labels and splits of all nodes; training, validation and test nodes
             plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
         }
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
