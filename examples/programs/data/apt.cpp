@@ -26,7 +26,7 @@ void need_apt() {
             "this graph is derived from the package index of a Debian or Ubuntu machine, and there is no apt-get here");
 }
 
-/// Options that keep apt's state in a directory of our own.
+/// Returns options that keep apt's state in our own directory.
 arguments private_state(const std::filesystem::path& state) {
     std::filesystem::create_directories(state / "lists/partial");
     std::filesystem::create_directories(state / "cache/archives/partial");
@@ -40,10 +40,10 @@ arguments joined(arguments first, const arguments& more) {
     return first;
 }
 
-/// Which languages of descriptions apt fetches and lists: English, or none.
+/// Selects the languages of descriptions that apt fetches and lists: English, or none.
 arguments languages(bool english) { return {"-o", english ? "Acquire::Languages=en" : "Acquire::Languages=none"}; }
 
-/// Makes apt know the Contents indices, which only apt-file does by itself: one per component in Debian, one for all in
+/// Configures apt to know the Contents indices, which otherwise only apt-file does: one per component in Debian, one for all in
 /// Ubuntu; and nothing else.
 arguments contents_targets() {
     arguments options{"-o", "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false"};
@@ -82,7 +82,7 @@ std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
         if (std::filesystem::exists(fields[0], failed))
             all.push_back({fields[0], fields[1], fields[2], fields[3], fields[4]});
     }
-    // The release itself, of the distribution itself, when they can be told from the rest.
+    // Keeps only the release itself, of the distribution itself, if they can be told apart.
     const auto keep = [&](auto&& wanted) {
         if (std::any_of(all.begin(), all.end(), wanted))
             all.erase(
@@ -104,7 +104,7 @@ std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::p
         if (auto own = list(kind, languages(true)); !own.empty()) return own;
     arguments options = joined(private_state(state), languages(kind == apt_index_kind::translations));
     if (kind == apt_index_kind::contents) options = joined(options, contents_targets());
-    auto found = list(kind, options); // left by an earlier try
+    auto found = list(kind, options); // from an earlier try
     if (found.empty()) {
         try {
             run_process(joined({"apt-get", "update", "-q"}, options));
@@ -142,12 +142,12 @@ void unpack_package(
     need_apt();
     std::filesystem::create_directories(directory);
     const auto download = [&](const arguments& options) {
-        // apt-get download writes into the working directory, which a shell would change; so the address is asked for.
+        // apt-get download writes into the working directory, which a shell would have to change; so this asks for the address.
         const std::string answer =
             output_of(joined(joined({"apt-get", "download", "--print-uris"}, options), {package}));
         const std::size_t begin = answer.find('\''), end = answer.find('\'', begin + 1);
         if (end == std::string::npos)
-            throw error(errc::not_found, "apt does not know where the package " + package + " is");
+            throw error(errc::not_found, "apt has no address of the package " + package + " is");
         const std::filesystem::path deb = directory / (package + ".deb");
         const std::string sum = answer.substr(answer.rfind(' ') + 1);
         run_process({"/usr/lib/apt/apt-helper", "download-file", answer.substr(begin + 1, end - begin - 1),
@@ -159,7 +159,7 @@ void unpack_package(
         try {
             deb = download({});
         } catch (const error&) {
-            // No index on this machine: fetch one of our own.
+            // No index on this machine: fetches our own.
             const arguments options = joined(private_state(state), languages(false));
             run_process(joined({"apt-get", "update", "-q"}, options));
             deb = download(options);

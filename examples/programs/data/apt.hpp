@@ -7,7 +7,7 @@
 
 #include <gneiss/io/import/text_reader.hpp>
 
-/// The package archive of a Debian or Ubuntu machine, through its own tools.
+/// The package archive of a Debian or Ubuntu machine, read through its own tools.
 namespace data_tool {
 
 /// One index file of the archive.
@@ -21,27 +21,27 @@ struct apt_index {
 /// translations: the long descriptions in English.
 enum class apt_index_kind { packages, contents, translations };
 
-/// The indices of the machine's own release: not those of updates, security or other archives, if there are such.
+/// Returns the indices of the machine's own release, without updates, security and other archives if possible.
 ///
-/// Uses the machine's lists when they are there; else, and for contents, fetches into `state`, a directory of our own,
-/// so that the machine's state is never changed. Throws `gneiss::error` that says what failed and what helps.
+/// Uses the machine's lists if present; else, and for contents, fetches into `state`, our own directory, so that the machine's
+/// state never changes. Throws `gneiss::error` with the cause and a remedy.
 [[nodiscard]] std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::path& state);
 
-/// The text of an index, whatever it is compressed with.
+/// Opens the text of an index, in any compression.
 [[nodiscard]] std::unique_ptr<gneiss::importing::byte_source> open_index(const apt_index& index);
 
-/// Name, size and time of every index: changes when the archive does.
+/// Returns name, size and time of every index: changes when the archive does.
 [[nodiscard]] std::string fingerprint_of(const std::vector<apt_index>& indices);
 
 /// Downloads the .deb of a package and unpacks it into `directory`.
 void unpack_package(
     const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory);
 
-/// Lines of a source, one after the other.
+/// Reads the lines of a source.
 class line_reader {
 public:
     explicit line_reader(gneiss::importing::byte_source& from) : from_(&from), buffer_(1 << 18) {}
-    /// The next line without its end, valid until the next call; false at the end.
+    /// Reads the next line without its end, valid until the next call; false at the end.
     bool next(std::string_view& line);
 
 private:

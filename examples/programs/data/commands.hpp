@@ -23,7 +23,7 @@
 /// The dataset tool: one function per command, which adds it to the program.
 namespace data_tool {
 
-/// What a program takes beside what it works on: code, stacks, allocator, buffers of open files [bytes].
+/// Memory of a program without its data: code, stacks, allocator, buffers of open files [bytes].
 inline constexpr std::uint64_t program_bytes = std::uint64_t{16} << 20;
 
 /// Flags of every command.
@@ -34,12 +34,12 @@ struct common_flags {
     bool json = false, force = false, quiet = false;
 
     void add_to(programs::command& to);
-    /// Bytes to work in: what was said, else half of what is free, at most 4 GiB.
+    /// Returns the working memory [bytes]: as given, else half of the free memory, at most 4 GiB.
     [[nodiscard]] std::uint64_t memory_bytes() const;
     [[nodiscard]] unsigned thread_count() const;
 };
 
-/// Flags of the commands that make a dataset out of edges.
+/// Flags of the commands that make a dataset from edges.
 struct output_flags {
     std::filesystem::path out{};
     std::uint32_t partitions = 0;
@@ -49,7 +49,7 @@ struct output_flags {
     [[nodiscard]] std::optional<gneiss::dataset_task> chosen_task() const;
 };
 
-/// Flags that tell how features of nodes are stored.
+/// Flags of the storage of node features.
 struct feature_flags {
     std::optional<std::string> feature_type{};
     std::uint64_t project = 0;
@@ -58,21 +58,21 @@ struct feature_flags {
     void apply(gneiss::import_node_attributes& data) const;
 };
 
-/// "train,valid,test" as given to --fractions. Throws usage_error.
+/// Parses "train,valid,test" of --fractions. Throws usage_error.
 [[nodiscard]] std::array<double, 3> parse_fractions(const std::vector<double>& values);
 
-/// Checks what can be checked before work begins; throws usage_error, gneiss::error.
+/// Makes all checks that are possible before the work; throws usage_error, gneiss::error.
 void check_output(const output_flags& output, const common_flags& common);
 
-/// The same for commands that make a file. Throws usage_error.
+/// Makes the same checks for commands that write a file. Throws usage_error.
 void check_file_out(const std::filesystem::path& out, const common_flags& common);
 
-/// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code.
-/// `source_memory` [bytes] is what the sources take beside the import.
+/// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code. `source_memory`
+/// [bytes] is the memory of the sources in addition to the import.
 programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common,
     std::uint64_t source_memory = 0);
 
-/// The flags that change the result, as text for the manifest.
+/// Returns the flags that change the result, as text for the manifest.
 [[nodiscard]] std::string provenance_of(const programs::command& command);
 
 using programs::check_dataset;

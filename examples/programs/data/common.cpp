@@ -17,11 +17,11 @@ namespace data_tool {
 
 void common_flags::add_to(programs::command& to) {
     to.group("Resources and output");
-    to.option("memory", memory, "memory to work in").default_text("half of what is free, at most 4GiB");
-    to.option("threads", threads, "threads to work with").default_text("all CPUs").range(1, 1024);
-    to.option("seed", seed, "seed of all randomness");
-    to.option("json", json, "the result as one JSON object").transient();
-    to.option("force", force, "replace what is at --out").transient();
+    to.option("memory", memory, "memory budget").default_text("half of the free memory, at most 4GiB");
+    to.option("threads", threads, "worker threads").default_text("all CPUs").range(1, 1024);
+    to.option("seed", seed, "random seed");
+    to.option("json", json, "print the result as one JSON object").transient();
+    to.option("force", force, "replace existing output at --out").transient();
     to.option("quiet", quiet, "no progress on stderr").transient();
 }
 
@@ -35,13 +35,13 @@ unsigned common_flags::thread_count() const {
 }
 
 void output_flags::add_to(programs::command& to) {
-    to.option("out", out, "directory of the dataset to make").value_name("DATASET").required();
+    to.option("out", out, "directory of the new dataset").value_name("DATASET").required();
     to.option("partitions", partitions, "partitions of the nodes; edges are in N x N buckets")
         .default_text("from size and memory")
         .range(1, 16384);
-    to.option("task", task, "what the dataset is for: edges or nodes")
+    to.option("task", task, "purpose of the dataset: link prediction or node classification")
         .choices({"link", "node"})
-        .default_text("node when there are labels, else link");
+        .default_text("node with labels, else link");
 }
 
 std::optional<gneiss::dataset_task> output_flags::chosen_task() const {
@@ -50,11 +50,11 @@ std::optional<gneiss::dataset_task> output_flags::chosen_task() const {
 }
 
 void feature_flags::add_to(programs::command& to) {
-    to.option("feature-type", feature_type, "how features are stored")
+    to.option("feature-type", feature_type, "type of stored features")
         .choices({"f32", "f16"})
         .default_text("f16 for arrays of f16, else f32");
-    to.option("project", project, "columns to project features to: seeded random signs; dense then")
-        .default_text("as they are")
+    to.option("project", project, "project features to N dense columns by seeded random signs")
+        .default_text("no projection")
         .range(1, 1 << 20);
 }
 
@@ -65,10 +65,10 @@ void feature_flags::apply(gneiss::import_node_attributes& data) const {
 
 std::array<double, 3> parse_fractions(const std::vector<double>& values) {
     if (values.size() != 3)
-        throw programs::usage_error("--fractions are three numbers: train,valid,test, such as .9,.05,.05");
+        throw programs::usage_error("--fractions takes three numbers: train,valid,test, such as .9,.05,.05");
     const std::array f{values[0], values[1], values[2]};
     if (!(f[0] >= 0 && f[1] >= 0 && f[2] >= 0) || f[0] + f[1] + f[2] < 0.999999 || f[0] + f[1] + f[2] > 1.000001)
-        throw programs::usage_error("--fractions are at least 0 and add up to 1");
+        throw programs::usage_error("--fractions must be at least 0 and add up to 1");
     return f;
 }
 
@@ -148,20 +148,20 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     const gneiss::tbb_executor executor(common.thread_count());
     const gneiss::import_report created = gneiss::import_dataset(options, executor);
     live.clear();
-    if (created.resumed) live.say("went on after the last phase that an earlier run had finished");
+    if (created.resumed) live.say("resumed after the last phase that an earlier run finished");
     if (created.moved != 0)
         live.say(fmt::format(
             "{} valid and test edges name a node or relation that no training edge has: moved to train", created.moved));
     else if (created.unseen != 0)
         live.say(
             fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
-                        "kept, and no model can know them",
+                        "kept, but no model can learn them",
                 created.unseen));
     for (const auto& [file, line] : created.header_like)
         live.say(fmt::format("warning: {}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, import with --header",
             file.string(), line));
     if (created.unlabeled_tests != 0)
-        live.say(fmt::format("warning: {} test nodes have no label and are in no part", created.unlabeled_tests));
+        live.say(fmt::format("warning: {} test nodes have no label and are not in the split", created.unlabeled_tests));
     const double seconds = seconds_since(start);
     const gneiss::dataset_node_attributes& data = created.node_attributes;
     if (common.json) {

@@ -21,7 +21,7 @@ using gneiss::checksum;
 struct contents_line {
     std::string_view folder, file, owners;
 
-    /// False for lines of another form (the header of old indices).
+    /// Parses a line; false for lines of another form (the header of old indices).
     bool parse(std::string_view line) {
         while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.remove_suffix(1);
         const std::size_t blank = line.find_last_of(" \t");
@@ -37,7 +37,7 @@ struct contents_line {
     }
 };
 
-/// Hashes of the names that files of several places share, ascending.
+/// Returns hashes of the names that occur for files in several directories, ascending.
 std::vector<std::uint64_t> shared_names(const std::vector<apt_index>& indices, std::uint64_t memory) {
     std::vector<std::uint64_t> hashes;
     for (const apt_index& index : indices) {
@@ -46,7 +46,7 @@ std::vector<std::uint64_t> shared_names(const std::vector<apt_index>& indices, s
         contents_line at;
         for (std::string_view line; lines.next(line);) {
             if (!at.parse(line)) continue;
-            // Growing by half keeps old and new within the budget.
+            // Growth by half keeps old and new within the budget.
             if (hashes.size() == hashes.capacity()) {
                 const std::size_t larger = std::max<std::size_t>(hashes.size() * 3 / 2, 1 << 16);
                 if ((larger + hashes.size()) * 8 > memory)
@@ -116,7 +116,7 @@ private:
         text += '\n';
     }
 
-    /// A directory and those above it, at first sight.
+    /// Adds a directory and its ancestors at their first occurrence.
     void parents(std::string& text, std::string_view folder) {
         while (!folder.empty() && folders_->insert(checksum(folder)).second) {
             const std::size_t slash = folder.rfind('/');

@@ -13,12 +13,12 @@
 
 #include "apt.hpp"
 
-/// The package archive's control files: paragraphs of "Field: value".
+/// Control files of the package archive: paragraphs of "Field: value".
 namespace data_tool {
 
 using stanza = std::map<std::string, std::string, std::less<>>;
 
-/// The paragraphs of a control file: fields by name, continuation lines joined by blanks.
+/// Reads the paragraphs of a control file: fields by name, continuation lines joined by blanks.
 class stanza_reader {
 public:
     explicit stanza_reader(std::unique_ptr<gneiss::importing::byte_source> from)
@@ -60,7 +60,7 @@ private:
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '.' || c == '-';
 }
 
-/// Package names of a dependency field: of every alternative, without version and architecture.
+/// Visits the package names of a dependency field: of every alternative, without version and architecture.
 template <class Visit>
 void for_each_package(std::string_view value, Visit&& visit) {
     while (!value.empty()) {
@@ -74,7 +74,7 @@ void for_each_package(std::string_view value, Visit&& visit) {
     }
 }
 
-/// Packages of the archive, and which of several stanzas with one name counts: the last.
+/// Packages of the archive. Of several stanzas with one name, the last counts.
 struct package_list {
     std::unordered_map<std::string, std::uint64_t> last; ///< number of the stanza, over all indices
 };

@@ -54,13 +54,13 @@ public:
 private:
     void add(std::string_view relation, std::string tail) { triples_.emplace(relation, std::move(tail)); }
 
-    /// A package that no stanza describes is virtual.
+    /// Returns the entity of a package; one that no stanza describes is virtual.
     [[nodiscard]] std::string entity(std::string_view other) const {
         const std::string name(other);
         return (packages_.last.contains(name) ? "p:" : "v:") + name;
     }
 
-    /// "facet::value, facet::value, …"
+    /// Adds the tags in "facet::value, facet::value, …".
     void tags(std::string_view value) {
         while (!value.empty()) {
             const std::size_t end = std::min(value.find(','), value.size());
@@ -79,7 +79,7 @@ private:
         }
     }
 
-    /// The host of "https://host/…".
+    /// Adds the host of "https://host/…".
     void homepage(std::string_view value) {
         for (const std::string_view scheme : {"http://", "https://"})
             if (value.starts_with(scheme)) {
@@ -94,7 +94,7 @@ private:
     std::set<std::pair<std::string, std::string>> triples_;
 };
 
-/// All triples of the archive as text, stanza after stanza.
+/// All triples of the archive as text, stanza by stanza.
 class package_text {
 public:
     package_text(std::vector<apt_index> indices, std::shared_ptr<const package_list> packages)

@@ -25,7 +25,7 @@
 namespace data_tool {
 namespace {
 
-/// The first four bytes of SHA-1, big-endian: the split goes by it, so that other programs can make the same.
+/// Returns the first four bytes of SHA-1, big-endian: the split depends on it, so other programs can reproduce it.
 std::uint32_t sha1_word(std::string text) {
     std::array<std::uint32_t, 5> state{0x67452301U, 0xefcdab89U, 0x98badcfeU, 0x10325476U, 0xc3d2e1f0U};
     const std::uint64_t bits = 8 * std::uint64_t{text.size()};
@@ -59,7 +59,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kinds{
     {{"Depends", "depends"}, {"Pre-Depends", "pre-depends"}, {"Recommends", "recommends"}, {"Suggests", "suggests"},
         {"Enhances", "enhances"}, {"Breaks", "breaks"}, {"Conflicts", "conflicts"}, {"Replaces", "replaces"}}};
 
-/// Numbers for words, in order of arrival.
+/// Numbers words in order of arrival.
 class word_table {
 public:
     std::uint32_t number(std::string_view word) {
@@ -73,7 +73,7 @@ private:
     std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
-/// The distinct words of a description: runs of letters and "+", of three or more, that begin with a letter.
+/// Returns the distinct words of a description: runs of letters and "+", of three or more, that begin with a letter.
 std::vector<std::uint32_t> words_of(std::string_view text, word_table& table) {
     std::vector<std::uint32_t> found;
     std::string run;
@@ -103,11 +103,11 @@ struct package {
     std::vector<std::pair<std::uint8_t, std::uint32_t>> needs{}; ///< kind and name, by number
 };
 
-/// All that the graph is made of: a few tens of megabytes for an archive.
+/// The graph's data: some tens of megabytes for an archive.
 struct archive {
     std::vector<package> packages; ///< by name
     word_table words, names;
-    std::unordered_map<std::uint32_t, std::set<std::uint32_t>> providers; ///< of a name: packages, by their name
+    std::unordered_map<std::uint32_t, std::set<std::uint32_t>> providers; ///< packages that provide a name, by their name
 
     void read(const std::vector<apt_index>& indices) {
         const package_list list = list_packages(indices);
@@ -121,7 +121,7 @@ struct archive {
         }
         std::ranges::sort(packages, {}, &package::name);
     }
-    /// Long descriptions take the place of the short ones.
+    /// Replaces short descriptions by long ones.
     void describe(const std::vector<apt_index>& translations) {
         std::unordered_map<std::string_view, std::size_t> places;
         for (std::size_t i = 0; i < packages.size(); ++i) places.emplace(packages[i].name, i);
@@ -154,9 +154,9 @@ private:
     }
 };
 
-/// "package TAB kind TAB package", each once.
+/// Formats lines "package TAB kind TAB package", each once.
 std::string edges_of(archive& all) {
-    std::vector<bool> real(all.names.words.size()); // which names are packages
+    std::vector<bool> real(all.names.words.size()); // true for names of packages
     word_table& names = all.names;
     for (const package& p : all.packages) real[names.number(p.name)] = true;
     std::string text;
@@ -178,7 +178,7 @@ std::string edges_of(archive& all) {
     return text;
 }
 
-/// Writes a file, unless it is there as it should be: an import that goes on knows its files by their time.
+/// Writes a file, unless it already has this content: a resumed import identifies its files by their time.
 std::filesystem::path kept(const std::filesystem::path& path, const std::string& text) {
     std::ifstream there(path, std::ios::binary);
     if (!there || std::string(std::istreambuf_iterator<char>(there), {}) != text)

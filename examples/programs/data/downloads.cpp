@@ -27,16 +27,16 @@ using gneiss::edge_split;
 using gneiss::errc;
 using gneiss::error;
 
-/// A published graph. Counts are those its publishers tell; there are no published checksums of these files, so the
-/// manifest keeps that of the file as it was fetched.
+/// A published graph. Counts are the publisher's; there are no published checksums, so the manifest stores the checksum of the
+/// downloaded file.
 struct published_graph {
     std::string name, url;
-    std::vector<std::pair<std::string, edge_split>> members; ///< of a zip archive; none: the file is the edges
-    std::uint64_t nodes = 0, edges = 0, relations = 0;       ///< all splits; 0: not told
+    std::vector<std::pair<std::string, edge_split>> members; ///< members of a zip archive; none: the file holds the edges
+    std::uint64_t nodes = 0, edges = 0, relations = 0;       ///< all splits; 0: unknown
     std::vector<std::string> columns{};
     gneiss::edge_format format = gneiss::edge_format::tsv;
     gneiss::id_kind ids = gneiss::id_kind::string;
-    bool split = false; ///< has no valid and test edges that could be had: 90/5/5
+    bool split = false; ///< no available valid and test edges: 90/5/5
 };
 
 std::vector<std::pair<std::string, edge_split>> splits_in(const std::string& folder) {
@@ -97,7 +97,7 @@ const std::vector<published_graph>& published_graphs() {
     return graphs;
 }
 
-/// Fetches a file; a part that is there already is completed, not repeated.
+/// Downloads a file; completes a partial download.
 void download(const std::string& url, const std::filesystem::path& file) {
     const std::string part = file.string() + ".part";
     arguments command;
@@ -112,12 +112,12 @@ void download(const std::string& url, const std::filesystem::path& file) {
     } catch (const error& failed) {
         throw error(errc::io,
             "cannot download " + url + ": " + failed.what() +
-                ". Is there a network? Or put the file there by hand: " + std::filesystem::absolute(file).string());
+                ". Check the network, or put the file there by hand: " + std::filesystem::absolute(file).string());
     }
     std::filesystem::rename(part, file);
 }
 
-/// "NAME: N bytes, XXH3 HEX", so that what is fetched another time can be compared. Reads all of the file.
+/// Returns "NAME: N bytes, XXH3 HEX", for comparison with other downloads. Reads the whole file.
 std::string content_of(const std::filesystem::path& path) {
     const gneiss::plain_file file = gneiss::plain_file::open(path);
     const std::uint64_t size = file.size();
@@ -161,7 +161,7 @@ gneiss::import_options downloaded_graph(const std::string& name, const std::file
     if (found->members.empty()) options.sources.push_back({.path = file});
     for (const auto& [member, split] : found->members) {
         if (found->format == gneiss::edge_format::npy) {
-            // Arrays are not read from a pipe.
+            // Arrays cannot be read from a pipe.
             const std::filesystem::path unpacked = state / std::filesystem::path(member).filename();
             if (!std::filesystem::exists(unpacked))
                 run_process({"unzip", "-o", "-j", file.string(), member, "-d", state.string()});

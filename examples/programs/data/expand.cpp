@@ -38,7 +38,7 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
     const gneiss::dataset_manifest& m = from.manifest();
     if (flags.train_fraction && m.node_attributes.classes == 0)
         throw programs::usage_error(
-            "--train-fraction is a share of labeled nodes, " + flags.dataset.string() + " has no labels");
+            "--train-fraction is a fraction of labeled nodes, " + flags.dataset.string() + " has no labels");
     const gneiss::expansion_size size = gneiss::expansion_size_of(from, settings.by);
     std::filesystem::create_directories(settings.scratch);
     if (const auto space = std::filesystem::space(settings.scratch); space.available < size.disk_bytes)
@@ -53,7 +53,7 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
     options.provenance = m.provenance.options + "expanded: " + m.name + "\n" + provenance_of(self);
     output_flags output = flags.output;
     if (!output.task) output.task = m.task == gneiss::dataset_task::node ? "node" : "link";
-    // By size alone, so that the memory changes nothing.
+    // By size alone: the result does not depend on the memory.
     if (output.partitions == 0) output.partitions = gneiss::choose_partitions(size.nodes, std::uint64_t{4} << 30);
     return run_import(std::move(options), output, flags.common, size.mapped_bytes);
 }
@@ -68,22 +68,22 @@ void add_expand(programs::command_line& to) {
     command.positional("dataset", flags->dataset, "directory of the dataset to grow");
     flags->output.add_to(command);
     command.group("Growth");
-    command.option("factor", flags->factor, "nodes of the small graph: how many times the nodes become")
+    command.option("factor", flags->factor, "nodes of the small graph: factor of the nodes")
         .range(2, 4096)
         .required();
     command
         .option("seed-edges", flags->seed_edges,
-            "edges of the small graph, at least 2 x factor - 1: how many times the edges become")
+            "edges of the small graph, at least 2 x factor - 1: factor of the edges")
         .default_text("2.2 x factor")
         .range(3, 4096.0 * 4096);
     command
         .option("feature-noise", flags->feature_noise,
-            "noise of dense features, in their standard deviations; of sparse ones, the chance that an entry is lost")
+            "noise of dense features, in their standard deviations; of sparse ones, the probability of dropping an entry")
         .range(0, 1000);
     command
         .option("train-fraction", flags->train_fraction,
-            "share of the labeled nodes that train; the rest is valid and test alike")
-        .default_text("the part that the node had")
+            "fraction of labeled nodes for training; the rest is split evenly into valid and test")
+        .default_text("the split of the original node")
         .range(0, 1);
     flags->common.add_to(command);
 }

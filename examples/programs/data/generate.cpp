@@ -41,7 +41,7 @@ gneiss::import_source source_of(
         .computed_relations = relations};
 }
 
-/// Flags that only some kinds of graphs know.
+/// Rejects flags that do not apply to the kind of graph.
 void check_kind(const generate_flags& flags, const programs::command& self) {
     const auto only = [&](bool given, const std::string& what, std::initializer_list<std::string_view> kinds) {
         if (!given || std::ranges::find(kinds, flags.kind) != kinds.end()) return;
@@ -130,7 +130,7 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
 
 void add_generate(programs::command_line& to) {
     const auto flags = std::make_shared<generate_flags>();
-    programs::command& command = to.add("generate", "Makes a synthetic graph of any size; the seed tells it exactly.",
+    programs::command& command = to.add("generate", "Makes a synthetic graph of any size, determined by the seed.",
         [flags](programs::command& self) { return generate(*flags, self); });
     command
         .positional("kind", flags->kind,
@@ -140,11 +140,11 @@ void add_generate(programs::command_line& to) {
     flags->output.add_to(command);
     command.group("Graph");
     command.option("nodes", flags->nodes, "nodes").range(1, 4294967294.0).required();
-    command.option("edges", flags->edges, "edges, repetitions included; about, for lfr and geometric").range(1).required();
+    command.option("edges", flags->edges, "edges, including duplicates; approximate for lfr and geometric").range(1).required();
     command.option("relations", flags->relations, "kinds of edges").range(1);
     command
         .option("train-fraction", flags->train_fraction,
-            "share of the edges (of the nodes, with --task node) that train; the rest is valid and test alike")
+            "fraction of edges (of nodes, with --task node) for training; the rest is split evenly into valid and test")
         .range(0, 1)
         .default_text("all edges; 0.6 of the nodes");
     command.option("undirected", flags->undirected, "each edge is stored both ways");
@@ -152,21 +152,21 @@ void add_generate(programs::command_line& to) {
     command.option("b", flags->b, "rmat: probability of (low, high)").default_text("0.19").range(0, 1);
     command.option("c", flags->c, "rmat: probability of (high, low)").default_text("0.19").range(0, 1);
     command.option("noise", flags->noise, "rmat: change of b and c from level to level").default_text("0");
-    command.option("relation-skew", flags->relation_skew, "rmat: 0 draws all relations alike").default_text("0");
+    command.option("relation-skew", flags->relation_skew, "rmat: skew of relations; 0: uniform").default_text("0");
     command.option("classes", flags->classes, "planted: number of node labels").range(1);
-    command.option("communities", flags->communities, "planted: groups that edges stay in, several to a class")
+    command.option("communities", flags->communities, "planted: groups that edges stay in, several per class")
         .range(1)
-        .default_text("a class each");
+        .default_text("one per class");
     command.option("num-features", flags->num_features, "planted: features of nodes, for --task node")
         .default_text("none")
         .range(1, 1 << 20);
     command.option("feature-signal", flags->feature_signal, "planted: distance of a class's mean from 0; noise is 1")
         .default_text("1");
     flags->features.add_to(command);
-    command.option("mixing", flags->mixing, "planted, lfr: share of edges between communities")
+    command.option("mixing", flags->mixing, "planted, lfr: fraction of edges between communities")
         .default_text("0.2; 0.33")
         .range(0, 1);
-    command.option("degree-exponent", flags->degree_exponent, "planted, lfr: of the power law of degrees; planted 0: all equal")
+    command.option("degree-exponent", flags->degree_exponent, "planted, lfr: degree exponent; planted 0: all equal")
         .default_text("2.5");
     flags->common.add_to(command);
 }

@@ -19,7 +19,7 @@ struct get_flags {
 
 programs::exit_code get(const get_flags& flags) {
     check_output(flags.output, flags.common);
-    // What is fetched lies beside the dataset until that is whole, so that a second try need not fetch it again.
+    // Downloads stay next to the dataset until it is complete, so that a second try can reuse them.
     const std::filesystem::path state = flags.output.out.string() + ".download";
     const bool nodes = flags.output.task == "node";
     if (nodes && flags.name != "debian")
@@ -47,7 +47,7 @@ programs::exit_code get(const get_flags& flags) {
 void add_get(programs::command_line& to) {
     const auto flags = std::make_shared<get_flags>();
     programs::command& command =
-        to.add("get", "Makes a well-known graph: from this machine's package archive, or by download.",
+        to.add("get", "Makes a well-known graph from this machine's package archive, or by download.",
             [flags](programs::command&) { return get(*flags); });
     std::vector<std::string> names{"debian", "debian-files", "wordnet"};
     for (const std::string& name : downloadable_graphs()) names.push_back(name);

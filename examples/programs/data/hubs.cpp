@@ -34,7 +34,7 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     const programs::hub_job job{.count = flags.hubs.of(nodes), .steps = static_cast<std::uint32_t>(flags.steps),
         .lazy = flags.lazy == "half" ? lazy_walk::half : lazy_walk::self_loop, .sampled = static_cast<std::uint32_t>(flags.sampled),
         .seed = flags.common.seed, .out = flags.out};
-    if (job.count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes are none", programs::to_flag(flags.hubs), nodes));
+    if (job.count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects none", programs::to_flag(flags.hubs), nodes));
     memory_budget budget(flags.common.memory_bytes());
     const auto program = budget.charge("program", program_bytes);
     const programs::interrupt_guard interrupts;
@@ -62,15 +62,15 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
 
 void add_hubs(programs::command_line& to) {
     const auto flags = std::make_shared<hubs_flags>();
-    programs::command& command = to.add("hubs", "Finds the nodes that influence what a model says of training nodes most, for reorder --hubs.",
+    programs::command& command = to.add("hubs", "Finds the nodes with the most influence on training nodes, for reorder --hubs.",
         [flags](programs::command&) { return run_hubs(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
-    command.option("hubs", flags->hubs, "how many nodes").required();
-    command.option("out", flags->out, "where they go, the greatest influence first: integers, .npy").value_name("FILE.npy").required();
-    command.option("steps", flags->steps, "of a walk against edges from a training node: layers of the model").range(1, 1000);
-    command.option("lazy", flags->lazy, "a walk stays with probability one half, or as with a loop at each node").choices({"half", "loops"});
+    command.option("hubs", flags->hubs, "number of nodes").required();
+    command.option("out", flags->out, "output by descending influence: integers, .npy").value_name("FILE.npy").required();
+    command.option("steps", flags->steps, "length of a walk against edges from a training node: layers of the model").range(1, 1000);
+    command.option("lazy", flags->lazy, "laziness of walks: they stay with probability one half, or as with a loop at each node").choices({"half", "loops"});
     command.option("sampled", flags->sampled, "walks drawn from each training node").value_name("WALKS").default_text("exact").range(1, 1e9);
-    command.option("graph", flags->graph, "where the graph is: memory; disk, as lists that are streamed; auto: memory if it fits")
+    command.option("graph", flags->graph, "location of the graph: memory; disk, as streamed lists; auto: memory if it fits")
         .choices({"auto", "memory", "disk"});
     flags->common.add_to(command);
 }

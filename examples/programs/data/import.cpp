@@ -42,7 +42,7 @@ edge_format parse_format(const std::string& word) {
     throw programs::usage_error("unknown format " + word);
 }
 
-/// A delimiter or comment: one character, or its name.
+/// Parses a delimiter or comment: one character, or its name.
 char parse_character(const std::string& flag, const std::string& word) {
     if (word == "tab" || word == "\\t") return '\t';
     if (word == "comma") return ',';
@@ -71,7 +71,7 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     }
 }
 
-/// A directory with a metadata.yaml, or other sources.
+/// Returns options from a directory with a metadata.yaml, or from other sources.
 import_options start_of(const import_flags& flags) {
     std::error_code failed;
     if (flags.sources.size() == 1 && std::filesystem::exists(flags.sources[0] / "metadata.yaml", failed) &&
@@ -127,7 +127,7 @@ import_options options_of(const import_flags& flags) {
 void add_import(programs::command_line& to) {
     const auto flags = std::make_shared<import_flags>();
     programs::command& command = to.add("import",
-        "Makes a dataset from files of edges, or a directory of a known layout.", [flags](programs::command& self) {
+        "Makes a dataset from edge files, or a directory of a known layout.", [flags](programs::command& self) {
             import_options options = options_of(*flags);
             check_output(flags->output, flags->common);
             for (const import_source& source : options.sources) {
@@ -139,38 +139,38 @@ void add_import(programs::command_line& to) {
             return run_import(std::move(options), flags->output, flags->common);
         });
     command.positional("source", flags->sources,
-        "files of edges, plain or gzip; or a directory: train, valid and test (.tsv, .txt, .csv, .npy), OGB's raw/ and "
+        "edge files, plain or gzip; or a directory: train, valid and test (.tsv, .txt, .csv, .npy), OGB's raw/ and "
         "split/, or GraphBolt's metadata.yaml");
     flags->output.add_to(command);
     command.group("Source");
-    command.option("format", flags->format, "how the files are written (auto: by name and first lines)")
+    command.option("format", flags->format, "format of the files (auto: by name and first lines)")
         .choices({"auto", "tsv", "csv", "edgelist", "metis", "mtx", "npy", "npz", "ogb", "graphbolt"});
     command
         .option("columns", flags->columns, "head,relation,tail or head,tail: names in the header, or positions from 0")
-        .default_text("the 2 or 3 there are");
+        .default_text("all 2 or 3 columns");
     command.option("header", flags->header, "the first line names the columns");
     command.option("delimiter", flags->delimiter, "character between fields, or tab, comma, space (any blanks)")
         .value_name("C")
         .default_text("from the first line");
-    command.option("comment", flags->comment, "lines that begin with it are skipped")
+    command.option("comment", flags->comment, "skip lines that begin with it")
         .value_name("C")
         .default_text("# or % if the file begins with such a line");
     command
         .option("ids", flags->ids,
             "string: names; int: row i is node i, isolated nodes kept; auto: int for npy, mtx, "
-            "metis, with --entities and with arrays of node data")
+            "metis, with --entities and with arrays of node attributes")
         .choices({"auto", "string", "int"});
     command.option("entities", flags->entities, "table of node names for integer ids: id TAB name, either order")
         .value_name("FILE");
     command.option("relations", flags->relations, "table of relation names for integer ids").value_name("FILE");
-    command.option("undirected", flags->undirected, "each pair is stored both ways");
+    command.option("undirected", flags->undirected, "store each edge in both directions");
     command.group("Nodes (arrays: by integer id; text: a line \"node TAB values\" each)");
     command
         .option("features", flags->features_file, "numbers [nodes, columns]: .npy, .npz; .tsv, sparse by COLUMN:VALUE")
         .value_name("FILE");
     command
         .option("features-csr", flags->features_csr,
-            "compressed sparse rows: INDPTR.npy INDICES.npy [VALUES.npy]; stay sparse")
+            "CSR, stored sparse: INDPTR.npy INDICES.npy [VALUES.npy]")
         .words(2, 3)
         .value_name("FILES");
     command.option("num-features", flags->num_features, "columns of sparse features").default_text("the largest + 1");
@@ -179,19 +179,19 @@ void add_import(programs::command_line& to) {
         .option("labels", flags->labels, "classes: integers (.npy, .npz, .tsv) or names (.tsv); none: below 0 or NaN")
         .value_name("FILE");
     command.option("label-column", flags->label_column, "field of the label in text; the node is field 0").range(1, 62);
-    command.option("num-classes", flags->num_classes, "labels are below it").default_text("the largest + 1");
-    command.option("split", flags->split, "part of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
+    command.option("num-classes", flags->num_classes, "number of classes; labels are below it").default_text("the largest + 1");
+    command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
         .value_name("FILE");
-    command.option("split-column", flags->split_column, "field of the part in text").range(1, 62);
+    command.option("split-column", flags->split_column, "field of the split in text").range(1, 62);
     command.group("Split (none given: all edges train; all labeled nodes train)");
-    command.option("valid", flags->valid, "edges to validate with").value_name("FILE");
-    command.option("test", flags->test, "edges to test with").value_name("FILE");
+    command.option("valid", flags->valid, "validation edges").value_name("FILE");
+    command.option("test", flags->test, "test edges").value_name("FILE");
     command
         .option(
-            "fractions", flags->fractions, "train,valid,test, drawn by the edge itself; of labeled nodes with labels")
+            "fractions", flags->fractions, "train,valid,test, drawn by a hash of the edge; with labels, of labeled nodes")
         .value_name("F,F,F");
     command.option("unseen-to-train", flags->unseen_to_train,
-        "valid and test edges that name a node or relation train does not go to train");
+        "move valid and test edges to train if train has not their nodes or relation");
     flags->common.add_to(command);
 }
 

@@ -37,8 +37,8 @@ std::string triple(const dataset& data, const edge& e) {
            data.node_label(e.destination);
 }
 
-/// The first edges of the first buckets that have any, at most `most`: blocks are mapped, so that only what is shown is
-/// read. Not verified: throws errc::corrupt when an id is out of range.
+/// Returns the first edges of the first nonempty buckets, at most `most`: blocks are mapped, so only these are read. Not
+/// verified: throws errc::corrupt if an id is out of range.
 std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
     std::vector<edge> found;
     const bucket_store buckets = data.buckets();
@@ -66,7 +66,7 @@ std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
     return found;
 }
 
-/// How many, and the first of their names: these are what questions are asked with.
+/// Returns the number of relations and the first names, for use in queries.
 std::string relations_text(const dataset& data) {
     constexpr std::size_t most = 10;
     const std::size_t named = data.relation_names().size();
@@ -187,7 +187,7 @@ exit_code verify(const read_flags& flags) {
     fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
         flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges, programs::human_seconds(seconds));
     if (overlap.pairs != 0)
-        fmt::print(stderr, "warning: pairs in two splits: {} {} of valid and test stand in another split too\n", overlap.pairs,
+        fmt::print(stderr, "warning: pairs in two splits: {} {} of valid and test are in another split too\n", overlap.pairs,
             overlap.undirected ? "undirected pairs" : "edges");
     return exit_code::done;
 }
@@ -243,7 +243,7 @@ exit_code run_export(const read_flags& flags) {
 void add_inspect(programs::command_line& to) {
     const auto flags = std::make_shared<read_flags>();
     programs::command& command =
-        to.add("inspect", "Tells what a dataset holds.", [flags](programs::command&) { return inspect(*flags); });
+        to.add("inspect", "Shows the contents of a dataset.", [flags](programs::command&) { return inspect(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     flags->common.add_to(command);
 }
@@ -259,11 +259,11 @@ void add_verify(programs::command_line& to) {
 void add_export(programs::command_line& to) {
     const auto flags = std::make_shared<read_flags>();
     programs::command& command =
-        to.add("export", "Writes the edges of a dataset, and the data of its nodes, for other programs.",
+        to.add("export", "Writes the edges and node attributes of a dataset for other programs.",
             [flags](programs::command&) { return run_export(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
-    command.option("out", flags->out, "directory to make").value_name("DIR").required();
-    command.option("format", flags->format, "tsv: names; npy: rows, and tables of their names").choices({"tsv", "npy"});
+    command.option("out", flags->out, "output directory").value_name("DIR").required();
+    command.option("format", flags->format, "tsv: names; npy: rows and name tables").choices({"tsv", "npy"});
     flags->common.add_to(command);
 }
 

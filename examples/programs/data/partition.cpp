@@ -34,7 +34,7 @@ struct partition_flags {
     common_flags common{};
 };
 
-/// A number, or what "off" stands for; nothing where none was given.
+/// Parses a number, or the value of "off"; empty if none was given.
 std::optional<double> number_or_off(const std::optional<std::string>& text, const char* flag, double least, double off) {
     if (!text) return std::nullopt;
     if (*text == "off") return off;
@@ -53,7 +53,7 @@ programs::partition_job job_of(const partition_flags& flags, const programs::com
     const programs::partition_method& method = *std::ranges::find(all, *flags.partitioner, &programs::partition_method::name);
     for (const char* flag : {"passes", "gamma", "nu", "effort", "chunk", "older", "edge-order", "seed-partitioner"})
         if (self.given(flag) && std::ranges::find(method.flags, flag) == method.flags.end())
-            throw usage_error(fmt::format("--{} means nothing to {}", flag, method.name));
+            throw usage_error(fmt::format("--{} does not apply to {}", flag, method.name));
     return {.method = method,
         .parts = static_cast<std::uint32_t>(flags.partitions),
         .seed = flags.common.seed,
@@ -112,9 +112,9 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     check_dataset(flags.dataset);
     const bool scores = flags.score.has_value();
     if (scores == flags.partitioner.has_value())
-        throw usage_error("one of --partitioner NAME and --score FILE.npy says whose parts they are");
-    if (scores && flags.out) throw usage_error("--score makes no parts: leave --out out");
-    if (!scores && flags.partitions == 0) throw usage_error("--partitions N says how many parts to make");
+        throw usage_error("give one of --partitioner NAME and --score FILE.npy");
+    if (scores && flags.out) throw usage_error("--score makes no partitions: leave --out out");
+    if (!scores && flags.partitions == 0) throw usage_error("--partitions N is needed");
     std::optional<programs::partition_job> job;
     if (!scores) job.emplace(job_of(flags, self));
     if (flags.out) check_file_out(*flags.out, flags.common);
@@ -124,7 +124,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     const auto program = budget.charge("program", program_bytes);
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.common.quiet);
-    if (job && !job->method.seeded && self.given("seed")) live.say(fmt::format("note: {} makes the same parts whatever --seed is", job->method.name));
+    if (job && !job->method.seeded && self.given("seed")) live.say(fmt::format("note: {} gives the same result whatever --seed is", job->method.name));
     programs::phase_progress progress(live);
     const tbb_executor executor(flags.common.thread_count());
     programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
@@ -140,39 +140,39 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
 void add_partition(programs::command_line& to) {
     const auto flags = std::make_shared<partition_flags>();
     programs::command& command = to.add("partition",
-        "Gives every node of a dataset a part, so that few edges lie between parts; or tells how good given parts are.",
+        "Partitions the nodes of a dataset with few cut edges, or measures a given partitioning.",
         [flags](programs::command& self) { return run_partition(*flags, self); });
     std::vector<std::string> names;
     for (const programs::partition_method& method : programs::partition_methods()) names.push_back(method.name);
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.group("Parts");
-    command.option("partitioner", flags->partitioner, "who makes the parts").choices(names);
-    command.option("partitions", flags->partitions, "how many").default_text("with --score, as in the file").range(1, max_partition_count);
-    command.option("out", flags->out, "where the part of each node goes").value_name("FILE").default_text("only measured");
-    command.option("export", flags->format, "form of --out: an array; a number a line; a directory for DGL")
+    command.option("partitioner", flags->partitioner, "partitioning method").choices(names);
+    command.option("partitions", flags->partitions, "number of partitions").default_text("with --score, as in the file").range(1, max_partition_count);
+    command.option("out", flags->out, "output, the partition of each node").value_name("FILE").default_text("measures only");
+    command.option("export", flags->format, "format of --out: an array; one number per line; a directory for DGL")
         .choices({"npy", "metis", "distdgl"});
-    command.option("score", flags->score, "measures these parts: integers [nodes], .npy").value_name("FILE.npy");
-    command.option("graph", flags->graph, "where the graph is: memory; disk, as lists that are streamed; auto: memory if it fits")
+    command.option("score", flags->score, "measure these partitions: integers [nodes], .npy").value_name("FILE.npy");
+    command.option("graph", flags->graph, "location of the graph: memory; disk, as streamed lists; auto: memory if it fits")
         .choices({"auto", "memory", "disk"});
     command.group("Balance");
-    command.option("balance", flags->balance, "what parts have alike: nodes, or edges of their nodes").choices({"nodes", "edges"});
-    command.option("imbalance", flags->imbalance, "how far a part may exceed the mean; off: as far as it likes")
+    command.option("balance", flags->balance, "balanced quantity: nodes, or edges of their nodes").choices({"nodes", "edges"});
+    command.option("imbalance", flags->imbalance, "allowed excess over the mean size; off: unlimited")
         .value_name("X|off").default_text("0.03");
-    command.option("label-cap", flags->label_cap, "training nodes of a label in a part, at most, over their mean; off: any number")
+    command.option("label-cap", flags->label_cap, "maximum training nodes of a label in a partition, over their mean; off: unlimited")
         .value_name("X|off").default_text("1.05 for gap, else off");
     command.group("Partitioners");
-    command.option("passes", flags->method.passes, "times that nodes are placed (ldg, fennel, gap), or refined (band, semi); over all chunks (grem)")
+    command.option("passes", flags->method.passes, "passes that place (ldg, fennel, gap) or refine nodes (band, semi); over all chunks (grem)")
         .default_text("the partitioner's").range(1, 1e6);
-    command.option("gamma", flags->method.gamma, "how steeply balance counts (fennel, gap)").default_text("1.5");
+    command.option("gamma", flags->method.gamma, "weight exponent of balance (fennel, gap)").default_text("1.5");
     command.option("effort", flags->method.effort, "time for quality (multilevel)").choices({"fast", "normal", "high"}).default_text("normal");
-    command.option("chunk", flags->method.chunk, "share of the edges that is in memory at once (grem)").default_text("0.1").range(0, 1);
-    command.option("older", flags->method.older, "weight of earlier chunks in an estimate; 1: nodes stay where they were first (grem)")
+    command.option("chunk", flags->method.chunk, "fraction of edges in memory at once (grem)").default_text("0.1").range(0, 1);
+    command.option("older", flags->method.older, "weight of earlier chunks in an estimate; 1: nodes keep their first partition (grem)")
         .default_text("0.5").range(0, 1);
-    command.option("edge-order", flags->method.edge_order, "random: edges are shuffled first (grem)").choices({"random", "given"})
+    command.option("edge-order", flags->method.edge_order, "random: shuffle the edges first (grem)").choices({"random", "given"})
         .default_text("random");
-    command.option("seed-partitioner", flags->method.seed_partitioner, "of the first chunk (grem)")
+    command.option("seed-partitioner", flags->method.seed_partitioner, "partitioner of the first chunk (grem)")
         .choices({"multilevel", "metis"}).default_text("multilevel");
-    command.option("nu", flags->method.nu, "fennel's cap over the mean, instead of --imbalance").default_text("as --imbalance").range(1);
+    command.option("nu", flags->method.nu, "fennel's cap over the mean, replaces --imbalance").default_text("as --imbalance").range(1);
     flags->common.add_to(command);
 }
 

@@ -29,7 +29,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     check_dataset(flags.dataset);
     check_output({.out = flags.out}, flags.common);
     if ((flags.by || flags.hubs) == flags.training_first)
-        throw programs::usage_error("--training-first, or --by FILE.npy and --hubs FILE.npy, say what the order is");
+        throw programs::usage_error("give the order: --training-first, or --by FILE.npy and --hubs FILE.npy");
     constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
     if (flags.common.memory_bytes() < base + least)
         throw over_budget(flags.common.memory_bytes(), {{"program", base}, {"least buffers to reorder with", least}});
@@ -83,18 +83,18 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
 void add_reorder(programs::command_line& to) {
     const auto flags = std::make_shared<reorder_flags>();
     programs::command& command =
-        to.add("reorder", "Gives the rows of a dataset another order, and with it other partitions.",
+        to.add("reorder", "Reorders the rows of a dataset, and thereby its partitions.",
             [flags](programs::command&) { return run_reorder(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
-    command.option("out", flags->out, "directory of the dataset to make").value_name("DATASET").required();
+    command.option("out", flags->out, "directory of the new dataset").value_name("DATASET").required();
     command
         .option("by", flags->by,
-            "integers [nodes], .npy: entry r is the node that becomes row r, or, where values repeat, entry v is the "
-            "partition of node v; nodes by number, where they have names by present row")
+            "integers [nodes], .npy: entry r is the node that becomes row r, or, if values repeat, entry v is the "
+            "partition of node v; nodes by source id, or by current row if they have names")
         .value_name("FILE");
     command
         .option("hubs", flags->hubs,
-            "integers, .npy: nodes that become a first partition of their own, which trainers keep in memory")
+            "integers, .npy: nodes of a first partition, which trainers pin in memory")
         .value_name("FILE");
     command.option("training-first", flags->training_first,
         "training nodes take the first rows and partitions; random within them and within the others, by --seed");

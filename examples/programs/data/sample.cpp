@@ -38,7 +38,7 @@ struct sample_flags {
     common_flags common{};
 };
 
-/// The seed nodes of all batches, those of the warm-up in front.
+/// The seed nodes of all batches, warm-up batches first.
 struct seed_batches {
     std::vector<std::vector<node_id>> rows{};
     std::uint64_t uncounted = warm_up;
@@ -56,7 +56,7 @@ seed_batches drawn_seeds(const sample_flags& flags, std::uint64_t nodes) {
     return result;
 }
 
-/// Seeds of a file [batches, batch], nodes as the source numbers them, or rows where it names them.
+/// Reads seeds from a file [batches, batch]: source ids, or rows if nodes have names.
 seed_batches given_seeds(const sample_flags& flags, const programs::command& self, const dataset& data) {
     const mapped_npy file(flags.seeds);
     if (file.header().shape.size() != 2)
@@ -88,7 +88,7 @@ seed_batches given_seeds(const sample_flags& flags, const programs::command& sel
     return result;
 }
 
-/// What was measured of each counted batch.
+/// Measurements of each counted batch.
 struct measured {
     std::vector<double> ms, ns_per_edge, nodes, edges;
 };
@@ -126,7 +126,7 @@ neighbor_direction parse_direction(const std::string& word) {
     return word == "in" ? neighbor_direction::in : word == "out" ? neighbor_direction::out : neighbor_direction::both;
 }
 
-/// The lists that the hops look at.
+/// Returns the directions that the hops use.
 neighbor_direction needed(const std::vector<hop_fanout>& hops) {
     for (const hop_fanout& hop : hops)
         if (hop.direction() != hops.front().direction()) return neighbor_direction::both;
@@ -220,17 +220,17 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
 
 void add_sample(programs::command_line& to) {
     const auto flags = std::make_shared<sample_flags>();
-    programs::command& command = to.add("sample", "Tells how large the batches of a neighbor sampler are, and how fast.",
+    programs::command& command = to.add("sample", "Measures batch sizes and speed of a neighbor sampler.",
         [flags](programs::command& self) { return sample(*flags, self); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.group("Sampling");
-    command.option("sampler", flags->sampler, "dense: each node once per batch; neighbor: anew at each hop")
+    command.option("sampler", flags->sampler, "dense: draws for each node once per batch; neighbor: draws at each hop")
         .choices({"dense", "neighbor"})
         .formerly("neighbour", "neighbor");
     command.option("fanout", flags->fanout, "neighbors per hop, seeds first; A+B: in and out; all").value_name("LIST");
-    command.option("direction", flags->direction, "edges that lead to neighbors").choices({"in", "out", "both"});
+    command.option("direction", flags->direction, "direction of edges to neighbors").choices({"in", "out", "both"});
     command.option("replace", flags->replace, "draw with replacement");
-    command.option("batch", flags->batch, "seed nodes in a batch").range(1);
+    command.option("batch", flags->batch, "seed nodes per batch").range(1);
     command.option("batches", flags->batches, "batches to measure, after 3 uncounted ones").range(1, 1e9);
     command.option("seeds", flags->seeds, "int64 [batches, batch] of nodes; the first 3 rows are not counted")
         .value_name("FILE.npy").default_text("uniform");

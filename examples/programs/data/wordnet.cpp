@@ -24,7 +24,7 @@ using gneiss::errc;
 using gneiss::error;
 
 struct pointer_type {
-    std::string_view symbol, name, inverse; ///< inverse: empty when it is its own or has none
+    std::string_view symbol, name, inverse; ///< inverse: empty if it is its own or has none
 };
 constexpr pointer_type pointer_types[] = {{"!", "antonym", ""}, {"@", "hypernym", "hyponym"},
     {"@i", "instance_hypernym", "instance_hyponym"}, {"~", "hyponym", "hypernym"},
@@ -71,7 +71,7 @@ std::size_t number(std::string_view text, int base) {
 /// Lines of triples per split, made once: WordNet is small (20 MB as text).
 using split_texts = std::array<std::string, 3>;
 
-/// 90/5/5 by a hash of the unordered pair and its relation: a pointer and its inverse are in the same split.
+/// Splits 90/5/5 by a hash of the unordered pair and its relation: a pointer and its inverse are in the same split.
 std::size_t split_of(const pointer_type& type, std::string_view head, std::string_view tail) {
     std::string_view name = type.name;
     if (!type.inverse.empty() && type.inverse < name) {
@@ -87,7 +87,7 @@ std::size_t split_of(const pointer_type& type, std::string_view head, std::strin
 }
 
 split_texts read_wordnet(const std::filesystem::path& directory) {
-    // A synset is called by its first word, part of speech and place: dog.n.02084071.
+    // A synset's name is its first word, part of speech and offset: dog.n.02084071.
     std::unordered_map<std::string, std::string> names;
     const auto key_of = [](std::string_view offset, char part) { return std::string(offset) + part; };
     for_each_synset(directory, [&](const std::vector<std::string_view>& f, char part) {
@@ -99,7 +99,7 @@ split_texts read_wordnet(const std::filesystem::path& directory) {
         const std::size_t at = f.size() > 3 ? 4 + 2 * number(f[3], 16) : f.size();
         const std::size_t count = at < f.size() ? number(f[at], 10) : 0;
         if (at >= f.size() || f.size() < at + 1 + 4 * count)
-            throw error(errc::invalid_format, "the synset at " + std::string(f[0]) + " is cut", {.path = directory});
+            throw error(errc::invalid_format, "the synset at " + std::string(f[0]) + " is truncated", {.path = directory});
         std::set<std::pair<std::string_view, std::string>> seen; // several words of a synset may point to the same one
         for (std::size_t i = 0; i < count; ++i) {
             const std::string_view symbol = f[at + 1 + 4 * i], offset = f[at + 2 + 4 * i], to = f[at + 3 + 4 * i];

@@ -57,16 +57,16 @@ constexpr policy_name policies[] = {{policy::belady, "belady", "Belady"}, {polic
     {policy::lru, "lru", "LRU"}, {policy::s3_fifo, "s3fifo", "S3-FIFO"}, {policy::pages, "pages", "pages"}};
 constexpr bool uses_superbatches(policy p) { return p == policy::belady || p == policy::belady_afresh; }
 
-/// A cache of so many rows, simulated.
+/// Result of a simulated cache.
 struct result {
     policy of{};
-    std::uint64_t slots = 0, superbatch = 0; ///< superbatch: 0 where it does not matter
+    std::uint64_t slots = 0, superbatch = 0; ///< superbatch: 0 if irrelevant
     gneiss::cache_counts counts{};
     double reads_per_access = 0;
     std::uint64_t read_bytes = 0;
 };
 
-/// The `count` rows of the greatest scores, without those whose score is 0.
+/// Returns the `count` rows of the highest scores, without those whose score is 0.
 std::vector<gneiss::node_id> ranked(const std::vector<std::uint32_t>& scores, std::uint64_t count) {
     std::vector<gneiss::node_id> rows = gneiss::rank_by(scores, static_cast<std::size_t>(count));
     while (!rows.empty() && scores[rows.back()] == 0) rows.pop_back();
@@ -79,7 +79,7 @@ public:
     simulator(sampled_trace& trace, std::uint64_t nodes, std::uint64_t row_bytes, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor)
         : trace_(trace), nodes_(nodes), row_bytes_(row_bytes), budget_(budget), executor_(executor) {}
 
-    /// What the static caches hold, as many rows as the largest has.
+    /// Contents of the static caches, as many rows as the largest has.
     std::vector<gneiss::node_id> by_degree{}, by_visits{};
 
     [[nodiscard]] result run(policy p, std::uint64_t slots, std::uint64_t superbatch) const {
@@ -110,7 +110,7 @@ private:
         }
         return gneiss::simulate_pages(rows, row_bytes_, slots * row_bytes_, page_bytes);
     }
-    /// As the policies' pages say, with what stands for the cache.
+    /// Returns the bytes that the policies' pages state, including the cache's bookkeeping.
     [[nodiscard]] std::uint64_t bytes_of(policy p, std::uint64_t slots) const {
         constexpr std::uint64_t cache = 16;
         const std::uint64_t batch = 32 * trace_.largest;
@@ -134,7 +134,7 @@ private:
     const gneiss::tbb_executor& executor_;
 };
 
-/// Everything that is told.
+/// All reported results.
 struct comparison {
     std::string name{};
     std::uint64_t nodes = 0, edges = 0, row_bytes = 0, at = 0;
@@ -145,8 +145,8 @@ struct comparison {
 };
 
 plot::line_chart chart_of_sizes(const comparison& seen) {
-    plot::line_chart chart{.title = fmt::format("{}: reads per row asked for, superbatches of {}", seen.name, seen.superbatches.back()),
-        .x = {.label = "cache, share of the rows", .of = plot::quantity::percent, .log = true},
+    plot::line_chart chart{.title = fmt::format("{}: reads per requested row, superbatches of {}", seen.name, seen.superbatches.back()),
+        .x = {.label = "cache size, fraction of the rows", .of = plot::quantity::percent, .log = true},
         .y = {.from_zero = true},
         .lines = {}};
     for (const policy_name& p : policies) {
@@ -160,8 +160,8 @@ plot::line_chart chart_of_sizes(const comparison& seen) {
 }
 
 plot::line_chart chart_of_superbatches(const comparison& seen) {
-    plot::line_chart chart{.title = fmt::format("{}: reads per row asked for, a cache of {}", seen.name, programs::human_percent(seen.share(seen.at))),
-        .x = {.label = "batches of a superbatch", .from_zero = true, .whole = true},
+    plot::line_chart chart{.title = fmt::format("{}: reads per requested row, a cache of {}", seen.name, programs::human_percent(seen.share(seen.at))),
+        .x = {.label = "batches per superbatch", .from_zero = true, .whole = true},
         .y = {.from_zero = true},
         .lines = {}};
     for (const policy_name& p : policies) {
@@ -196,7 +196,7 @@ std::string tables_of(const comparison& seen) {
             if (r.superbatch == s) cells.push_back(fmt::format("{:.3f}", r.reads_per_access));
         superbatches.add(std::move(cells));
     }
-    return fmt::format("reads per row asked for, fills included; superbatches of {}; a page of 4 KiB is one read\n\n{}\na cache of {}\n\n{}", seen.superbatches.back(),
+    return fmt::format("reads per requested row, fills included; superbatches of {}; a page of 4 KiB is one read\n\n{}\na cache of {}\n\n{}", seen.superbatches.back(),
         sizes.str(), programs::human_percent(seen.share(seen.at)), superbatches.str());
 }
 
@@ -212,7 +212,7 @@ nlohmann::ordered_json json_of(const std::vector<result>& results, const compari
     return list;
 }
 
-/// What the flags ask for, where there are so many seeds. Throws usage_error.
+/// Returns the sampling that the flags request, given the number of seeds. Throws usage_error.
 sampling sampling_of(const caches_flags& flags, std::size_t seeds) {
     sampling options = read_sampling(flags.fanout, flags.direction, flags.sampler);
     options.batch = flags.batch;
@@ -256,7 +256,7 @@ programs::exit_code caches(caches_flags flags) {
     const auto program = budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
     std::filesystem::path scratch = flags.out.value_or(seen.name);
     scratch += ".trace";
-    if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists: it would be written over");
+    if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists and would be overwritten");
     const gneiss::removed_unless_renamed cleanup{scratch};
     sampled_trace trace = sample_trace(data, seeds, options, scratch, budget, executor, interrupts.token(),
         [&](const std::string& what, std::uint64_t done, std::uint64_t all) {
@@ -265,7 +265,7 @@ programs::exit_code caches(caches_flags flags) {
 
     simulator simulate(trace, seen.nodes, seen.row_bytes, budget, executor);
     const std::uint64_t most = std::max(seen.slots.back(), seen.at);
-    const auto ranks = budget.charge("ranks", 3 * sizeof(gneiss::node_id) * seen.nodes); // scores, all ids, and what is kept
+    const auto ranks = budget.charge("ranks", 3 * sizeof(gneiss::node_id) * seen.nodes); // scores, all ids, and kept ones
     simulate.by_visits = ranked(std::exchange(trace.visits, {}), most);
     simulate.by_degree = ranked(programs::occurrences(programs::lists_of(data, options.direction)), most);
     std::uint64_t done = 0;
@@ -298,7 +298,7 @@ programs::exit_code caches(caches_flags flags) {
             {"sizes", json_of(seen.by_size, seen)}, {"superbatches", json_of(seen.by_superbatch, seen)}};
         fmt::print("{}\n", told.dump());
     } else {
-        fmt::print("{}: {} rows of {}; {} batches ask for {} rows, {:.0f} each\n{}{}, peak RSS {}\n", seen.name, seen.nodes,
+        fmt::print("{}: {} rows of {}; {} batches request {} rows, {:.0f} each\n{}{}, peak RSS {}\n", seen.name, seen.nodes,
             gneiss::format_bytes(seen.row_bytes), options.batches, trace.accesses,
             static_cast<double>(trace.accesses) / static_cast<double>(options.batches), tables_of(seen), programs::human_seconds(seconds),
             gneiss::format_bytes(programs::peak_rss()));
@@ -310,31 +310,31 @@ programs::exit_code caches(caches_flags flags) {
 
 void add_caches(programs::command_line& to) {
     const auto flags = std::make_shared<caches_flags>();
-    programs::command& command = to.add("caches", "Tells what caches of rows would read while a dataset is trained on (Ginex, Figure 5).",
+    programs::command& command = to.add("caches", "Simulates the reads of row caches during training (Ginex, Figure 5).",
         [flags](programs::command&) { return caches(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset; seeds are its training nodes, or all nodes");
     command.group("Batches");
-    command.option("sampler", flags->sampler, "dense: each node once per batch; neighbor: anew at each hop").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
+    command.option("sampler", flags->sampler, "dense: draws for each node once per batch; neighbor: draws at each hop").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
     command.option("fanout", flags->fanout, "neighbors per hop, seeds first; A+B: in and out; all").value_name("LIST");
-    command.option("direction", flags->direction, "edges that lead to neighbors").choices({"in", "out", "both"});
-    command.option("batch", flags->batch, "seed nodes in a batch").range(1);
-    command.option("batches", flags->batches, "batches of the trace; more than an epoch has begin another").range(1, 1e7).default_text("an epoch, at most 200");
+    command.option("direction", flags->direction, "direction of edges to neighbors").choices({"in", "out", "both"});
+    command.option("batch", flags->batch, "seed nodes per batch").range(1);
+    command.option("batches", flags->batches, "batches of the trace; may span epochs").range(1, 1e7).default_text("an epoch, at most 200");
     command.option("superbatch", flags->superbatch, "batches that Belady's cache knows ahead; the first chart has the most")
         .range(1)
         .default_text("1/8, 1/4, 1/2 and all of --batches");
-    command.option("profile", flags->profile, "other batches, for the cache of rows that they visit most").range(1, 1e7).default_text("as --batches");
+    command.option("profile", flags->profile, "other batches, for the static cache of the most visited rows").range(1, 1e7).default_text("as --batches");
     command.group("Caches");
-    command.option("sizes", flags->sizes, "rows of the caches");
-    command.option("at", flags->at, "rows of the cache in the chart of superbatches");
-    command.option("row-bytes", flags->row_bytes, "bytes of a row: how many share a page of 4 KiB")
+    command.option("sizes", flags->sizes, "cache sizes in rows");
+    command.option("at", flags->at, "cache size in the chart of superbatches");
+    command.option("row-bytes", flags->row_bytes, "bytes per row, for pages of 4 KiB")
         .range(1, 1 << 30)
-        .default_text("of the features, or 1024");
+        .default_text("those of the features, or 1024");
     command.group("Resources and output");
     command.option("out", flags->out, "charts: FILE.svg over sizes, FILE-superbatch.svg over superbatches").value_name("FILE.svg").default_text("none");
-    command.option("memory", flags->memory, "memory to work in").default_text("half of what is free");
-    command.option("threads", flags->threads, "threads to work with").default_text("all CPUs").range(1, 1024);
-    command.option("seed", flags->seed, "seed of all randomness");
-    command.option("json", flags->json, "the result as one JSON object").transient();
+    command.option("memory", flags->memory, "memory budget").default_text("half of the free memory");
+    command.option("threads", flags->threads, "worker threads").default_text("all CPUs").range(1, 1024);
+    command.option("seed", flags->seed, "random seed");
+    command.option("json", flags->json, "print the result as one JSON object").transient();
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
 }
 

@@ -2,7 +2,7 @@
 
 #include "common/command_line.hpp"
 
-/// The comparing program: one function per command, which adds it to the program.
+/// The study program: one function per command, which adds it to the program.
 namespace study {
 
 void add_draw(programs::command_line& to);

@@ -34,7 +34,7 @@ struct curves_flags {
     std::optional<fs::path> out{};
 };
 
-/// What a run of a log has for each choice of `--y`. Absent where it has none.
+/// Returns the value of a run in a log for `--y`. Absent if it has none.
 std::optional<double> value_of(const ordered_json& line, const curves_flags& flags) {
     const ordered_json& epoch = line.at("epoch");
     const double seconds = epoch.value("seconds", 0.0);
@@ -47,13 +47,13 @@ std::optional<double> value_of(const ordered_json& line, const curves_flags& fla
 
 plot::axis axis_of(const curves_flags& flags) {
     if (flags.y == "test") return {.label = flags.metric.empty() ? "test metric" : "test " + flags.metric};
-    if (flags.y == "seconds") return {.label = "an epoch", .of = plot::quantity::seconds, .from_zero = true};
-    if (flags.y == "rate") return {.label = "examples a second", .of = plot::quantity::count, .from_zero = true};
-    if (flags.y == "moved") return {.label = "read and written in an epoch", .of = plot::quantity::bytes, .from_zero = true};
+    if (flags.y == "seconds") return {.label = "seconds per epoch", .of = plot::quantity::seconds, .from_zero = true};
+    if (flags.y == "rate") return {.label = "examples per second", .of = plot::quantity::count, .from_zero = true};
+    if (flags.y == "moved") return {.label = "read and written per epoch", .of = plot::quantity::bytes, .from_zero = true};
     return {.label = "peak memory", .of = plot::quantity::memory, .from_zero = true};
 }
 
-/// A case's name, cut at the last " @ ": which line, and where on it.
+/// Splits a case's name at the last " @ " into line and position.
 std::optional<std::pair<std::string, double>> place_of(const std::string& name) {
     const std::size_t at = name.rfind(" @ ");
     if (at == std::string::npos) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<std::pair<std::string, double>> place_of(const std::string& name) 
 }
 
 programs::exit_code curves(const curves_flags& flags) {
-    std::vector<std::string> names; // in the order of appearance
+    std::vector<std::string> names; // in order of appearance
     std::map<std::string, std::map<double, std::vector<double>>> values;
     for (const fs::path& file : flags.logs) {
         const std::vector<ordered_json> lines = programs::read_json_lines(file);
@@ -78,7 +78,7 @@ programs::exit_code curves(const curves_flags& flags) {
                 if (std::ranges::find(names, place->first) == names.end()) names.push_back(place->first);
                 values[place->first][place->second].push_back(*value);
             } catch (const nlohmann::json::exception&) {
-                throw gneiss::error(gneiss::errc::invalid_format, "is no run of a study", {.path = file, .line = i + 1});
+                throw gneiss::error(gneiss::errc::invalid_format, "is not a run of a study", {.path = file, .line = i + 1});
             }
     }
     if (names.empty()) throw gneiss::error(gneiss::errc::not_found, "no case is named 'LINE @ X' and has such a value", {.path = flags.logs.front()});
@@ -105,16 +105,16 @@ programs::exit_code curves(const curves_flags& flags) {
 
 void add_curves(programs::command_line& to) {
     const auto flags = std::make_shared<curves_flags>();
-    programs::command& command = to.add("curves", "Draws what runs of a study came to over what they differ in: a line for all cases 'LINE @ X'.",
+    programs::command& command = to.add("curves", "Plots results of a study: a line for all cases 'LINE @ X'.",
         [flags](programs::command&) { return curves(*flags); });
-    command.positional("log", flags->logs, "what 'gneiss-study runs --log' wrote");
-    command.option("y", flags->y, "what is drawn: the test metric; of an epoch seconds, examples a second or bytes moved; peak memory")
+    command.positional("log", flags->logs, "log of 'gneiss-study runs --log'");
+    command.option("y", flags->y, "plotted value: test metric; seconds, examples per second or bytes moved of an epoch; peak memory")
         .choices({"test", "seconds", "rate", "moved", "memory"});
-    command.option("metric", flags->metric, "of the test split").default_text("accuracy or mrr");
-    command.option("x-label", flags->x_label, "what X is").value_name("TEXT");
-    command.option("title", flags->title, "above the chart").value_name("TEXT");
-    command.option("log-x", flags->log_x, "a logarithmic axis: X above 0");
-    command.option("out", flags->out, "the chart").value_name("FILE.svg");
+    command.option("metric", flags->metric, "metric of the test split").default_text("accuracy or mrr");
+    command.option("x-label", flags->x_label, "label of X").value_name("TEXT");
+    command.option("title", flags->title, "title of the chart").value_name("TEXT");
+    command.option("log-x", flags->log_x, "logarithmic x axis; X must be above 0");
+    command.option("out", flags->out, "chart to write").value_name("FILE.svg");
 }
 
 } // namespace study

@@ -32,13 +32,13 @@ struct draw_flags {
     bool json = false;
 };
 
-/// What happened in one run, as its timeline.jsonl and metrics.jsonl tell.
+/// Samples and epochs of one run, from its timeline.jsonl and metrics.jsonl.
 struct run_timeline {
     std::string name;
     std::vector<ordered_json> samples, epochs;
 };
 
-/// The lines of a file in which values of these keys are numbers, where there are any. Throws errc::corrupt with the line.
+/// Returns the lines of a file, checking that values of these keys are numbers. Throws errc::corrupt with the line.
 std::vector<ordered_json> read_numbers(const fs::path& file, std::span<const char* const> keys) {
     std::vector<ordered_json> lines = programs::read_json_lines(file);
     for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -57,9 +57,9 @@ run_timeline read_run(const fs::path& run) {
 }
 
 struct figure {
-    const char* name;  ///< of the file
-    const char* title; ///< above it
-    const char* key;   ///< of a sample
+    const char* name;  ///< file name
+    const char* title; ///< title of the plot
+    const char* key;   ///< key in a sample
     plot::quantity of;
 };
 constexpr figure figures[] = {
@@ -78,7 +78,7 @@ plot::line_chart chart_of(const figure& f, const std::vector<run_timeline>& runs
     if (f.of == plot::quantity::percent) chart.y.most = 1;
     for (const run_timeline& run : runs) {
         plot::series line{.name = run.name};
-        const std::size_t together = run.samples.size() / 120 + 1; // means of neighbors: a line that can be read
+        const std::size_t together = run.samples.size() / 120 + 1; // means of adjacent samples keep the line readable
         for (std::size_t i = 0; i < run.samples.size(); i += together) {
             plot::point mean;
             const std::size_t end = std::min(i + together, run.samples.size());
@@ -93,7 +93,7 @@ plot::line_chart chart_of(const figure& f, const std::vector<run_timeline>& runs
     return chart;
 }
 
-/// The metric that a run validates by: the given one, or its first.
+/// Returns the validation metric of a run: the given one, or its first.
 std::string metric_of(const run_timeline& run, const std::string& wanted) {
     for (const ordered_json& epoch : run.epochs) {
         const ordered_json valid = epoch.value("valid", ordered_json::object());
@@ -103,7 +103,7 @@ std::string metric_of(const run_timeline& run, const std::string& wanted) {
     return wanted;
 }
 
-/// How a run came to where it is: a value of its epochs over the seconds that they and those before them took.
+/// Returns a value of a run's epochs over cumulative training seconds.
 std::vector<plot::point> course_of(const run_timeline& run, auto&& value) {
     std::vector<plot::point> run_loop;
     double seconds = 0;
@@ -129,7 +129,7 @@ convergence convergence_of(const run_timeline& run, const std::string& wanted) {
         course_of(run, [&](const ordered_json& epoch) { return number(epoch, "loss"); })};
 }
 
-/// Nothing where no run has such values.
+/// Plots the curves; nothing if no run has such values.
 void draw_course(const fs::path& file, const std::vector<convergence>& runs, const std::string& title, std::vector<plot::point> convergence::*of) {
     plot::line_chart chart{.title = title, .x = {.label = "training time", .of = plot::quantity::seconds, .from_zero = true}, .y = {}, .lines = {}};
     for (const convergence& run : runs) chart.lines.push_back({.name = run.name, .points = run.*of});
@@ -175,12 +175,12 @@ programs::exit_code draw(const draw_flags& flags) {
 
 void add_draw(programs::command_line& to) {
     const auto flags = std::make_shared<draw_flags>();
-    programs::command& command = to.add("draw", "Draws runs over each other: busy, waiting, read, written and faults over time, valid and loss over training time.",
+    programs::command& command = to.add("draw", "Plots several runs together: busy, waiting, read, written and faults over time, valid and loss over training time.",
         [flags](programs::command&) { return draw(*flags); });
-    command.positional("run", flags->runs, "directories of runs; a line is named as its directory");
-    command.option("out", flags->out, "directory of the figures").value_name("DIR").default_text("here");
-    command.option("metric", flags->metric, "of the validation, in valid.svg").default_text("each run's first");
-    command.option("json", flags->json, "what the table tells as one JSON object");
+    command.positional("run", flags->runs, "run directories, which name the lines");
+    command.option("out", flags->out, "output directory of the figures").value_name("DIR").default_text("here");
+    command.option("metric", flags->metric, "validation metric in valid.svg").default_text("each run's first");
+    command.option("json", flags->json, "print the table as one JSON object");
 }
 
 } // namespace study

@@ -87,7 +87,7 @@ struct labeled_graph {
     std::size_t classes;
     std::optional<gneiss::feature_store> store;
     std::optional<gneiss::feature_buffer> buffer;
-    std::shared_ptr<const gneiss::resident_features> rows; ///< goes before the buffer
+    std::shared_ptr<const gneiss::resident_features> rows; ///< destroyed before the buffer
 };
 
 /// Features of the nodes of a batch.
@@ -107,7 +107,7 @@ struct gathered {
     }
 };
 
-/// GraphSAGE that is trained on neighborhoods without their least nodes, and tested on the whole graph.
+/// GraphSAGE, trained on neighborhoods without their lowest-ranked nodes, and tested on the whole graph.
 class dropped_training {
 public:
     dropped_training(const labeled_graph& data, const drop_flags& flags, const gneiss::tbb_executor& executor) : data_(data), flags_(flags), executor_(executor), make_(data.graph) {
@@ -117,7 +117,8 @@ public:
         whole_.among = data.graph;
     }
 
-    /// Test accuracy after the epoch of the best validation, the first of equals; after the last where none is validated.
+    /// Trains and returns the test accuracy after the epoch of the best validation, the first of equals; after the last epoch
+    /// without validation.
     template <class Progress>
     [[nodiscard]] double run(neighborhood_policy policy, double drop, std::uint64_t seed, const std::stop_token& stop, const Progress& progress) {
         std::string layers;
@@ -162,7 +163,7 @@ public:
     }
 
 private:
-    /// Accuracy on the valid and test nodes with the whole graph.
+    /// Returns the accuracy on validation and test nodes with the whole graph.
     template <class Encoder>
     [[nodiscard]] std::pair<double, double> evaluate(Encoder& encode, const gneiss::dense_parameters<>& weights) {
         layers_.assign(whole_.of_layers(flags_.layers), executor_, gneiss::layer_stack::lists::forward);
@@ -185,8 +186,8 @@ private:
     gathered rows_;
 };
 
-/// Most that a training holds at once: the graph twice and a neighborhood that is everything, its layers, rows between layers,
-/// and weights with their gradients and the optimizer's state.
+/// Returns the peak memory of a training: the graph twice and a neighborhood of the whole graph, its layers, rows between
+/// layers, and weights with their gradients and the optimizer state.
 std::uint64_t bytes_of(const gneiss::dataset& data, const drop_flags& flags) {
     const gneiss::dataset_manifest& m = data.manifest();
     const std::uint64_t arcs = 2 * m.train_edges, width = 2 * flags.excluded + (data.has("features.indptr") ? 0 : m.node_attributes.features);
@@ -212,7 +213,7 @@ programs::exit_code drop(const drop_flags& flags) {
     std::map<std::pair<double, neighborhood_policy>, programs::estimate> accuracy;
     for (const double k : flags.drop)
         for (const named_policy& policy : neighborhood_policies) {
-            // Where none or all are dropped the policy says nothing.
+            // If none or all are dropped, the policy does not matter.
             if ((k == 0 || k == 100) && policy.is != neighborhood_policies.front().is) {
                 accuracy[{k, policy.is}] = accuracy[{k, neighborhood_policies.front().is}];
                 continue;
@@ -228,7 +229,7 @@ programs::exit_code drop(const drop_flags& flags) {
 
     const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
-        plot::line_chart chart{.title = name + ": test accuracy without the least of each neighborhood",
+        plot::line_chart chart{.title = name + ": test accuracy without the lowest-ranked nodes of each neighborhood",
             .x = {.label = "nodes dropped", .of = plot::quantity::percent}, .y = {.label = "accuracy", .of = plot::quantity::percent}, .lines = {}};
         for (const named_policy& policy : neighborhood_policies) {
             plot::series line{.name = policy.name};
@@ -266,20 +267,20 @@ programs::exit_code drop(const drop_flags& flags) {
 
 void add_drop(programs::command_line& to) {
     const auto flags = std::make_shared<drop_flags>();
-    programs::command& command = to.add("drop", "Accuracy of GraphSAGE that trains without the least influential nodes of each neighborhood (Hanoi, Figure 4.6).",
+    programs::command& command = to.add("drop", "Measures the accuracy of GraphSAGE trained without the least influential nodes of each neighborhood (Hanoi, Figure 4.6).",
         [flags](programs::command&) { return drop(*flags); });
-    command.positional("dataset", flags->dataset, "directory of the dataset; it is held in memory");
-    command.option("drop", flags->drop, "percents of the nodes around a batch that are discarded").range(0, 100);
+    command.positional("dataset", flags->dataset, "directory of the dataset, loaded into memory");
+    command.option("drop", flags->drop, "percentages of neighborhood nodes to discard").range(0, 100);
     command.option("layers", flags->layers, "hops of a neighborhood").range(1, 16);
     command.option("hidden", flags->excluded, "columns between layers").range(1, 65536);
-    command.option("epochs", flags->epochs, "of which the one that validates best is tested").range(1, 1e6);
-    command.option("batch", flags->batch, "training nodes of a batch").range(1);
+    command.option("epochs", flags->epochs, "epochs; the best by validation is tested").range(1, 1e6);
+    command.option("batch", flags->batch, "training nodes per batch").range(1);
     command.option("lr", flags->lr, "learning rate of Adam").range(1e-9, 10);
-    command.option("dropout", flags->dropout, "of rows between layers, while training").range(0, .99);
-    command.option("seeds", flags->seeds, "runs of each, with seeds 1 to N").range(1, 1000);
-    command.option("threads", flags->threads, "at work").range(0, 1024).default_text("all CPUs");
-    command.option("out", flags->out, "a chart").value_name("FILE.svg").default_text("none");
-    command.option("json", flags->json, "the result as one JSON object").transient();
+    command.option("dropout", flags->dropout, "dropout between layers, during training").range(0, .99);
+    command.option("seeds", flags->seeds, "runs per setting, with seeds 1 to N").range(1, 1000);
+    command.option("threads", flags->threads, "worker threads").range(0, 1024).default_text("all CPUs");
+    command.option("out", flags->out, "chart to write").value_name("FILE.svg").default_text("none");
+    command.option("json", flags->json, "print the result as one JSON object").transient();
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
 }
 

@@ -46,7 +46,7 @@ struct grem_flags {
     bool json = false, quiet = false;
 };
 
-/// A way to partition that chunks are compared with, or a line of theory: cuts by chunk.
+/// A partitioner for comparison, or a theoretical line: cuts by chunk size.
 struct curve {
     std::string name, key;
     plot::line_style style = plot::line_style::solid;
@@ -71,7 +71,7 @@ programs::exit_code grem(const grem_flags& flags) {
     request.stop = interrupts.token();
     const auto cut_of = [&](std::span<const gneiss::partition_id16> assignment) { return gneiss::measure_partition(stream, assignment, parts).cut; };
 
-    // Those that see all edges at once.
+    // Partitioners that see all edges at once.
     const std::vector<gneiss::partition_id16> whole = gneiss::multilevel_partition(gneiss::make_weighted_graph(stream), {.parts = parts}, executor);
     std::vector<curve> curves{{.name = "all edges: multilevel", .key = "multilevel", .style = plot::line_style::dashed}};
     curves[0].cut.assign(flags.chunks.size(), cut_of(whole));
@@ -107,8 +107,8 @@ programs::exit_code grem(const grem_flags& flags) {
 
     const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
-        plot::line_chart chart{.title = fmt::format("{}: edges cut in {} parts, by the share of edges in memory", name, parts),
-            .x = {.label = "chunk, share of the edges", .of = plot::quantity::percent, .log = true},
+        plot::line_chart chart{.title = fmt::format("{}: edges cut in {} parts, by the fraction of edges in memory", name, parts),
+            .x = {.label = "chunk, fraction of the edges", .of = plot::quantity::percent, .log = true},
             .y = {.of = plot::quantity::percent, .from_zero = true},
             .lines = {}};
         for (const curve& c : curves) {
@@ -132,7 +132,7 @@ programs::exit_code grem(const grem_flags& flags) {
         for (const curve& c : curves) cells.push_back(fmt::format("{:.4f}", c.cut[i]));
         table.add(std::move(cells));
     }
-    fmt::print("{}: edges cut in {} parts, means of {} seeds\n\n{}", name, parts, flags.seeds, table.str());
+    fmt::print("{}: edges cut in {} partitions, means of {} seeds\n\n{}", name, parts, flags.seeds, table.str());
     return programs::exit_code::done;
 }
 
@@ -140,15 +140,15 @@ programs::exit_code grem(const grem_flags& flags) {
 
 void add_grem(programs::command_line& to) {
     const auto flags = std::make_shared<grem_flags>();
-    programs::command& command = to.add("grem", "Cuts that GREM and fixed greedy assignments make by chunk size, beside theory and who sees all edges (Armada, Figure 6).",
+    programs::command& command = to.add("grem", "Compares cuts of GREM and fixed greedy assignment by chunk size with theory and full-graph partitioners (Armada, Figure 6).",
         [flags](programs::command&) { return grem(*flags); });
-    command.positional("dataset", flags->dataset, "directory of the dataset; it is held in memory");
-    command.option("chunks", flags->chunks, "shares of the edges that are in memory at once").range(1e-6, 1);
-    command.option("partitions", flags->parts, "parts; theory is for 2").range(2, 4096);
-    command.option("seeds", flags->seeds, "runs of each, of which means are told").range(1, 1000);
-    command.option("threads", flags->threads, "at work").range(0, 1024).default_text("all CPUs");
-    command.option("out", flags->out, "a chart").value_name("FILE.svg");
-    command.option("json", flags->json, "the result as one JSON object");
+    command.positional("dataset", flags->dataset, "directory of the dataset, loaded into memory");
+    command.option("chunks", flags->chunks, "fractions of edges in memory at once").range(1e-6, 1);
+    command.option("partitions", flags->parts, "partitions; theory is for 2").range(2, 4096);
+    command.option("seeds", flags->seeds, "runs per setting; reports means").range(1, 1000);
+    command.option("threads", flags->threads, "worker threads").range(0, 1024).default_text("all CPUs");
+    command.option("out", flags->out, "chart to write").value_name("FILE.svg");
+    command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
 }
 

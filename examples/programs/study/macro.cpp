@@ -52,29 +52,29 @@ struct macro_flags {
     bool json = false, quiet = false;
 };
 
-/// Unique input nodes and training nodes of one thing that is loaded: a batch, or a macro-batch.
+/// Training nodes and unique input nodes of one load: a batch, or a macro-batch.
 struct working_set {
-    std::uint64_t training = 0; ///< of each; 0: it does not fit in memory
+    std::uint64_t training = 0; ///< 0: does not fit in memory
     double nodes = 0;           ///< mean
 
     [[nodiscard]] double normalized() const { return nodes / static_cast<double>(training); }
 };
 
-/// Nodes in parts, the first of which may be pinned.
+/// Partitions of nodes; the first may be pinned.
 struct parted {
     std::string name;
     std::vector<gneiss::partition_id16> of{};
-    std::uint32_t parts = 1; ///< that are not pinned
+    std::uint32_t parts = 1; ///< not pinned
     std::uint32_t pinned = 0;
 
-    /// The same with hubs on a part of their own, which is pinned. Precondition: none is pinned yet.
+    /// Returns the partitioning with hubs in a pinned partition of their own. Precondition: none is pinned yet.
     [[nodiscard]] parted with(std::span<const gneiss::node_id> hubs) const {
         parted result{name, of, parts, 1};
         for (gneiss::partition_id16& p : result.of) ++p;
         for (const gneiss::node_id hub : hubs) result.of[hub] = 0;
         return result;
     }
-    /// What `macro` of `all` partitions are here.
+    /// Returns the number of partitions here that corresponds to `macro` of `all`.
     [[nodiscard]] std::uint32_t together(std::uint64_t macro, std::uint32_t all) const {
         const double share = static_cast<double>(macro) / all;
         return std::clamp(static_cast<std::uint32_t>(std::lround(share * parts)), std::uint32_t{1}, parts);
@@ -90,7 +90,7 @@ struct kept_row {
     std::vector<double> all{}, training{};
 };
 
-/// What is told.
+/// All reported results.
 struct macro_study {
     std::string name;
     std::uint64_t training = 0, hubs = 0;
@@ -106,7 +106,7 @@ std::string percent_of(std::uint64_t macro, std::uint32_t partitions) {
 }
 
 std::string tables_of(const macro_study& seen) {
-    programs::table sets({{"what is loaded", programs::align::left}, {"training nodes"}, {"nodes"}, {"C/|B|"}});
+    programs::table sets({{"load", programs::align::left}, {"training nodes"}, {"nodes"}, {"C/|B|"}});
     for (const auto& [what, list] : {std::pair("a batch", &seen.sampled), std::pair("a macro-batch", &seen.staged)})
         for (const working_set& set : *list)
             sets.add({what, std::to_string(set.training), fmt::format("{:.0f}", set.nodes), fmt::format("{:.2f}", set.normalized())});
@@ -144,7 +144,7 @@ ordered_json json_of(const macro_study& seen) {
 
 plot::line_chart chart_of(const macro_study& seen, const std::string& fanout) {
     plot::line_chart chart{.title = seen.name + ": nodes loaded for a training node",
-        .x = {.label = "training nodes loaded for", .log = true}, .y = {.label = "C/|B|", .log = true}, .lines = {}};
+        .x = {.label = "training nodes per load", .log = true}, .y = {.label = "C/|B|", .log = true}, .lines = {}};
     for (const auto& [name, list] : {std::pair("batches, fan-out " + fanout, &seen.sampled), std::pair(std::string("macro-batches"), &seen.staged)}) {
         plot::series line{.name = name};
         for (const working_set& set : *list) line.points.push_back({static_cast<double>(set.training), set.normalized()});
@@ -154,8 +154,8 @@ plot::line_chart chart_of(const macro_study& seen, const std::string& fanout) {
     return chart;
 }
 
-/// Nodes that `macro` partitions and the pinned ones hold for their training nodes, over an epoch: every partition comes once,
-/// the pinned ones with each macro-batch.
+/// Returns the nodes that `macro` partitions and the pinned ones hold for their training nodes, over an epoch: every partition
+/// is loaded once, the pinned ones with each macro-batch.
 working_set staged_by(std::uint64_t macro, const macro_study& seen, std::uint64_t nodes) {
     const std::uint64_t loads = gneiss::ceil_div(std::uint64_t{seen.partitions}, macro);
     return {std::max<std::uint64_t>(seen.training / loads, 1), static_cast<double>(nodes - seen.hubs + loads * seen.hubs) / static_cast<double>(loads)};
@@ -195,10 +195,10 @@ programs::exit_code macro(macro_flags flags) {
     for (const std::uint64_t batch : flags.batch) {
         if (batch > seeds.size()) continue;
         options.batch = batch;
-        options.batches = std::min(flags.batches, seeds.size() / batch); // whole ones
+        options.batches = std::min(flags.batches, seeds.size() / batch); // complete batches
         std::filesystem::path scratch = flags.out.value_or(seen.name);
         scratch += ".trace";
-        if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists: it would be written over");
+        if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists and would be overwritten");
         const gneiss::removed_unless_renamed cleanup{scratch};
         try {
             const sampled_trace trace = sample_trace(data, seeds, options, scratch, budget, executor, interrupts.token(),
@@ -209,7 +209,7 @@ programs::exit_code macro(macro_flags flags) {
         }
     }
 
-    // Parts by row, once as they are and once beside hubs; scores of hubs; labels for those that train.
+    // Partitions by row, once without and once with hubs; scores of hubs; labels of training nodes.
     const auto parts = budget.charge("parts, hubs and training nodes", (2 * sizeof(gneiss::partition_id16) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes);
     programs::graph_stream from = programs::open_graph(data, budget, "auto", executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t all) { live.update([&] { return fmt::format("{} {} of {}", phase, done, all); }); });
@@ -277,26 +277,26 @@ programs::exit_code macro(macro_flags flags) {
 
 void add_macro(programs::command_line& to) {
     const auto flags = std::make_shared<macro_flags>();
-    programs::command& command = to.add("macro", "Tells what macro-batches load beside sampled batches, and which neighbors nodes keep in them (Hanoi, Figure 4.2 and Table 4.3).",
+    programs::command& command = to.add("macro", "Compares loads of macro-batches and sampled batches, and the neighbors that nodes keep in macro-batches (Hanoi, Figure 4.2 and Table 4.3).",
         [flags](programs::command&) { return macro(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.group("Batches");
-    command.option("batch", flags->batch, "training nodes in a batch; sizes beyond an epoch are left out").range(1);
-    command.option("batches", flags->batches, "batches of each size, of which means are told").range(1, 1e6);
+    command.option("batch", flags->batch, "training nodes per batch; sizes beyond an epoch are skipped").range(1);
+    command.option("batches", flags->batches, "batches of each size; reports means").range(1, 1e6);
     command.option("fanout", flags->fanout, "neighbors per hop, seeds first; A+B: in and out; all").value_name("LIST");
-    command.option("direction", flags->direction, "edges that lead to neighbors").choices({"in", "out", "both"});
+    command.option("direction", flags->direction, "direction of edges to neighbors").choices({"in", "out", "both"});
     command.group("Macro-batches");
-    command.option("macro", flags->macro, "partitions in memory together, beside hubs").range(1).default_text("1/16 and 1/8 of them");
-    command.option("partitions", flags->partitions, "random ones, where the dataset has none of its own").range(1, 65535).default_text("16");
-    command.option("hubs", flags->hubs, "the most influential nodes, which stay in memory, unless the dataset has its own");
-    command.option("steps", flags->steps, "of the walks that find hubs").range(1, 1000);
-    command.option("by", flags->by, "other assignments to compare with: integers [nodes], .npy").value_name("FILES");
+    command.option("macro", flags->macro, "partitions in memory together, in addition to hubs").range(1).default_text("1/16 and 1/8 of the partitions");
+    command.option("partitions", flags->partitions, "random partitions, if the dataset has none").range(1, 65535).default_text("16");
+    command.option("hubs", flags->hubs, "most influential nodes, pinned in memory, unless the dataset has its own");
+    command.option("steps", flags->steps, "length of the walks that find hubs").range(1, 1000);
+    command.option("by", flags->by, "other assignments for comparison: integers [nodes], .npy").value_name("FILES");
     command.group("Resources and output");
-    command.option("out", flags->out, "a chart of working sets").value_name("FILE.svg").default_text("none");
-    command.option("memory", flags->memory, "memory to work in").default_text("half of what is free");
-    command.option("threads", flags->threads, "threads to work with").default_text("all CPUs").range(1, 1024);
-    command.option("seed", flags->seed, "seed of all randomness");
-    command.option("json", flags->json, "the result as one JSON object").transient();
+    command.option("out", flags->out, "chart of working sets to write").value_name("FILE.svg").default_text("none");
+    command.option("memory", flags->memory, "memory budget").default_text("half of the free memory");
+    command.option("threads", flags->threads, "worker threads").default_text("all CPUs").range(1, 1024);
+    command.option("seed", flags->seed, "random seed");
+    command.option("json", flags->json, "print the result as one JSON object").transient();
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
 }
 

@@ -1,9 +1,9 @@
 #include "commands.hpp"
 
-/// gneiss-study: several runs over each other, as Marius' Figures 8 and 13 do; studies of many runs; and what the papers
-/// measure without training.
+/// gneiss-study: plots several runs together, as in Marius' Figures 8 and 13; runs studies of many runs; and reproduces the
+/// papers' measurements without training.
 int main(int argc, char** argv) {
-    programs::command_line program("gneiss-study", "Draws what runs did over time, trains with different flags and seeds, and measures caches, partitions and neighborhoods.");
+    programs::command_line program("gneiss-study", "Plots runs over time, trains with different flags and seeds, and measures caches, partitions and neighborhoods.");
     study::add_draw(program);
     study::add_caches(program);
     study::add_runs(program);

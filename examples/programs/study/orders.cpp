@@ -71,7 +71,7 @@ private:
     std::vector<gneiss::edge> edges_;
 };
 
-/// What is told of an order; means over epochs.
+/// Statistics of an order; means over epochs.
 struct seen_order {
     std::string name;
     std::uint32_t partitions, slots;
@@ -105,7 +105,7 @@ programs::exit_code orders(const orders_flags& flags) {
     programs::check_dataset(flags.dataset);
     for (const std::uint64_t p : flags.partitions)
         if (p < 2 * flags.share)
-            throw programs::usage_error(fmt::format("--partitions {}: of a buffer of 1/{} of them at least 2 are resident, so {} or more", p, flags.share, 2 * flags.share));
+            throw programs::usage_error(fmt::format("--partitions {}: a buffer of 1/{} of them must hold at least 2, so give {} or more", p, flags.share, 2 * flags.share));
     const gneiss::dataset data(flags.dataset);
     const gneiss::bucket_store store = data.buckets();
     gneiss::memory_budget budget(programs::available_memory());
@@ -157,17 +157,17 @@ programs::exit_code orders(const orders_flags& flags) {
 
 void add_orders(programs::command_line& to) {
     const auto flags = std::make_shared<orders_flags>();
-    programs::command& command = to.add("orders", "How evenly orders of edge buckets train a graph's nodes, and what they read (MariusGNN, section 6 and Figure 6).",
+    programs::command& command = to.add("orders", "Measures how evenly edge-bucket orders train nodes, and their reads (MariusGNN, section 6 and Figure 6).",
         [flags](programs::command&) { return orders(*flags); });
-    command.positional("dataset", flags->dataset, "directory of the dataset; its edges are held in memory");
-    command.option("order", flags->names, "orders that are compared").words(1, 16).value_name("NAME").formerly("beta-spread", "beta-randomized");
+    command.positional("dataset", flags->dataset, "directory of the dataset; its edges are loaded into memory");
+    command.option("order", flags->names, "orders to compare").words(1, 16).value_name("NAME").formerly("beta-spread", "beta-randomized");
     command.option("partitions", flags->partitions, "numbers of partitions").words(1, 16).value_name("N");
-    command.option("buffer-share", flags->share, "one in so many partitions is resident").range(1, 4096);
-    command.option("least-degree", flags->least_degree, "nodes with fewer edges do not count in B: one of a single edge is all or nothing").range(1);
-    command.option("epochs", flags->epochs, "of which means are told").range(1, 1000);
-    command.option("seed", flags->seed, "of the orders");
-    command.option("out", flags->out, "a chart of B").value_name("FILE.svg");
-    command.option("json", flags->json, "the result as one JSON object");
+    command.option("buffer-share", flags->share, "one in N partitions is resident").range(1, 4096);
+    command.option("least-degree", flags->least_degree, "least degree of nodes that count in B, since a single edge is all or nothing").range(1);
+    command.option("epochs", flags->epochs, "epochs; reports means").range(1, 1000);
+    command.option("seed", flags->seed, "random seed of the orders");
+    command.option("out", flags->out, "chart of B to write").value_name("FILE.svg");
+    command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
 }
 

@@ -48,7 +48,7 @@ struct runs_flags {
     std::optional<fs::path> work{}, out{}, differences{}, log{};
 };
 
-/// One of the cases that are compared.
+/// A case of the comparison.
 struct run_case {
     std::string name;
     std::string program;
@@ -65,7 +65,7 @@ programs::arguments words_of(std::string_view text) {
     return words;
 }
 
-/// `NAME: FLAGS` and `FLAG VALUE VALUE …`, in the order they were given.
+/// Returns the cases of `NAME: FLAGS` and `FLAG VALUE VALUE …`, in the given order.
 std::vector<run_case> cases_of(const runs_flags& flags) {
     std::vector<run_case> result;
     for (const std::string& text : flags.cases) {
@@ -80,30 +80,30 @@ std::vector<run_case> cases_of(const runs_flags& flags) {
         result.push_back(std::move(one));
     }
     if (!flags.vary.empty()) {
-        if (!result.empty()) throw programs::usage_error("--case and --vary are two ways to say the same: one of them");
+        if (!result.empty()) throw programs::usage_error("--case and --vary exclude each other: give one");
         const std::string& flag = flags.vary.front();
         for (std::size_t i = 1; i < flags.vary.size(); ++i)
             result.push_back({flag + " " + flags.vary[i], flags.trainer, {"--" + flag, flags.vary[i]}});
     }
-    if (result.empty()) throw programs::usage_error("--case or --vary says what the runs differ in");
+    if (result.empty()) throw programs::usage_error("--case or --vary is needed");
     for (run_case& one : result) {
         if (std::ranges::count(result, one.name, &run_case::name) > 1) throw programs::usage_error(fmt::format("two cases are named '{}'", one.name));
         const programs::arguments all = words_of(flags.with.value_or(""));
         one.flags.insert(one.flags.begin(), all.begin(), all.end());
     }
     if (flags.against && std::ranges::find(result, *flags.against, &run_case::name) == result.end())
-        throw programs::usage_error(fmt::format("--against '{}' is the name of no case", *flags.against));
-    if (flags.differences && !flags.against) throw programs::usage_error("--differences draws the differences to a case: --against names it");
+        throw programs::usage_error(fmt::format("--against '{}' is not the name of a case", *flags.against));
+    if (flags.differences && !flags.against) throw programs::usage_error("--differences needs --against CASE");
     return result;
 }
 
-/// So that a run does not find in memory what the one before it read.
+/// Drops the page cache, so that a run does not find in memory what the previous one read.
 void forget_pages(const fs::path& directory) {
     for (const auto& entry : fs::recursive_directory_iterator(directory))
         if (entry.is_regular_file()) gneiss::plain_file::open(entry.path()).drop_cached(0, 0);
 }
 
-/// Names of all stages that took time in a case.
+/// Returns the names of all stages that took time in a case.
 std::vector<std::string> stages_of(const std::vector<outcome>& seen) {
     std::vector<std::string> names;
     for (const outcome& one : seen)
@@ -116,7 +116,7 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
     const std::string at_once = flags.parallel > 1 ? fmt::format(", {} at once", flags.parallel) : "";
     std::vector<programs::table::column> columns{{"case", programs::align::left}, {"runs"}, {"epoch" + at_once}, {"run" + at_once}, {"waited"}, {"read"}, {"written"},
         {"requests"}, {"hits"}, {"loss"}, {"peak RSS"}, {"test"}};
-    if (flags.against) columns.push_back({"less " + *flags.against});
+    if (flags.against) columns.push_back({"minus " + *flags.against});
     const std::vector<std::string> stages = stages_of(seen);
     for (const std::string& name : stages) columns.push_back({name + at_once});
     programs::table result(columns);
@@ -142,7 +142,7 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
 }
 
 plot::interval_chart differences_of(const std::vector<outcome>& seen, const runs_flags& flags, const std::string& title) {
-    plot::interval_chart chart{.title = title, .x = {.label = fmt::format("test metric less {}'s, mean and 95 % interval", *flags.against), .from_zero = true}, .points = {}};
+    plot::interval_chart chart{.title = title, .x = {.label = fmt::format("test metric minus {}'s, mean and 95 % interval", *flags.against), .from_zero = true}, .points = {}};
     for (const outcome& one : seen)
         if (one.difference.count != 0 && one.name != *flags.against)
             chart.points.push_back({one.name, one.difference.mean, one.difference.half.value_or(0)});
@@ -150,7 +150,7 @@ plot::interval_chart differences_of(const std::vector<outcome>& seen, const runs
 }
 
 plot::bar_chart chart_of(const std::vector<outcome>& seen, const std::string& title) {
-    plot::bar_chart chart{.title = title, .x_label = {}, .y = {.label = "busy seconds an epoch", .of = plot::quantity::seconds, .from_zero = true}, .categories = {}, .parts = {}};
+    plot::bar_chart chart{.title = title, .x_label = {}, .y = {.label = "busy seconds per epoch", .of = plot::quantity::seconds, .from_zero = true}, .categories = {}, .parts = {}};
     for (const outcome& one : seen)
         if (one.told()) chart.categories.push_back(one.name);
     for (const std::string& name : stages_of(seen)) {
@@ -189,7 +189,7 @@ ordered_json json_of(const std::vector<outcome>& seen, const runs_flags& flags) 
     return told;
 }
 
-/// The runs of a study: each case with each seed, in turn, so that what else the machine does meets all cases.
+/// The runs of a study: each case with each seed, interleaved, so that other load on the machine affects all cases alike.
 class study {
 public:
     study(const runs_flags& flags, const std::vector<run_case>& cases, const std::string& dataset)
@@ -203,7 +203,7 @@ public:
         std::erase_if(tasks_, [&](const task& t) { return runs_[t.of][t.index].has_value(); });
     }
 
-    /// Does what the log does not have. Throws errc::canceled at a stop; what the log cannot take.
+    /// Executes the runs that are not in the log. Throws errc::canceled on a stop; errors of writing the log.
     void run(const std::stop_token& stop) {
         const fs::path work = flags_.work.value_or(fs::temp_directory_path() / fmt::format("gneiss-runs-{}", ::getpid()));
         std::exception_ptr failure;
@@ -246,7 +246,7 @@ public:
 
 private:
     struct task {
-        std::size_t of, index; ///< case, and which of its runs
+        std::size_t of, index; ///< case, and index of the run
         run_key key;
     };
 
@@ -266,7 +266,7 @@ private:
             const ordered_json done = line_of(of.name, task.key, ordered_json::parse(programs::output_of(line, stop)));
             const std::scoped_lock lock(mutex_);
             runs_[task.of][task.index] = done;
-        } catch (const std::exception& e) { // the others go on
+        } catch (const std::exception& e) { // the others continue
             if (!stop.stop_requested()) live_.say(e.what());
             const std::scoped_lock lock(mutex_);
             ++failed_[task.of].first;
@@ -285,9 +285,9 @@ private:
     programs::progress live_;
     std::vector<task> tasks_;
     std::atomic<std::size_t> next_ = 0;
-    std::mutex mutex_; ///< over what follows, and the log
+    std::mutex mutex_; ///< guards the members below, and the log
     std::vector<runs_of_case> runs_;
-    std::vector<std::pair<std::uint64_t, std::string>> failed_; ///< how many runs of a case, and why the last
+    std::vector<std::pair<std::uint64_t, std::string>> failed_; ///< number of failed runs of a case, and the last reason
 };
 
 programs::exit_code runs(const runs_flags& flags) {
@@ -300,8 +300,8 @@ programs::exit_code runs(const runs_flags& flags) {
     const std::vector<outcome> seen = work.outcomes();
     for (const outcome& one : seen)
         if (one.told() && one.test.count == 0 && !flags.metric.empty())
-            throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} tell no '{}' of the test split", one.name, flags.metric));
-    if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: where an epoch's time goes", flags.trainer, name)));
+            throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} have no '{}' of the test split", one.name, flags.metric));
+    if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: time of an epoch by stage", flags.trainer, name)));
     if (flags.differences) plot::write_svg(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
     if (flags.json) fmt::print("{}\n", json_of(seen, flags).dump());
     else fmt::print("{}", table_of(seen, flags));
@@ -312,24 +312,24 @@ programs::exit_code runs(const runs_flags& flags) {
 
 void add_runs(programs::command_line& to) {
     const auto flags = std::make_shared<runs_flags>();
-    programs::command& command = to.add("runs", "Trains with different flags in turn and compares what the epochs took, stage by stage.",
+    programs::command& command = to.add("runs", "Trains with different flags in turn and compares the epochs, stage by stage.",
         [flags](programs::command&) { return runs(*flags); });
     command.positional("trainer", flags->trainer, "a program: gneiss-ginex, gneiss-hanoi, ...");
     command.positional("dataset", flags->dataset, "directory of the dataset");
-    command.option("case", flags->cases, "what is compared: 'NAME: FLAGS', or 'NAME: PROGRAM FLAGS' for another trainer").words(1, 64).value_name("CASE");
-    command.option("vary", flags->vary, "or: a flag without its dashes, and its values").words(2, 64).value_name("WORD");
+    command.option("case", flags->cases, "case to compare: 'NAME: FLAGS', or 'NAME: PROGRAM FLAGS' for another trainer").words(1, 64).value_name("CASE");
+    command.option("vary", flags->vary, "instead of cases: a flag without its dashes, and its values").words(2, 64).value_name("WORD");
     command.option("with", flags->with, "flags of all runs").value_name("FLAGS");
-    command.option("repeat", flags->repeat, "runs of each case, in turn; medians are told").range(1, 1000);
-    command.option("seeds", flags->seeds, "runs of each case with --seed 1 to N; means and 95 % intervals are told").range(1, 10000).default_text("the trainers' seed");
-    command.option("against", flags->against, "a case: the others' differences to it are told, seed by seed").value_name("CASE");
-    command.option("metric", flags->metric, "of the test split: macro_f1, roc_auc, ...").default_text("accuracy or mrr");
-    command.option("parallel", flags->parallel, "runs at a time; what they take is then no measurement").range(1, 256);
-    command.option("log", flags->log, "adds a line for each finished run, and takes runs that are there instead of doing them").value_name("FILE.jsonl");
+    command.option("repeat", flags->repeat, "runs per case, in turn; reports medians").range(1, 1000);
+    command.option("seeds", flags->seeds, "runs per case with --seed 1 to N; reports means and 95 % intervals").range(1, 10000).default_text("the trainers' seed");
+    command.option("against", flags->against, "base case; reports differences to it, seed by seed").value_name("CASE");
+    command.option("metric", flags->metric, "metric of the test split: macro_f1, roc_auc, ...").default_text("accuracy or mrr");
+    command.option("parallel", flags->parallel, "concurrent runs; their times are not measurements").range(1, 256);
+    command.option("log", flags->log, "log of finished runs; logged runs are not repeated").value_name("FILE.jsonl");
     command.option("warm", flags->warm, "leave the dataset in the page cache between runs");
-    command.option("work", flags->work, "directory for the runs; each is removed after it").value_name("DIR").default_text("a temporary one");
-    command.option("out", flags->out, "a chart of the stages").value_name("FILE.svg");
-    command.option("differences", flags->differences, "a chart of the differences and their intervals").value_name("FILE.svg");
-    command.option("json", flags->json, "the result as one JSON object");
+    command.option("work", flags->work, "directory of the runs; each is removed afterwards").value_name("DIR").default_text("a temporary one");
+    command.option("out", flags->out, "chart of the stages to write").value_name("FILE.svg");
+    command.option("differences", flags->differences, "chart of differences and intervals to write").value_name("FILE.svg");
+    command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
 }
 

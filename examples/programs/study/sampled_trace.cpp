@@ -21,15 +21,15 @@ namespace {
 
 using gneiss::node_id;
 
-constexpr std::uint64_t profile_epoch = ~std::uint64_t{0}; ///< no run comes to it
+constexpr std::uint64_t profile_epoch = ~std::uint64_t{0}; ///< no run reaches it
 
-/// Batches numbered on through the epochs, as training cuts them.
+/// Batches numbered through the epochs, as in training.
 class batches_of_epochs {
 public:
     batches_of_epochs(const std::vector<node_id>& seeds, const sampling& options, std::uint64_t first)
         : seeds_(seeds), options_(options), epoch_(first), batches_(seeds, options.batch, options.seed, first, 0) {}
 
-    /// The next batch's key and seeds.
+    /// Returns the next batch's key and seeds.
     gneiss::batch_key next(std::vector<node_id>& to) {
         if (index_ == batches_.size()) {
             index_ = 0;
@@ -130,7 +130,7 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
         result.accesses += rows.size();
         result.largest = std::max<std::uint64_t>(result.largest, rows.size());
     };
-    // As the array grows, the old and the new one are there, and a quarter more rows may come than were seen.
+    // A growing array exists twice, with a margin of a quarter over the rows seen.
     const std::uint64_t memory = 3 * sizeof(node_id) * (seen / options.profiled + seen / options.profiled / 4 + 1) * options.batches;
     if (memory <= budget.available() / 2) {
         result.memory = budget.charge("trace", memory);

@@ -56,9 +56,9 @@ study_log::study_log(std::optional<std::filesystem::path> file) : file_(std::mov
         try {
             (void)key_of(lines_[i]);
             (void)lines_[i].at("epoch").at("seconds").get<double>();
-            (void)summarize({}, {lines_[i]}, {}); // what is told of it
+            (void)summarize({}, {lines_[i]}, {}); // validates the line
         } catch (const nlohmann::json::exception&) {
-            throw gneiss::error(gneiss::errc::invalid_format, "is no run of a study", {.path = *file_, .line = i + 1});
+            throw gneiss::error(gneiss::errc::invalid_format, "is not a run of a study", {.path = *file_, .line = i + 1});
         }
     const std::string text = programs::read_file(*file_);
     if (!text.empty() && text.back() != '\n') programs::write_file_atomically(*file_, text.substr(0, text.rfind('\n') + 1));

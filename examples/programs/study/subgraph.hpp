@@ -18,12 +18,13 @@ namespace study {
 
 /// Some nodes of a graph and all edges among them.
 struct subgraph {
-    std::vector<gneiss::node_id> nodes{}; ///< a batch, its neighbors, and those farther off
-    std::size_t batch = 0;                ///< so many of the first are the batch
-    std::size_t direct = 0;               ///< so many are the batch and its neighbors
+    std::vector<gneiss::node_id> nodes{}; ///< a batch, its neighbors, and nodes farther away
+    std::size_t batch = 0;                ///< size of the batch, the first nodes
+    std::size_t direct = 0;               ///< size of the batch and its neighbors
     gneiss::symmetric_csr among{};        ///< by position in `nodes`
 
-    /// What the `layers` layers of a model read of it: all its nodes, and the batch at last. A sample for `layer_stack`.
+    /// The input of a model's `layers` layers: all nodes of the subgraph at first, the batch at last. A sample for
+    /// `layer_stack`.
     struct sample {
         const subgraph& of;
         std::size_t count;
@@ -39,20 +40,20 @@ struct subgraph {
     [[nodiscard]] sample of_layers(std::size_t layers) const noexcept { return {*this, layers}; }
 };
 
-/// Which nodes about a batch are worth most. Source: Hanoi, thesis, section 4.3.1.
+/// Ranking of nodes around a batch. Source: Hanoi, thesis, section 4.3.1.
 enum class neighborhood_policy : std::uint8_t {
     random,    ///< any
-    neighbor, ///< those next to the batch, then any
-    influence  ///< where L-step lazy random walks from the batch end: equation 4.1
+    neighbor, ///< neighbors of the batch, then any
+    influence  ///< by the end of L-step lazy random walks from the batch: equation 4.1
 };
 
-/// Cuts subgraphs out of a graph in memory. Memory: 4 bytes a node. One thread uses it at a time.
+/// Cuts subgraphs out of a graph in memory. Memory: 4 bytes per node. Not thread-safe.
 class subgraph_maker {
 public:
     /// \param graph  outlives this; fewer than 2³² − 1 nodes
     explicit subgraph_maker(const gneiss::symmetric_csr& graph) : graph_(graph), position_(static_cast<std::size_t>(graph.nodes()), nowhere) {}
 
-    /// All that lies at most `hops` edges from the batch. O(edges at the nodes). Precondition: distinct nodes.
+    /// Returns all nodes within `hops` edges of the batch. O(edges at the nodes). Precondition: distinct nodes.
     [[nodiscard]] subgraph around(std::span<const gneiss::node_id> batch, std::uint32_t hops) {
         subgraph result{.nodes = {batch.begin(), batch.end()}, .batch = batch.size(), .direct = batch.size()};
         for (std::size_t i = 0; i < result.batch; ++i) position_[result.nodes[i]] = static_cast<std::uint32_t>(i);
@@ -70,7 +71,7 @@ public:
         return result;
     }
 
-    /// The batch of `of` and the `count` others that are worth most. `key` makes random what the policy leaves open.
+    /// Returns the batch of `of` and the `count` highest-ranked other nodes. `key` breaks ties at random.
     [[nodiscard]] subgraph best(const subgraph& of, std::size_t count, neighborhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
         const std::vector<float> scores = scores_of(of, policy, hops, key);
         const auto others = std::span(scores).subspan(of.batch);
@@ -86,10 +87,10 @@ public:
         return result;
     }
 
-    /// What each node of a neighborhood of `hops` is worth.
+    /// Returns the score of each node of a neighborhood of `hops`.
     [[nodiscard]] static std::vector<float> scores_of(const subgraph& of, neighborhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
         if (policy == neighborhood_policy::influence) {
-            // Walks move on from nodes within hops − 1 edges only, and all edges of these are here.
+            // Walks move only from nodes within hops − 1 edges, and all edges of these nodes are in the subgraph.
             std::vector<gneiss::node_id> from(of.batch);
             for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<gneiss::node_id>(i);
             gneiss::symmetric_stream stream(of.among);
@@ -106,7 +107,7 @@ public:
 private:
     static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
-    /// Adds the edges among the nodes, whose positions are noted, and forgets these.
+    /// Adds the edges among the nodes, whose positions are set, and resets the positions.
     void connect(subgraph& result) {
         for (const gneiss::node_id v : result.nodes) {
             for (const gneiss::node_id u : graph_.list(v))
@@ -117,7 +118,7 @@ private:
     }
 
     const gneiss::symmetric_csr& graph_;
-    std::vector<std::uint32_t> position_; // of a node among those at hand
+    std::vector<std::uint32_t> position_; // positions of the current nodes
 };
 
 } // namespace study
