@@ -82,7 +82,7 @@ std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
         if (std::filesystem::exists(fields[0], failed))
             all.push_back({fields[0], fields[1], fields[2], fields[3], fields[4]});
     }
-    // Keeps only the release itself, of the distribution itself, if they can be told apart.
+    // Keeps only the release itself, of the distribution itself, if they are distinguishable.
     const auto keep = [&](auto&& wanted) {
         if (std::any_of(all.begin(), all.end(), wanted))
             all.erase(
