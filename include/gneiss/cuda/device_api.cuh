@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The words that kernels are written in, and the only place that knows who reads them: nvcc, or (where GNEISS_SIMT is
-/// defined) a host compiler and the SIMT emulator of the tests, so that the same source runs on a GPU and on a CPU.
+/// The vocabulary of kernels, and the only header that knows the compiler: nvcc, or (with GNEISS_SIMT defined) a host compiler
+/// and the SIMT emulator of the tests, so that the same source runs on a GPU and on a CPU.
 ///
-/// A kernel is plain CUDA C++ 20 within these bounds:
+/// A kernel is CUDA C++20 within these limits:
 ///
 ///     template <class T>
 ///     __global__ void __launch_bounds__(256) scale(const T* in, T* out, const std::uint32_t* count, float factor) {
@@ -16,29 +16,29 @@
 ///     }
 ///     gneiss::cuda::launch(stream, scale<float>, grid, block, shared_bytes, in, out, count, 2.0F);
 ///
-/// - Functions: `__global__` and `__device__` functions in namespace scope; what host and device share is
-///   `GNEISS_HD constexpr` in a host header. No device lambdas, cooperative groups, textures or inline PTX: what needs
-///   PTX goes into a small function of its own with a plain body for the emulator (`#if defined(__CUDA_ARCH__)` there).
+/// - Functions: `__global__` and `__device__` functions in namespace scope; code shared by host and device is
+///   `GNEISS_HD constexpr` in a host header. No device lambdas, cooperative groups, textures or inline PTX: PTX goes into a small
+///   function of its own with a plain body for the emulator (`#if defined(__CUDA_ARCH__)` there).
 /// - Words: threadIdx, blockIdx, blockDim, gridDim, warpSize; __syncthreads (_or, _and, _count), __syncwarp, __shfl_sync,
 ///   __shfl_up_sync, __shfl_down_sync, __shfl_xor_sync, __ballot_sync, __any_sync, __all_sync, __match_any_sync,
-///   __match_all_sync, __reduce_{add,min,max,and,or,xor}_sync, __activemask, __threadfence (_block, _system);
-///   atomicAdd, Sub, Min, Max, And, Or, Xor, Exch, CAS, Inc; __popc, __ffs, __clz, __brev and their ll forms,
-///   __umulhi, __umul64hi, __float_as_uint and its kin; the usual float functions.
-/// - A mask names exactly the lanes that take part. Naming a lane that has exited, or that never existed in a last
-///   partial warp, is an error in the emulator although hardware lets much of it pass; so is a __syncthreads that not
-///   every thread of the block reaches.
+///   __match_all_sync, __reduce_{add,min,max,and,or,xor}_sync, __activemask, __threadfence (_block, _system); atomicAdd, Sub,
+///   Min, Max, And, Or, Xor, Exch, CAS, Inc; __popc, __ffs, __clz, __brev and their ll forms, __umulhi, __umul64hi,
+///   __float_as_uint and similar; the usual float functions.
+/// - A mask names exactly the participating lanes. Naming a lane that has exited, or that never existed in a last partial warp,
+///   is an error in the emulator although hardware often tolerates it; so is a __syncthreads that not every thread of the block
+///   reaches.
 /// - Read global memory by `__ldg(p)` (or __ldcs, __ldcg, __ldca) and write it by `__stwb(p, v)` (or __stcs, __stcg) where a
-///   test is to count sectors and bytes: the emulator counts these, and these only.
-/// - Vector types are those of CUDA (float4, uint4, …, make_float4); 16-bit floats are stored as gneiss's own types, not
-///   as cuda_bf16.h's.
+///   test counts sectors and bytes: the emulator counts only these.
+/// - Vector types are those of CUDA (float4, uint4, …, make_float4); 16-bit floats are stored as gneiss's own types, not as
+///   those of cuda_bf16.h.
 #if defined(GNEISS_SIMT)
 #include <simt/emulator.hpp>
 #else
 #include <cuda_runtime.h>
 #endif
 
-/// In front of a loop that must be unrolled, so that arrays it indexes lie in registers; and of one that must not, where
-/// registers are short.
+/// Precedes a loop that must be unrolled, so that arrays it indexes stay in registers; or one that must not, if registers are
+/// scarce.
 #if defined(__CUDACC__)
 #define GNEISS_UNROLL _Pragma("unroll")
 #define GNEISS_NO_UNROLL _Pragma("unroll 1")
@@ -50,7 +50,7 @@
 namespace gneiss::cuda {
 
 #if defined(GNEISS_SIMT)
-/// The dynamic shared memory of the block: as many bytes as its launch asked for, aligned to 16.
+/// Returns the dynamic shared memory of the block, of the size given at its launch, aligned to 16 bytes.
 template <class T>
 [[nodiscard]] T* dynamic_shared() noexcept {
     return reinterpret_cast<T*>(simt::dynamic_shared());

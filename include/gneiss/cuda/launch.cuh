@@ -10,14 +10,14 @@
 
 namespace gneiss::cuda {
 
-/// The one way to start a kernel: grid × block threads with `shared_bytes` of dynamic shared memory, in `stream`.
+/// Starts a kernel; the only way to do so: grid × block threads with `shared_bytes` of dynamic shared memory, in `stream`.
 ///
-/// Arguments are converted to the kernel's parameters and copied before this returns; pointers must stay valid until the
-/// stream has passed the kernel. More than 48 KiB of shared memory is opted in to. A grid of no blocks starts nothing.
-/// Asynchronous; allocates nothing, so that it may be captured in a graph: then capacities are arguments, and what
-/// changes from step to step (counts, seed, learning rate) is read through device pointers.
-/// Throws `device_error` when the launch is refused. Under the emulator the kernel runs when the stream is waited for, or
-/// at once in the null stream, and what it finds wrong is thrown there.
+/// Arguments are converted to the kernel's parameters and copied before this returns; pointers must stay valid until the stream
+/// has passed the kernel. More than 48 KiB of shared memory is opted in to. An empty grid starts nothing. Asynchronous;
+/// allocates nothing, so it can be captured in a graph: then capacities are arguments, and values that change per step (counts,
+/// seed, learning rate) are read through device pointers.
+/// Throws `device_error` if the launch is refused. Under the emulator the kernel runs when the stream is waited for, or at once
+/// in the null stream, and its errors are thrown there.
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
     Arguments&&... arguments) {

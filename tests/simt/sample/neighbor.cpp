@@ -151,7 +151,7 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, a
         const std::vector<excluded_edge<>> excluded(2);
         both.sampler.sample(both.in, {3, {0, 0, 77}}, seeds, excluded);
         CHECK_THROWS_WITH_AS(static_cast<void>(both.sampler.synchronize(both.in)),
-            "2 hidden edges, there is room for 0 (epoch 3, state 0, pass 0, batch 77)", cuda::sample_error);
+            "2 excluded edges, there is room for 0 (epoch 3, state 0, pass 0, batch 77)", cuda::sample_error);
     }
     // Which batches are too large is told by one with room for all.
     pair_of_samplers ample(host, options, {.seeds = 12});

@@ -32,14 +32,14 @@
 
 namespace gneiss::cuda {
 
-/// Memory in which change sets are made, at most [bytes], beside the change sets: 12 for each row that goes in, 20 for each
-/// that leaves.
+/// Maximum memory for computing change sets [bytes], in addition to the change sets: 12 per row that enters, 20 per row that
+/// leaves.
 [[nodiscard]] constexpr std::uint64_t belady_device_bytes(std::uint64_t accesses, std::uint64_t batches, const belady_options& options) noexcept {
     return 34 * accesses + 4 * std::min(batches * batches, std::uint64_t{1} << 24) + 40 * batches * 32 + 8 * std::uint64_t{options.capacity};
 }
 
-/// The change sets of a superbatch in the memory of a device, or of the host with Thrust's other systems: those of batch b lie
-/// in [starts[b], starts[b + 1]). Exactly what `gneiss::belady` gives.
+/// Change sets of a superbatch in the memory of a device, or of the host with Thrust's other systems: those of batch b are in
+/// [starts[b], starts[b + 1]). Exactly the result of `gneiss::belady`.
 struct belady_sets {
     thrust::device_vector<node_id> in{}, out{};
     thrust::device_vector<std::uint32_t> in_position{};
@@ -50,29 +50,31 @@ struct belady_sets {
 
 /// Belady's cache as in `gneiss::belady_policy`, by algorithms over all accesses of the trace at once.
 ///
-/// A stable sort by id links each access with the one before of the same row. How many rows of each list stay after a batch
-/// follows from counts of (batch, next batch) alone (`belady_counts`), so that for all but one list a batch nothing depends on
-/// which rows they are: an access is a hit unless a batch since the one before cut all of its list. The one list that is cut
-/// in its middle is ranked by (resident before incoming, id), batch by batch, by one scan over its accesses.
+/// A stable sort by id links each access with the previous one of the same row. Counts of (batch, next batch) alone determine
+/// how many rows of each list stay after a batch (`belady_counts`). So, except for one list per batch, nothing depends on which
+/// rows they are: an access is a hit unless a batch since the previous access cut its whole list. The one list that is cut in
+/// the middle is ranked by (resident before incoming, id), batch by batch, by one scan over its accesses.
 ///
-/// \param on      a policy of Thrust, which everything runs by; with a stream, `par_nosync` and an allocator that keeps what it
-///                gave serve best. Allocations of results are Thrust's own
-/// \param ids     of all accesses, batch behind batch; distinct in each
-/// \param starts  [batches + 1] where batches begin
+/// \param on      a Thrust policy that runs everything; for a stream, `par_nosync` and a caching allocator are best. Results
+/// are allocated by Thrust itself
+/// \param ids     of all accesses, batch by batch; distinct within each
+/// \param starts  [batches + 1] start of each batch
 ///
-/// Cost: two sorts of the accesses, some passes over them, and for a batch two passes over one list; nothing over nodes or
-/// slots but where rows that are not used again fill up the slots. Passes grow with batches² / 2²⁴. Memory: `belady_device_bytes`.
-/// Errors: errc::out_of_range for a row beyond `options.nodes`; errc::invalid_argument for more resident rows than slots, or a
-/// row that a batch asks for twice; std::bad_alloc. Thread-safety: none.
-/// Source: that of `belady_policy`; the counts: Carlisle and Lloyd, Discrete Applied Mathematics 59(3), 1995 (k-colorable intervals).
+/// Cost: two sorts of the accesses, some passes over them, and two passes over one list per batch; nothing over nodes or slots,
+/// unless rows without further use fill up the slots. Passes grow with batches² / 2²⁴. Memory: `belady_device_bytes`. Errors:
+/// errc::out_of_range for a row beyond `options.nodes`; errc::invalid_argument for more resident rows than slots, or a row that
+/// a batch requests twice; std::bad_alloc. Not thread-safe.
+/// Source: that of `belady_policy`; the counts: Carlisle and Lloyd, Discrete Applied Mathematics 59(3), 1995 (k-colorable
+/// intervals).
 template <class Policy>
 [[nodiscard]] belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>& ids, std::span<const std::uint32_t> starts, const belady_options& options);
 
-/// All change sets of a superbatch, `visit(batch, change_set)` for each in order: `gneiss::belady` on another processor.
+/// Computes all change sets of a superbatch and calls `visit(batch, change_set)` for each in order: `gneiss::belady` on another
+/// processor.
 ///
-/// Memory: that of the above, charged to the budget's device memory, and the change sets on the host. Errors: the above;
-/// errc::out_of_range for 2³² accesses; errc::corrupt for a batch that has not the rows it declares; `over_budget`; what
-/// reading the trace throws.
+/// Memory: as above, charged to the budget's device memory, and the change sets on the host. Errors: as above;
+/// errc::out_of_range for 2³² accesses; errc::corrupt for a batch without the rows it declares; `over_budget`; errors of
+/// reading the trace.
 template <class Policy, access_trace Trace, class Visit>
 belady_outcome belady(const Policy& executor, Trace& trace, const belady_options& options, memory_budget& budget, Visit&& visit) {
     std::vector<std::uint32_t> starts{0};
@@ -143,7 +145,7 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
     counts used(resident.size());
     thrust::binary_search(executor, sorted.begin(), sorted.end(), carried.begin(), carried.end(), used.begin());
 
-    // What is there before the first batch: how many rows, of which batches.
+    // Rows resident before the first batch: how many, of which batches.
     std::vector<std::uint32_t> held = detail::on_host(executor, first_carried);
     const std::vector<std::uint32_t> others = detail::on_host(executor, first_others);
     std::size_t room = options.capacity, filled = 0;
@@ -157,7 +159,7 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
     }
     if (filled_until < batches) held[filled_until] += static_cast<std::uint32_t>(room);
 
-    // How many rows stay in each list, some batches at a time.
+    // Number of rows that stay in each list, some batches at a time.
     gneiss::detail::belady_counts remaining(options.capacity, held);
     const std::size_t some = batches == 0 ? 0 : std::max<std::size_t>((std::size_t{1} << 24) / batches, 1);
     for (std::size_t from = 0; from < batches; from += some) {
@@ -174,7 +176,7 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
     thrust::stable_sort_by_key(executor, sorted.begin(), sorted.end(), order.begin());
     sorted = {};
 
-    // Which they are, list by list.
+    // The rows that stay, list by list.
     if (filled_until < batches && room != 0) {
         const counts border = detail::chosen<std::uint32_t>(executor, order.begin() + starts[filled_until], starts[filled_until + 1] - starts[filled_until], detail::is_first_of_others{all});
         thrust::for_each(executor, border.begin(), border.begin() + static_cast<std::ptrdiff_t>(room), detail::mark_filled{raw(flags)});
@@ -194,7 +196,7 @@ belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>&
         thrust::for_each(executor, place, place + rows, detail::cut_list{all, cut.list, now, rows, cut.kept, raw(ranks)});
     }
 
-    // What goes in and out.
+    // Rows that enter and leave.
     belady_sets result;
     thrust::for_each(executor, first, last, detail::announce_next_use{all});
     {

@@ -13,8 +13,8 @@
 
 namespace gneiss::cuda {
 
-/// Hands out parts of one piece of device memory, one behind the other, to an object that keeps them for as long as it lives;
-/// or only counts them, so that what an object needs is told by the code that makes it:
+/// Hands out consecutive parts of one block of device memory to an object that keeps them for its lifetime; or only counts
+/// them, so that the constructing code also determines the size:
 ///
 ///     device_arena counting;
 ///     scratch needed(counting, capacities);                        // never used
@@ -22,17 +22,17 @@ namespace gneiss::cuda {
 ///     device_arena arena(memory.span());
 ///     scratch used(arena, capacities);
 ///
-/// Parts begin at multiples of 256 bytes of the memory. O(1) each. Not thread-safe.
+/// Parts start at multiples of 256 bytes of the memory. O(1) each. Not thread-safe.
 class device_arena {
 public:
     static constexpr std::uint64_t unit = 256;
 
-    /// Counts: every part is null.
+    /// Makes a counting arena: every part is null.
     device_arena() = default;
-    /// Of that memory, which must outlive the parts.
+    /// Uses that memory, which must outlive the parts.
     explicit device_arena(std::span<std::byte> memory) : memory_(memory.data()), capacity_(memory.size()) {}
 
-    /// `size` elements, uninitialized. Throws `over_budget` where the memory is too small.
+    /// Takes `size` elements, uninitialized. Throws `over_budget` if the memory is too small.
     template <class T>
     [[nodiscard]] T* take(std::size_t size) {
         if (size > std::numeric_limits<std::uint64_t>::max() / 2 / sizeof(T))

@@ -9,7 +9,7 @@
 
 namespace gneiss::cuda::detail {
 
-/// Copies of rows from global memory into `Slots` places of shared memory, for a warp, that run by themselves while it computes:
+/// Asynchronous copies of rows from global memory into `Slots` places of shared memory, by a warp, while it computes:
 ///
 ///     bulk_row_copy<16, 512> copies(memory);       // memory: 16-byte aligned, a warp's own
 ///     for (slot …) copies.begin(slot, row, bytes); // or skip(): every slot once
@@ -19,9 +19,9 @@ namespace gneiss::cuda::detail {
 ///         copies.begin(slot, next, bytes);         // or skip(): once for each wait, for the same slot
 ///     }
 ///
-/// All lanes make all calls. Rows begin at multiples of 16 bytes, and `bytes` is one, at most Bytes. A copy is one instruction of
-/// one lane on sm_90 (PTX ISA, "cp.async.bulk", whose end an mbarrier tells), 16 bytes a lane on sm_80 ("cp.async", in groups),
-/// and done at once elsewhere, as by the emulator.
+/// All lanes make all calls. Rows start at multiples of 16 bytes, and `bytes` is a multiple of 16, at most Bytes. A copy is one
+/// instruction of one lane on sm_90 (PTX ISA, "cp.async.bulk", completed on an mbarrier), 16 bytes per lane on sm_80
+/// ("cp.async", in groups), and synchronous elsewhere, including the emulator.
 template <unsigned Slots, unsigned Bytes>
 class bulk_row_copy {
     static_assert(Slots <= 32 && Bytes % 16 == 0);
@@ -43,7 +43,7 @@ public:
     [[nodiscard]] __device__ const unsigned char* at(unsigned slot) const { return memory_.slot[slot]; }
 
     __device__ void begin(unsigned slot, const void* row, unsigned bytes) {
-        __syncwarp(); // everybody has read what lies there
+        __syncwarp(); // all lanes have read the slot
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
         if (lane() != 0) return;
         const std::uint32_t arrived = shared(&memory_.arrived[slot]);
@@ -62,13 +62,13 @@ public:
             *reinterpret_cast<uint4*>(memory_.slot[slot] + byte) = __ldg(reinterpret_cast<const uint4*>(static_cast<const unsigned char*>(row) + byte));
 #endif
     }
-    /// Nothing is to be copied.
+    /// Skips a slot without a copy.
     __device__ void skip() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
         end_group();
 #endif
     }
-    /// Until the row of `slot` is there, for all lanes to read.
+    /// Waits until the row of `slot` is available to all lanes.
     __device__ void wait(unsigned slot) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
         std::uint32_t done = 0;
@@ -95,7 +95,7 @@ private:
 #endif
 
     memory& memory_;
-    std::uint32_t phases_ = 0; ///< of the barriers, a bit for each slot
+    std::uint32_t phases_ = 0; ///< phases of the barriers, a bit per slot
 };
 
 } // namespace gneiss::cuda::detail

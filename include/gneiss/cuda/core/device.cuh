@@ -9,14 +9,14 @@
 
 namespace gneiss::cuda {
 
-/// A GPU, as its driver tells of it.
+/// Properties of a GPU, as reported by its driver.
 struct device_info {
     int index = 0;
     std::string name{};
     int major = 0, minor = 0; ///< compute capability
     int multiprocessors = 0;
     std::uint64_t memory = 0;        ///< bytes
-    std::uint64_t shared_memory = 0; ///< bytes that one block may opt in to
+    std::uint64_t shared_memory = 0; ///< bytes that one block can opt in to
     std::uint64_t l2_cache = 0;      ///< bytes
 };
 
@@ -24,7 +24,7 @@ namespace detail {
 
 inline std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
 
-/// Why there is no device to count, for people.
+/// Returns the reason for a missing device, for display.
 inline std::string why_no_device(cudaError_t reason) {
     int driver = 0, runtime = 0;
     cudaDriverGetVersion(&driver);
@@ -36,8 +36,8 @@ inline std::string why_no_device(cudaError_t reason) {
 
 } // namespace detail
 
-/// The GPUs of this machine, at least one. Throws `device_error` (`errc::unsupported`) that says why where there is none.
-/// Cost: the first call of a process starts the driver, tenths of a second.
+/// Returns the GPUs of this machine, at least one. Throws `device_error` (`errc::unsupported`) with the reason if there is
+/// none. Cost: the first call of a process starts the driver, which takes tenths of a second.
 [[nodiscard]] inline std::vector<device_info> devices() {
     int count = 0;
     const cudaError_t result = cudaGetDeviceCount(&count);
@@ -53,17 +53,17 @@ inline std::string why_no_device(cudaError_t reason) {
     return all;
 }
 
-/// Makes `device` the one that this thread's later calls go to. Throws `device_error`.
+/// Selects the device of this thread's later calls. Throws `device_error`.
 inline void use_device(int device) { check(cudaSetDevice(device), "choosing a GPU"); }
 
-/// Bytes of device memory that are free now, in the whole device: other processes take some.
+/// Returns the bytes of free memory of the whole device, which other processes share.
 [[nodiscard]] inline std::uint64_t free_device_memory() {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "free device memory");
     return free;
 }
 
-/// Waits for everything this device has to do. Throws `device_error`, also for what went wrong in earlier kernels.
+/// Waits for all work of this device. Throws `device_error`, also for errors of earlier kernels.
 inline void synchronize_device() { check(cudaDeviceSynchronize(), "waiting for the GPU"); }
 
 } // namespace gneiss::cuda

@@ -8,8 +8,8 @@
 
 namespace gneiss::cuda {
 
-/// A call of the CUDA runtime that failed. `code()` is `errc::unsupported` where there is no GPU or no driver for it,
-/// `errc::over_budget` where device or pinned memory ran out, else `errc::io`; `reason()` is CUDA's own.
+/// A failed call of the CUDA runtime. `code()` is `errc::unsupported` if there is no GPU or no driver for it,
+/// `errc::over_budget` if device or pinned memory ran out, else `errc::io`; `reason()` is CUDA's own.
 class device_error : public error {
 public:
     device_error(cudaError_t reason, const std::string& operation)

@@ -8,15 +8,14 @@
 
 namespace gneiss::cuda {
 
-/// A recorded step: kernels and copies that are started together, for the host's cost of one launch.
+/// A recorded step: kernels and copies that are launched together, at the host cost of one launch.
 ///
-/// What is recorded are pointers and arguments as they were: whatever differs from one step to the next lies in device
-/// memory.
+/// Recorded are pointers and argument values: everything that changes per step must be in device memory.
 class graph {
 public:
-    /// Records what step() puts into `in`, and into streams that wait for events of it (they must be waited for by `in`
-    /// again). Nothing runs. step() allocates nothing and waits for nothing: CUDA refuses that, which throws
-    /// `device_error`, as do exceptions of step() after the recording was given up.
+    /// Records the work that step() adds to `in`, and to streams that wait for its events (`in` must wait for them again).
+    /// Nothing runs. step() must neither allocate nor wait: CUDA refuses that, which throws `device_error`; exceptions of
+    /// step() propagate after the recording is discarded.
     template <class Step>
     [[nodiscard]] static graph record(stream& in, Step&& step) {
         check(cudaStreamBeginCapture(in.get(), cudaStreamCaptureModeThreadLocal), "recording a graph");
@@ -47,9 +46,9 @@ public:
         if (graph_ != nullptr) static_cast<void>(cudaGraphExecDestroy(graph_));
     }
 
-    /// The whole step, as one piece of work of `in`.
+    /// Launches the whole step in `in`.
     void launch(cudaStream_t in) const { check(cudaGraphLaunch(graph_, in), "launching a graph"); }
-    /// Kernels, copies and the like.
+    /// Number of kernels, copies and similar.
     [[nodiscard]] std::size_t nodes() const noexcept { return nodes_; }
 
 private:

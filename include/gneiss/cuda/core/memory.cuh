@@ -16,14 +16,14 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// Allocates `bytes` of device or pinned host memory for `name`. Throws `device_error` with the numbers where it is short.
+/// Allocates `bytes` of device or pinned host memory for `name`. Throws `device_error` with the sizes if memory is short.
 [[nodiscard]] inline void* allocate(memory_kind kind, const std::string& name, std::uint64_t bytes) {
     if (bytes == 0) return nullptr;
     void* pointer = nullptr;
     const cudaError_t result = kind == memory_kind::device ? cudaMalloc(&pointer, bytes)
                                                            : cudaHostAlloc(&pointer, bytes, cudaHostAllocDefault);
     if (result == cudaSuccess) return pointer;
-    static_cast<void>(cudaGetLastError()); // told here, so that the next call does not tell it again
+    static_cast<void>(cudaGetLastError()); // reported here; clears it for the next call
     std::string what = name + ": " + format_bytes(bytes) + (kind == memory_kind::device ? " of device memory" : " of pinned memory");
     std::size_t free = 0, total = 0;
     if (result == cudaErrorMemoryAllocation && kind == memory_kind::device && cudaMemGetInfo(&free, &total) == cudaSuccess)
@@ -31,17 +31,17 @@ namespace detail {
     throw device_error(result, what);
 }
 
-/// What device_buffer and pinned_buffer are: an allocation that is charged to a budget for as long as it lives.
+/// Implementation of device_buffer and pinned_buffer: an allocation that is charged to a budget for its lifetime.
 template <class T, memory_kind Kind>
     requires std::is_trivially_copyable_v<T>
 class buffer {
 public:
     buffer() = default;
-    /// `size` elements, uninitialized. Throws `over_budget` before anything is allocated, or `device_error`.
+    /// Allocates `size` elements, uninitialized. Throws `over_budget` before any allocation, or `device_error`.
     buffer(memory_budget& budget, const std::string& name, std::size_t size) : size_(size) {
         if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
             throw error(errc::out_of_range, name + ": " + std::to_string(size) + " elements");
-        static_cast<void>(charge_ = budget.charge(name, size * sizeof(T), Kind)); // nvcc takes the type for the result
+        static_cast<void>(charge_ = budget.charge(name, size * sizeof(T), Kind)); // nvcc misparses the type as the result
         data_ = static_cast<T*>(allocate(Kind, name, size * sizeof(T)));
     }
     buffer(buffer&& other) noexcept
@@ -52,7 +52,7 @@ public:
         std::swap(size_, other.size_);
         return *this;
     }
-    /// Waits for the device where it must: work that uses the memory is over before it is given back.
+    /// Waits for the device if necessary: work that uses the memory completes before it is freed.
     ~buffer() {
         if (data_ == nullptr) return;
         if constexpr (Kind == memory_kind::device)
@@ -77,16 +77,17 @@ private:
 
 } // namespace detail
 
-/// Elements in device memory, charged as `memory_kind::device`. The host must not follow data().
+/// Elements in device memory, charged as `memory_kind::device`. The host must not dereference data().
 template <class T>
 using device_buffer = detail::buffer<T, memory_kind::device>;
-/// Elements in page-locked host memory, charged as `memory_kind::pinned`: copies to and from the device run beside kernels.
+/// Elements in page-locked host memory, charged as `memory_kind::pinned`: copies to and from the device run concurrently with
+/// kernels.
 template <class T>
 using pinned_buffer = detail::buffer<T, memory_kind::pinned>;
 
-/// Copies all of `from` to the beginning of `to`, in `in`; each may lie on either side. Both must live, and `from` stay as
-/// it is, until the stream has passed it. Memory that is not pinned is staged, and this may wait. Throws `device_error`;
-/// `errc::out_of_range` where `to` is too small.
+/// Copies all of `from` to the beginning of `to`, in `in`; each may be on either side. Both must stay valid, and `from`
+/// unchanged, until the stream has passed. Memory that is not pinned is staged, and the call may wait. Throws `device_error`;
+/// `errc::out_of_range` if `to` is too small.
 template <class T>
     requires std::is_trivially_copyable_v<T>
 void copy_async(std::span<T> to, std::span<const std::type_identity_t<T>> from, cudaStream_t in) {

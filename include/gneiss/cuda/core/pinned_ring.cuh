@@ -13,7 +13,7 @@
 
 namespace gneiss::cuda {
 
-/// Slots of pinned memory, taken in turn: the host fills one while the device still reads those before it.
+/// Slots of pinned memory, used in turn: the host fills one while the device still reads earlier ones.
 ///
 ///     auto rows = ring.next();               // waits only while the device has not done with its oldest use
 ///     … fill rows …
@@ -24,7 +24,7 @@ namespace gneiss::cuda {
 template <class T>
 class pinned_ring {
 public:
-    /// `slots` of `size` elements. Throws `over_budget`, `device_error`; `errc::invalid_argument` for no slots.
+    /// Allocates `slots` slots of `size` elements. Throws `over_budget`, `device_error`; `errc::invalid_argument` for no slots.
     pinned_ring(memory_budget& budget, const std::string& name, std::size_t slots, std::size_t size) : size_(size) {
         if (slots == 0) throw error(errc::invalid_argument, name + ": a ring needs a slot");
         if (size > std::numeric_limits<std::size_t>::max() / sizeof(T) / slots)
@@ -35,13 +35,13 @@ public:
 
     [[nodiscard]] std::size_t slots() const noexcept { return last_use_.size(); }
 
-    /// The next slot; waits until its last use has passed.
+    /// Returns the next slot; waits until its last use has passed.
     [[nodiscard]] std::span<T> next() {
         current_ = (current_ + 1) % slots();
         last_use_[current_].synchronize();
         return memory_.span().subspan(current_ * size_, size_);
     }
-    /// The device uses the slot that next() gave until it has done what `in` now holds.
+    /// Marks the slot of next() as in use until the current work of `in` is done.
     void used(cudaStream_t in) { last_use_[current_].record(in); }
 
 private:

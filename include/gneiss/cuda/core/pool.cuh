@@ -18,7 +18,7 @@ namespace gneiss::cuda {
 
 class device_pool;
 
-/// `size` elements of a pool's memory, given back when this goes out of scope: at once, whatever streams still do there.
+/// `size` elements of a pool's memory, returned by the destructor: at once, whatever streams still do there.
 template <class T>
 class [[nodiscard]] pool_buffer {
 public:
@@ -46,14 +46,14 @@ private:
     std::size_t size_ = 0;
 };
 
-/// One allocation of device memory, of which parts are lent without asking the driver: cudaMalloc waits for the device,
-/// and must not be called in a step. First fit; parts begin at multiples of 256 bytes; neighbors that are free are one.
+/// One allocation of device memory, parts of which are handed out without calls to the driver: cudaMalloc waits for the device,
+/// and must not be called in a step. First fit; parts start at multiples of 256 bytes; adjacent free parts are merged.
 ///
-/// Thread-safe. O(log parts) to give back, O(free parts) to take. A part may be lent again while a stream still works in it:
-/// use one pool for one stream, or wait.
+/// Thread-safe. O(log parts) to return, O(free parts) to take. A returned part may be reused while a stream still works in it:
+/// use one pool per stream, or wait.
 class device_pool {
 public:
-    static constexpr std::uint64_t unit = 256; ///< bytes; what cudaMalloc aligns to
+    static constexpr std::uint64_t unit = 256; ///< bytes; alignment of cudaMalloc
 
     /// Throws `over_budget`, `device_error`.
     device_pool(memory_budget& budget, const std::string& name, std::uint64_t bytes)
@@ -63,7 +63,7 @@ public:
     device_pool(const device_pool&) = delete;
     device_pool& operator=(const device_pool&) = delete;
 
-    /// Throws `over_budget` with what is lent where no free part is large enough.
+    /// Takes a part. Throws `over_budget` with the bytes in use if no free part is large enough.
     template <class T>
     pool_buffer<T> take(std::size_t size) {
         if (size == 0) return {};
@@ -87,7 +87,7 @@ public:
         const std::scoped_lock lock(mutex_);
         return lent_;
     }
-    /// The most that was lent at one time: what a pool of this use has to hold, fragments apart.
+    /// Returns the peak of bytes in use: the pool size that this use needs, without fragmentation.
     [[nodiscard]] std::uint64_t most_lent() const {
         const std::scoped_lock lock(mutex_);
         return most_lent_;

@@ -9,17 +9,17 @@
 
 namespace gneiss::cuda {
 
-/// Bytes of a `device_pool` for algorithms of Thrust, which ask for scratch again and again:
-/// thrust::cuda::par_nosync(allocator).on(stream), by one stream for a pool. Refers to the pool. Not thread-safe.
+/// Allocator of a `device_pool` for Thrust algorithms, which repeatedly allocate scratch:
+/// thrust::cuda::par_nosync(allocator).on(stream), one stream per pool. Refers to the pool. Not thread-safe.
 class pool_allocator {
 public:
     using value_type = char;
 
     explicit pool_allocator(device_pool& pool) noexcept : pool_(&pool) {}
-    pool_allocator(const pool_allocator&) = delete; // what it gave is its own to take back
+    pool_allocator(const pool_allocator&) = delete; // it must free its own allocations
     pool_allocator& operator=(const pool_allocator&) = delete;
 
-    /// Throws `over_budget` where the pool is short.
+    /// Throws `over_budget` if the pool is exhausted.
     [[nodiscard]] char* allocate(std::ptrdiff_t bytes) {
         pool_buffer<char> part = pool_->take<char>(static_cast<std::size_t>(bytes));
         char* const data = part.data();

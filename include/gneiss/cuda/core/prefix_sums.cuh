@@ -9,11 +9,11 @@
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 
-// Prefix sums of as many integers as the device knows of: sums of tiles, their prefix sums by one block, then those within
-// each tile. No block waits for another, and results do not depend on the order of anything.
+// Prefix sums of a number of integers that only the device knows: sums of tiles, their prefix sums by one block, then those
+// within each tile. No block waits for another, and results do not depend on any order.
 namespace gneiss::cuda {
 
-/// How many items there are, in device memory: each · ⌈*of / per⌉.
+/// Number of items, in device memory: each · ⌈*of / per⌉.
 struct item_count {
     const std::uint32_t* of = nullptr;
     std::uint32_t per = 1, each = 1;
@@ -21,12 +21,12 @@ struct item_count {
     [[nodiscard]] __device__ std::uint32_t operator()() const { return each * ceil_div(__ldcg(of), per); }
 };
 
-/// How prefix sums are cut.
+/// Tiling of prefix sums.
 struct prefix_tiles {
     static constexpr unsigned threads = 256, rounds = 4;
     static constexpr std::uint32_t items = threads * rounds;
 
-    /// Words of scratch for so many items at most.
+    /// Returns the words of scratch for at most `capacity` items.
     [[nodiscard]] static constexpr std::size_t scratch(std::size_t capacity) noexcept {
         return std::max<std::size_t>(ceil_div(capacity, std::size_t{items}), 1);
     }
@@ -34,17 +34,17 @@ struct prefix_tiles {
 
 namespace detail {
 
-/// A grid for `items`, `of_a_block` to a block, whose blocks take more turns where that would be very many.
+/// Returns a grid for `items`, `of_a_block` per block; very large grids are capped, and their blocks loop.
 [[nodiscard]] inline dim3 strided_grid(std::size_t items, std::size_t of_a_block, std::size_t most = 4096) {
     return {static_cast<unsigned>(std::min(ceil_div(items, of_a_block), most)), 1, 1};
 }
 
-/// The item of a tile that this thread has in a round: a warp's items lie side by side.
+/// Returns this thread's item of a tile in a round: a warp's items are adjacent.
 [[nodiscard]] __device__ inline std::uint32_t tile_place(unsigned round) {
     return (threadIdx.x / warp_lanes * prefix_tiles::rounds + round) * warp_lanes + threadIdx.x % warp_lanes;
 }
 
-/// Makes each item the sum of those before it in the tile, and returns the sum of all.
+/// Replaces each item by the sum of those before it in the tile, and returns the total.
 template <class V>
 __device__ inline V scan_tile(V (&item)[prefix_tiles::rounds]) {
     constexpr unsigned warps = prefix_tiles::threads / warp_lanes;
@@ -70,7 +70,7 @@ __device__ inline V scan_tile(V (&item)[prefix_tiles::rounds]) {
         if (w < warp) before += of_warp[w];
         all += of_warp[w];
     }
-    __syncthreads(); // before the next tile takes the memory
+    __syncthreads(); // before the next tile reuses the memory
     GNEISS_UNROLL
     for (V& mine : item) mine += before;
     return all;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(prefix_tiles::threads) sum_tiles(item_count co
     }
 }
 
-/// Sums of tiles become those of the tiles before. One block; then(sum of all) by one thread.
+/// Replaces sums of tiles by those of the preceding tiles; one block; one thread calls then(total).
 template <class Then>
 __global__ void __launch_bounds__(prefix_tiles::threads) scan_sums(item_count count, std::uint64_t* sums, std::uint32_t* values, Then then) {
     const std::uint32_t items = count(), tiles = ceil_div(items, prefix_tiles::items);
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(Threads) scan_values(item_count count, const s
     }
 }
 
-/// The items as they lie in an array.
+/// The items of an array.
 struct listed_values {
     const std::uint32_t* values;
     __device__ std::uint32_t operator()(std::uint32_t i) const { return __ldcg(values + i); }
@@ -161,11 +161,11 @@ struct then_nothing {
 
 } // namespace detail
 
-/// sums[i] = Σ value(j), j < i, for i ≤ count(): a function object that devices call once for each i < count(), and then
-/// then(total) once, by one thread, before any other of the sums is written: if it makes count() smaller, the rest is left.
+/// sums[i] = Σ value(j), j < i, for i ≤ count(): devices call the function object value once for each i < count(), then one
+/// thread calls then(total) once, before any other of the sums is written: if it reduces count(), the rest is not written.
 ///
-/// sums [capacity + 1], scratch [prefix_tiles::scratch(capacity)]; count() ≤ capacity. A total of 2³² or more is told to
-/// then() as it is, the sums wrap. Cost: three launches; one call of value, two writes and a read of 4 bytes an item.
+/// sums [capacity + 1], scratch [prefix_tiles::scratch(capacity)]; count() ≤ capacity. then() gets the exact total even if it
+/// is 2³² or more; the sums wrap. Cost: three launches; one call of value, two writes and a read of 4 bytes per item.
 template <class Value, class Then = detail::then_nothing>
 void prefix_sums(cudaStream_t stream, const item_count& count, std::uint32_t capacity, const Value& value, std::uint32_t* sums,
     std::uint64_t* scratch, const Then& then = {}) {
@@ -175,7 +175,7 @@ void prefix_sums(cudaStream_t stream, const item_count& count, std::uint32_t cap
     launch(stream, detail::scan_values<prefix_tiles::threads>, grid, prefix_tiles::threads, 0, count, scratch, sums);
 }
 
-/// The same of numbers that lie where their sums go.
+/// Computes prefix sums in place.
 inline void prefix_sums(cudaStream_t stream, const item_count& count, std::uint32_t capacity, std::uint32_t* sums, std::uint64_t* scratch) {
     prefix_sums(stream, count, capacity, detail::listed_values{sums}, sums, scratch);
 }

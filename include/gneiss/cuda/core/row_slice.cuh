@@ -9,16 +9,16 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/cuda/device_api.cuh>
 
-// How kernels read and write rows: in 16-byte lanes where rows are aligned, else value by value, neighboring lanes then
-// taking neighboring values, so that a warp's request covers whole sectors either way.
+// Reads and writes of rows by kernels: 16 bytes per lane if rows are aligned, else value by value with adjacent lanes on
+// adjacent values, so a warp's request covers whole sectors either way.
 namespace gneiss::cuda {
 
-/// What rows may be stored as; sums are of floats.
+/// Storage type of rows; sums are floats.
 template <class T>
 concept storage = std::is_same_v<std::remove_const_t<T>, float> || std::is_same_v<std::remove_const_t<T>, bfloat16>;
 
-/// A `matrix_view` of device memory as kernels take it. Memory holds rows · stride values, those behind the columns of
-/// the last row too: where a stride is a multiple of 16 bytes, kernels read them, and ignore what they are.
+/// A `matrix_view` of device memory as a kernel argument. Memory holds rows · stride values, including those after the columns
+/// of the last row: if a stride is a multiple of 16 bytes, kernels read them, and ignore their values.
 template <class T>
 struct rows_view {
     T* data = nullptr;
@@ -34,7 +34,7 @@ struct rows_view {
     GNEISS_HD rows_view(const rows_view<U>& of) : rows_view(of.data, of.columns, of.stride) {} // NOLINT(google-explicit-constructor)
 
     [[nodiscard]] GNEISS_HD T* operator[](std::size_t row) const noexcept { return data + row * stride; }
-    /// Whether every row begins at a multiple of 16 bytes.
+    /// True if every row starts at a multiple of 16 bytes.
     [[nodiscard]] bool aligned() const noexcept {
         return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride * sizeof(T) % 16 == 0;
     }
@@ -50,12 +50,12 @@ template <storage T>
     else return to_bfloat16(x);
 }
 
-/// One value of memory that the kernel only reads.
+/// Reads a value of memory that the kernel only reads.
 [[nodiscard]] __device__ inline float read(const float* at) { return __ldg(at); }
 [[nodiscard]] __device__ inline bfloat16 read(const bfloat16* at) {
     return static_cast<bfloat16>(__ldg(reinterpret_cast<const unsigned short*>(at)));
 }
-/// One value of memory that this thread also writes: past the cache that is never told of writes.
+/// Reads a value of memory that this thread also writes, bypassing the incoherent cache.
 [[nodiscard]] __device__ inline float reread(const float* at) { return __ldcg(at); }
 [[nodiscard]] __device__ inline bfloat16 reread(const bfloat16* at) {
     return static_cast<bfloat16>(__ldcg(reinterpret_cast<const unsigned short*>(at)));
@@ -65,14 +65,14 @@ __device__ inline void write(bfloat16* at, bfloat16 x) {
     __stwb(reinterpret_cast<unsigned short*>(at), static_cast<unsigned short>(x));
 }
 
-/// The part of a row that one of `Lanes` lanes takes: `size` values, consecutive ones where rows are aligned.
+/// The part of a row of one of `Lanes` lanes: `size` values, consecutive ones if rows are aligned.
 template <storage T, unsigned Lanes, bool Aligned>
 struct row_slice {
     static constexpr unsigned lanes = Lanes;
     static constexpr bool aligned = Aligned;
     static constexpr unsigned size = 16 / sizeof(T);
-    static constexpr unsigned columns = Lanes * size; ///< of all lanes together, a chunk
-    struct alignas(16) packet {                       ///< as it comes from memory
+    static constexpr unsigned columns = Lanes * size; ///< columns of all lanes together: a chunk
+    struct alignas(16) packet {                       ///< as loaded from memory
         T value[size];
 
         [[nodiscard]] __device__ float operator[](unsigned k) const noexcept { return widen(value[k]); }
@@ -83,19 +83,19 @@ struct row_slice {
 
     row_slice() = default;
 
-    /// Lane `lane` of those that take `columns` of a row's `all` from `chunk` · columns on.
+    /// Makes the slice of lane `lane` of those that share `columns` of a row's `all_columns` from `chunk` · columns on.
     __device__ row_slice(unsigned chunk, unsigned lane, unsigned all_columns)
         : first(chunk * columns + lane * (Aligned ? size : 1)), all(all_columns) {}
 
-    /// Chunks that a row falls into.
+    /// Returns the number of chunks of a row.
     [[nodiscard]] static std::size_t chunks(std::size_t row_columns) { return ceil_div(row_columns, std::size_t{columns}); }
 
     [[nodiscard]] __device__ static constexpr unsigned step() noexcept { return Aligned ? 1 : Lanes; }
     [[nodiscard]] __device__ unsigned column(unsigned k) const noexcept { return first + k * step(); }
 
-    /// Zeros where `wanted` is false. Values behind the row's last column are of no meaning.
+    /// Returns zeros if `wanted` is false. Values after the row's last column are meaningless.
     [[nodiscard]] __device__ packet load(const T* row, bool wanted = true) const { return take<false>(row, wanted); }
-    /// The same of memory that this thread also writes.
+    /// Loads memory that this thread also writes.
     [[nodiscard]] __device__ packet reload(const T* row, bool wanted = true) const { return take<true>(row, wanted); }
     __device__ void store(T* row, const float (&x)[size]) const {
         packet out;
@@ -103,7 +103,7 @@ struct row_slice {
         for (unsigned k = 0; k < size; ++k) out.value[k] = narrow<T>(x[k]);
         store(row, out);
     }
-    /// As it came from memory, to the bit.
+    /// Stores a packet bit for bit.
     __device__ void store(T* row, const packet& out) const {
         if constexpr (Aligned)
             if (first + size <= all) {
@@ -114,7 +114,7 @@ struct row_slice {
         for (unsigned k = 0; k < size; ++k)
             if (column(k) < all) write(row + column(k), out.value[k]);
     }
-    /// The same columns of a row of numbers; what is not wanted is left as it is.
+    /// Loads the same columns of a row of integers; leaves unwanted elements unchanged.
     __device__ void load_numbers(const std::uint32_t* row, std::uint32_t (&x)[size], bool wanted) const {
         if (!wanted) return;
         if constexpr (Aligned) {
@@ -145,9 +145,9 @@ struct row_slice {
             if (column(k) < all) __stwb(row + column(k), x[k]);
     }
 
-    /// Where value k lies in an array [columns] that all lanes share: neighboring lanes side by side.
+    /// Returns the position of value k in an array [columns] shared by all lanes: adjacent lanes are adjacent.
     [[nodiscard]] __device__ unsigned place(unsigned k) const noexcept { return k * Lanes + threadIdx.x % Lanes; }
-    /// Into such an array, by the first of the warp's groups.
+    /// Writes into such an array, by the first of the warp's groups.
     template <class V>
     __device__ void keep(V* shared, const V (&x)[size]) const {
         if (threadIdx.x % warp_lanes >= Lanes) return;
@@ -171,7 +171,7 @@ private:
     }
 };
 
-/// Adds up what the groups of `Lanes` lanes of a warp hold, lane by lane, in a fixed order; all hold the sum then.
+/// Sums the values of a warp's groups of `Lanes` lanes, lane by lane, in a fixed order; all lanes get the sum.
 template <unsigned Lanes, unsigned Size>
 __device__ inline void add_groups(float (&x)[Size]) {
     GNEISS_UNROLL
@@ -180,16 +180,16 @@ __device__ inline void add_groups(float (&x)[Size]) {
         for (unsigned k = 0; k < Size; ++k) x[k] += __shfl_xor_sync(whole_warp, x[k], apart);
 }
 
-/// Σ over the lanes of a warp, in a fixed order; all hold it then.
+/// Returns Σ over the lanes of a warp, in a fixed order, in all lanes.
 [[nodiscard]] __device__ inline float warp_sum(float x) {
     for (int apart = warp_lanes / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(whole_warp, x, apart);
     return x;
 }
 
-/// Blocks of 256 threads with a warp for each of so many rows.
+/// Returns blocks of 256 threads with one warp per row.
 [[nodiscard]] inline dim3 warp_grid(std::size_t rows) { return {static_cast<unsigned>(ceil_div(rows, std::size_t{8})), 1, 1}; }
 
-/// Calls f(slice) with a `row_slice` whose lanes, of 8, 16 and 32, suit rows of so many columns.
+/// Calls f(slice) with a `row_slice` whose lanes, 8, 16 or 32, suit rows of `columns` columns.
 template <storage T, class F>
 void with_slices(std::size_t columns, bool aligned, F&& f) {
     const auto lanes = [&]<unsigned Lanes>(std::integral_constant<unsigned, Lanes>) {

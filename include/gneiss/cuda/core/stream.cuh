@@ -9,10 +9,10 @@ namespace gneiss::cuda {
 
 class stream;
 
-/// A point in a stream that others can wait for. Recorded anew as often as wished; one that was never recorded is passed.
+/// A point in a stream that others can wait for. Can be recorded repeatedly; an unrecorded event counts as passed.
 class event {
 public:
-    /// `timed`: may be asked for `milliseconds_since`, at a small cost a record. Throws `device_error`.
+    /// `timed`: supports `milliseconds_since`, at a small cost per record. Throws `device_error`.
     explicit event(bool timed = false) {
         check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "making an event");
     }
@@ -27,9 +27,9 @@ public:
 
     [[nodiscard]] cudaEvent_t get() const noexcept { return event_; }
 
-    /// After all that `in` has to do now.
+    /// Records the point after all current work of `in`.
     void record(cudaStream_t in) { check(cudaEventRecord(event_, in), "recording an event"); }
-    /// The host waits.
+    /// Waits on the host.
     void synchronize() const { check(cudaEventSynchronize(event_), "waiting for an event"); }
     [[nodiscard]] bool passed() const {
         const cudaError_t result = cudaEventQuery(event_);
@@ -37,7 +37,7 @@ public:
         check(result, "asking for an event");
         return true;
     }
-    /// From `start` to this. Both are timed and passed.
+    /// Returns the time from `start` to this. Both are timed and passed.
     [[nodiscard]] float milliseconds_since(const event& start) const {
         float milliseconds = 0;
         check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "time between events");
@@ -48,7 +48,7 @@ private:
     cudaEvent_t event_ = nullptr;
 };
 
-/// A queue of work for a GPU, done in order; unordered with other streams but for events. Not thread-safe.
+/// A queue of GPU work, executed in order; unordered with other streams except by events. Not thread-safe.
 class stream {
 public:
     /// Throws `device_error`.
@@ -58,7 +58,7 @@ public:
         std::swap(stream_, other.stream_);
         return *this;
     }
-    /// Work that it still has is done nevertheless: what that uses must outlive it, so wait before.
+    /// Pending work still completes: its data must outlive it, so wait before.
     ~stream() {
         if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
     }
@@ -66,7 +66,7 @@ public:
     [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
     operator cudaStream_t() const noexcept { return stream_; } ///< for `launch` and the copies NOLINT(google-explicit-constructor)
 
-    /// The host waits for all of it. Throws `device_error`, also for what went wrong in kernels.
+    /// Waits on the host for all work. Throws `device_error`, also for errors of kernels.
     void synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
     [[nodiscard]] bool idle() const {
         const cudaError_t result = cudaStreamQuery(stream_);
@@ -74,7 +74,7 @@ public:
         check(result, "asking for a stream");
         return true;
     }
-    /// Later work here begins after `point`. The host does not wait.
+    /// Makes later work here start after `point`. The host does not wait.
     void wait(const event& point) { check(cudaStreamWaitEvent(stream_, point.get(), 0), "waiting for another stream"); }
 
 private:

@@ -28,8 +28,7 @@ struct transferred {
     [[nodiscard]] std::size_t size() const noexcept { return host.size(); }
 };
 
-/// What one batch takes over the bus, in one block of pinned and one of device memory: arrays one behind the other, copied
-/// together.
+/// Transfers one batch over the bus, in one block of pinned and one of device memory: consecutive arrays, copied together.
 ///
 ///     // to the device                                  // and back
 ///     slot.begin();                                     slot.begin();
@@ -40,26 +39,25 @@ struct transferred {
 ///     … kernels of `compute` read rows.device …         slot.copy_out(back);
 ///     slot.done(compute);                               slot.wait(); // then gradients.host is there
 ///
-/// Streams wait for each other by events: the copy for the kernels that used the slot last, the kernels for the copy. The
-/// host waits in begin(), for the slot's last copy, and in wait(). Arrays that are asked for in the same order with the same
-/// capacities lie at the same addresses each time, so that a step recorded as a graph finds them; ready() and done() stand
-/// outside of it.
+/// Streams wait for each other by events: the copy for the kernels that last used the slot, the kernels for the copy. The host
+/// waits in begin(), for the slot's last copy, and in wait(). Arrays requested in the same order with the same capacities have
+/// the same addresses each time, so that a step recorded as a graph finds them; ready() and done() are outside of it.
 ///
-/// Cost: one copy, and one more behind each gap of `gap` bytes or more that capacities leave. Nothing is allocated after
-/// the constructor, but for the list of such gaps. Errors: `over_budget` for arrays that do not fit; errc::out_of_range for
-/// more elements than their capacity; `device_error`.
-/// Thread-safety: none. A slot may go from thread to thread with its batch, and is begun anew after done() or wait().
+/// Cost: one copy, and one more after each gap of `gap` bytes or more that capacities leave. Allocates nothing after the
+/// constructor, except the list of such gaps. Errors: `over_budget` for arrays that do not fit; errc::out_of_range for more
+/// elements than their capacity; `device_error`. Not thread-safe. A slot may pass from thread to thread with its batch, and can
+/// begin() again after done() or wait().
 class transfer_slot {
 public:
-    static constexpr std::size_t alignment = 256;              ///< of every array, on both sides [bytes]
-    static constexpr std::size_t gap = std::size_t{64} << 10; ///< what is copied rather than begun anew [bytes]
+    static constexpr std::size_t alignment = 256;              ///< alignment of every array, on both sides [bytes]
+    static constexpr std::size_t gap = std::size_t{64} << 10; ///< gaps below this are copied, too [bytes]
 
-    /// What an array takes of a slot [bytes].
+    /// Returns the bytes of an array in a slot.
     [[nodiscard]] static constexpr std::uint64_t array_bytes(std::uint64_t capacity, std::size_t element_bytes) noexcept {
         return round_up(capacity * element_bytes, std::uint64_t{alignment});
     }
 
-    /// `bytes` on each side. Throws `over_budget`, `device_error`.
+    /// Allocates `bytes` on each side. Throws `over_budget`, `device_error`.
     transfer_slot(memory_budget& budget, std::string name, std::uint64_t bytes)
         : name_(std::move(name)), host_(budget, name_, static_cast<std::size_t>(round_up(bytes, std::uint64_t{alignment}))),
           device_(budget, name_, host_.size()) {
@@ -67,22 +65,22 @@ public:
     }
 
     [[nodiscard]] std::size_t capacity() const noexcept { return host_.size(); }
-    /// Taken by arrays since begin() [bytes].
+    /// Returns the bytes taken by arrays since begin().
     [[nodiscard]] std::size_t used() const noexcept { return used_; }
-    /// What copy_in() or copy_out() copies [bytes].
+    /// Returns the bytes that copy_in() or copy_out() copies.
     [[nodiscard]] std::size_t copied_bytes() const noexcept {
         std::size_t sum = 0;
         for (const part& one : parts_) sum += one.end - one.begin;
         return sum;
     }
 
-    /// Forgets the arrays; the host waits until the last copy is over.
+    /// Removes the arrays; the host waits until the last copy is done.
     void begin() {
         copied_.synchronize();
         used_ = 0;
         parts_.clear();
     }
-    /// Room for `size` elements, uninitialized, at the place of `capacity`.
+    /// Reserves room for `size` elements, uninitialized, in the space of `capacity`.
     template <class T>
         requires std::is_trivially_copyable_v<T>
     transferred<T> room(std::size_t size, std::size_t capacity) {
@@ -104,7 +102,7 @@ public:
     transferred<T> room(std::size_t size) {
         return room<T>(size, size);
     }
-    /// A copy of `from`.
+    /// Adds a copy of `from`.
     template <class T>
     transferred<std::remove_const_t<T>> put(std::span<T> from, std::size_t capacity) {
         const auto result = room<std::remove_const_t<T>>(from.size(), capacity);
@@ -115,7 +113,7 @@ public:
     transferred<std::remove_const_t<T>> put(std::span<T> from) {
         return put(from, from.size());
     }
-    /// Where a part of one of the arrays lies on the device: of a mini-batch that was put, or made, in this slot.
+    /// Returns the device address of a part of one of the arrays, such as a mini-batch that was put, or made, in this slot.
     template <class T>
     [[nodiscard]] T* device(std::span<T> part) noexcept {
         const auto offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(part.data()) - host_.data());
@@ -123,15 +121,15 @@ public:
         return reinterpret_cast<T*>(device_.data() + (part.empty() ? 0 : offset));
     }
 
-    /// Copies the arrays to the device, in `copies`, behind what used the slot last.
+    /// Copies the arrays to the device, in `copies`, after the last use of the slot.
     void copy_in(stream& copies) { copy(device_.span(), host_.span(), copies); }
-    /// Copies them to the host, in `copies`, behind done().
+    /// Copies them to the host, in `copies`, after done().
     void copy_out(stream& copies) { copy(host_.span(), device_.span(), copies); }
-    /// Later work of `compute` finds the slot's last copy done: what was sent is there, what was fetched may be written anew.
+    /// Makes later work of `compute` wait for the slot's last copy: uploaded data is there, downloaded data may be overwritten.
     void ready(stream& compute) const { compute.wait(copied_); }
-    /// The device uses the slot until it has done what `compute` now holds.
+    /// Marks the slot as in use until the current work of `compute` is done.
     void done(cudaStream_t compute) { used_until_.record(compute); }
-    /// The host waits for the last copy.
+    /// Waits on the host for the last copy.
     void wait() const { copied_.synchronize(); }
 
 private:
@@ -149,18 +147,19 @@ private:
     pinned_buffer<std::byte> host_;
     device_buffer<std::byte> device_;
     std::size_t used_ = 0;
-    std::vector<part> parts_; ///< what is copied, ascending
+    std::vector<part> parts_; ///< ranges to copy, ascending
     event copied_, used_until_;
 };
 
-/// Some slots that are used in turn, and the stream of their copies: so many batches may be between the host and the end
-/// of their kernels. Two of these, one for each direction, make both copies run beside each other and beside kernels.
+/// Slots used in turn, and the stream of their copies: that many batches may be between the host and the end of their kernels.
+/// Two of these, one per direction, overlap both copies with each other and with kernels.
 ///
-/// Precondition: done(), or wait() on the way back, was called for a slot before its turn comes again.
-/// Thread-safety: none; slots of different batches may be used by different threads.
+/// Precondition: done(), or wait() for downloads, was called for a slot before its turn comes again. Not thread-safe; different
+/// threads may use slots of different batches.
 class transfer_stage {
 public:
-    /// `slots` of `bytes` on each side. Throws `over_budget`, `device_error`; `errc::invalid_argument` for no slots.
+    /// Allocates `slots` slots of `bytes` on each side. Throws `over_budget`, `device_error`; `errc::invalid_argument` for no
+    /// slots.
     transfer_stage(memory_budget& budget, const std::string& name, std::size_t slots, std::uint64_t bytes) {
         if (slots == 0) throw error(errc::invalid_argument, name + ": a transfer needs a slot");
         for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back(budget, name, bytes);
@@ -171,7 +170,7 @@ public:
     ~transfer_stage() { static_cast<void>(cudaStreamSynchronize(copies_)); }
 
     [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
-    /// The slot whose turn it is, begun.
+    /// Returns the next slot, after its begin().
     [[nodiscard]] transfer_slot& next() {
         current_ = (current_ + 1) % slots_.size();
         slots_[current_].begin();

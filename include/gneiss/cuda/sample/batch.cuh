@@ -9,33 +9,32 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
-// What samplers on devices are told, and what they tell.
+// Inputs and outputs of samplers on devices.
 namespace gneiss::cuda {
 
-/// Which batch is sampled, in device memory: what differs from one replay of a recorded sample to the next, beside the seed
-/// nodes.
+/// The batch to sample, in device memory: values that change between replays of a recorded sample, except the seed nodes.
 struct sample_request {
-    std::uint64_t seed = 0; ///< of the run
+    std::uint64_t seed = 0; ///< the run's seed
     batch_key batch{};
     std::uint32_t seeds = 0;  ///< seed nodes
-    std::uint32_t excluded = 0; ///< edges that are not walked
+    std::uint32_t excluded = 0; ///< number of excluded edges
 };
 
-/// Why a batch could not be sampled.
+/// Cause of a failed batch.
 enum class sample_failure : std::uint32_t { none, too_many_seeds, seed_out_of_range, seed_repeated, too_many_edges, too_many_nodes, too_many_excluded };
 
-/// How large the batches of a sampler may be: it keeps room for so much, and a batch that needs more fails. Where nothing else is said
-/// there is room for whatever fan-outs and graph allow: a hop that takes all neighbors has room for all edges of the graph in its
-/// directions, and so is best bounded.
+/// Maximum sizes of a sampler's batches: it reserves this room, and a batch that needs more fails. By default the room covers
+/// any batch that fan-outs and graph allow: a hop that takes all neighbors has room for all edges of the graph in its
+/// directions, so give a bound for it.
 struct sample_capacity {
     std::uint32_t seeds = 0;
-    std::uint32_t nodes = std::numeric_limits<std::uint32_t>::max(); ///< of a sample
+    std::uint32_t nodes = std::numeric_limits<std::uint32_t>::max(); ///< maximum of a sample
     std::vector<std::uint32_t> edges{};                              ///< [hops] or empty: no bounds
-    std::uint32_t excluded = 0;                                        ///< edges that are not walked
+    std::uint32_t excluded = 0;                                        ///< excluded edges
 };
 
-/// A batch did not fit what a sampler keeps room for, or its seeds cannot be used; `batch()` is the first one since the host last
-/// looked. Its layers were empty. `code()`: `errc::invalid_argument` for a seed given twice, else `errc::out_of_range`.
+/// A batch exceeds a sampler's capacity, or its seeds are invalid; `batch()` is the first one since the host last checked. Its
+/// layers were empty. `code()`: `errc::invalid_argument` for a repeated seed, else `errc::out_of_range`.
 class sample_error : public error {
 public:
     sample_error(sample_failure what, const batch_key& batch, std::uint32_t hop, std::uint64_t needed, std::uint64_t room)
@@ -53,7 +52,7 @@ private:
         case sample_failure::seed_out_of_range: return "seed node " + number + " of a graph of " + most + " nodes";
         case sample_failure::seed_repeated: return "seed node " + number + " is given twice";
         case sample_failure::too_many_seeds: return number + " seed nodes, there is room for " + most;
-        case sample_failure::too_many_excluded: return number + " hidden edges, there is room for " + most;
+        case sample_failure::too_many_excluded: return number + " excluded edges, there is room for " + most;
         case sample_failure::too_many_edges: return at + "draws " + number + " edges, there is room for " + most;
         default: return at + "reaches " + number + " nodes, there is room for " + most;
         }
@@ -63,9 +62,9 @@ private:
     batch_key batch_;
 };
 
-/// What a batch came to, on the host.
+/// Sizes of a batch, on the host.
 struct sample_sizes {
-    std::vector<std::uint32_t> nodes; ///< [hops + 1] known before each hop, from the seeds to all of the sample
+    std::vector<std::uint32_t> nodes; ///< [hops + 1] known before each hop, from the seeds to the whole sample
     std::vector<std::uint32_t> edges; ///< [hops]
 };
 

@@ -24,10 +24,10 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::dense_sample` in device memory: arrays with room for a sampler's capacity. What has no comment is as there.
+/// `gneiss::dense_sample` in device memory: arrays with room for a sampler's capacity. Members without comments are as there.
 template <node_id_type NodeId = node_id>
 struct dense_view {
-    const std::uint32_t* node_id_offsets = nullptr; ///< [hops + 2], all 0 where the batch failed; the last is the number of nodes
+    const std::uint32_t* node_id_offsets = nullptr; ///< [hops + 2], all 0 if the batch failed; the last is the number of nodes
     const NodeId* node_ids = nullptr;
     const std::uint32_t* nbr_offsets = nullptr;
     const NodeId* nbrs = nullptr;
@@ -37,16 +37,16 @@ struct dense_view {
     std::uint32_t node_capacity = 0, edge_capacity = 0;
 };
 
-/// `gneiss::dense_sampler` on a device: the same sample, bit for bit, of the same seed, batch key, seed nodes, graph and options, left in
-/// device memory with the layers that read it.
+/// `gneiss::dense_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph and
+/// options, in device memory with the layers that read it.
 ///
 ///     dense_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
 ///     sampler.sample(stream, key, seeds);                      // the host does not wait
 ///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.view().node_ids), edge_weight::mean, features, rows);
 ///
-/// To be used, and recorded, as `neighbor_sampler`, with its bounds and errors. Memory: 8 bytes a node of the graph; 12 bytes an edge
-/// of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer. Kernels: 10, 2 for hidden edges, 8 or 9 a
-/// hop, and 6 to 16 a layer for lists by source.
+/// Used and recorded like `neighbor_sampler`, with its bounds and errors. Memory: 8 bytes per node of the graph; 12 bytes per
+/// edge of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer. Kernels: 10, 2 for
+/// excluded edges, 8 or 9 per hop, and 6 to 16 per layer for lists by source.
 /// Source: MariusGNN, section 4, Algorithms 1 and 2.
 template <node_id_type NodeId = node_id>
 class dense_sampler {
@@ -100,7 +100,7 @@ public:
     [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
-    /// Samples. May be recorded.
+    /// Samples. Can be recorded.
     void run(cudaStream_t in) {
         constexpr unsigned threads = 256;
         const auto count = static_cast<std::uint32_t>(layers());
@@ -127,7 +127,7 @@ public:
     }
 
     [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
-    /// What layer `i`, from 0, reads: the rows of Δ_i, Δ_{i+1}, …, to those of Δ_{i+1}, ….
+    /// Returns the input of layer `i`, from 0: the rows of Δ_i, Δ_{i+1}, …, to those of Δ_{i+1}, ….
     [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
         const layer_lists& of = lists_[i];
         const layer_room room = room_of(i);
@@ -138,7 +138,7 @@ public:
         return {node_id_offsets_.data(), node_ids_.data(), lists_[0].offsets.data(), nbrs_.data(), lists_[0].neighbors.data(), relations_.data(),
             edge_ids_.data(), hops_.room().back().known, lists_[0].edges};
     }
-    /// How many nodes the sample has, in device memory.
+    /// Returns the number of nodes of the sample, in device memory.
     [[nodiscard]] const std::uint32_t* node_count() const noexcept { return &counts_.data()->sources; }
 
 private:
@@ -159,7 +159,7 @@ private:
     device_buffer<NodeId> node_ids_, nbrs_;
     device_buffer<relation_id> relations_;
     device_buffer<edge_index> edge_ids_;
-    std::vector<layer_lists> lists_; ///< of layers
+    std::vector<layer_lists> lists_; ///< per layer
     device_buffer<detail::drawn_hop<NodeId>> drawn_;
     device_buffer<detail::stacked_layer> stacked_;
     std::optional<layer_transposer> transpose_;

@@ -14,7 +14,7 @@
 
 namespace gneiss::cuda {
 
-/// The neighbors of all nodes in one direction, as `csr` has them, where kernels can read them.
+/// The neighbors of all nodes in one direction, as in `csr`, readable by kernels.
 template <node_id_type NodeId = node_id>
 struct adjacency_view {
     const edge_index* offsets = nullptr;     ///< [nodes + 1]; null: not kept
@@ -23,7 +23,7 @@ struct adjacency_view {
     const edge_index* edge_ids = nullptr;    ///< [edges], or null
 };
 
-/// A graph as kernels take it. Ids are dataset ids.
+/// A graph as a kernel argument. Ids are dataset ids.
 template <node_id_type NodeId = node_id>
 struct graph_view {
     std::uint64_t nodes = 0;
@@ -31,13 +31,13 @@ struct graph_view {
     adjacency_view<NodeId> in{}, out{};
 };
 
-/// A copy of a `csr_graph` for kernels, in the directions and with the arrays that it keeps: offsets in device memory, the
-/// rest there too or in pinned host memory, which kernels read over the bus, 32 bytes for each neighbor drawn.
+/// A copy of a `csr_graph` for kernels, with its directions and arrays: offsets in device memory, the rest also there or in
+/// pinned host memory, which kernels read over the bus, 32 bytes per drawn neighbor.
 template <node_id_type NodeId = node_id>
 class device_graph {
 public:
-    /// Copies in `in`; the graph stays as it is until the stream has passed that. Throws `over_budget`, `device_error`.
-    /// \param where  of neighbors, relations and edge ids: device or pinned
+    /// Copies in `in`; the graph must not change until the stream has passed. Throws `over_budget`, `device_error`.
+    /// \param where  memory of neighbors, relations and edge ids: device or pinned
     device_graph(memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
         : nodes_(graph.nodes()), edges_(graph.edges()), in_(budget, graph.in(), in, where), out_(budget, graph.out(), in, where) {}
 

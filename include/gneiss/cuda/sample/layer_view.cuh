@@ -7,7 +7,7 @@
 
 namespace gneiss::cuda {
 
-/// What changes from batch to batch about a layer, in device memory, so that a captured step serves any batch.
+/// Values of a layer that change per batch, in device memory, so that a captured step serves any batch.
 struct layer_counts {
     std::uint32_t targets = 0;
     std::uint32_t sources = 0;
@@ -15,28 +15,28 @@ struct layer_counts {
     std::uint32_t first_target = 0; ///< source row of target 0
 };
 
-/// What `gneiss::layer_view` is on the host: lists in device memory with room for the capacities, filled up to the counts.
+/// `gneiss::layer_view` for devices: lists in device memory with room for the capacities, filled up to the counts.
 struct layer_view {
     const layer_counts* counts = nullptr;
     std::uint32_t target_capacity = 0, source_capacity = 0, edge_capacity = 0;
     const std::uint32_t* offsets = nullptr;           ///< [targets + 1] into neighbors, from 0
     const std::uint32_t* neighbors = nullptr;        ///< [edges] source rows
-    const std::uint32_t* by_source_offsets = nullptr; ///< [sources + 1] into by_source_edges; null: not made
-    const std::uint32_t* by_source_edges = nullptr;   ///< [edges] edge positions, of each source ascending
+    const std::uint32_t* by_source_offsets = nullptr; ///< [sources + 1] into by_source_edges; null: none
+    const std::uint32_t* by_source_edges = nullptr;   ///< [edges] edge positions, ascending per source
     const std::uint32_t* edge_target = nullptr;       ///< [edges] target of each edge
 };
 
-/// The lists of a layer in one of their two directions, each row with an edge from itself at its end if `loops`. The value
-/// that kernels take.
+/// The lists of a layer in one direction, with a self-loop at the end of each row's list if `loops`. Passed to kernels by
+/// value.
 struct edge_lists {
-    /// The list of one row: places [begin, end), the last of which is the row's own edge if it has one.
+    /// The list of one row: places [begin, end); the last is the row's self-loop if it has one.
     struct list {
         std::uint32_t begin, end;
-        std::uint32_t own; ///< the row that the own edge leads to, or no_row
+        std::uint32_t own; ///< the row that the self-loop leads to, or no_row
 
         [[nodiscard]] __device__ std::uint32_t size() const noexcept { return end - begin; }
     };
-    /// An edge as its list tells it: its number among those of the sample, and the row at its other end.
+    /// An edge of a list: its number among those of the sample, and the row at its other end.
     struct edge {
         std::uint32_t number, row;
     };
@@ -44,10 +44,10 @@ struct edge_lists {
 
     const layer_counts* counts = nullptr;
     const std::uint32_t *offsets = nullptr, *edges = nullptr, *rows = nullptr;
-    const std::uint32_t* other_offsets = nullptr; ///< of the lists of the rows that edges lead to
-    std::uint32_t capacity = 0;                   ///< of rows that have lists
+    const std::uint32_t* other_offsets = nullptr; ///< offsets of the lists of the rows at the other ends
+    std::uint32_t capacity = 0;                   ///< maximum number of rows with lists
     bool outgoing = false, loops = false;
-    const std::uint32_t* ids = nullptr; ///< where the rows that edges lead to lie in what is read; null: in their order
+    const std::uint32_t* ids = nullptr; ///< positions of the other ends' rows in the input; null: in order
 
     [[nodiscard]] __device__ std::uint32_t size() const noexcept { return outgoing ? counts->sources : counts->targets; }
 
@@ -55,40 +55,40 @@ struct edge_lists {
         const std::uint32_t own = other_end(row, outgoing);
         return {__ldg(offsets + row), __ldg(offsets + row + 1) + (own != no_row), own};
     }
-    /// The edge at a place of a list; the own edge has no number. One or two reads.
+    /// Returns the edge at a place of a list; a self-loop has no number. One or two reads.
     [[nodiscard]] __device__ edge at(const list& in, std::uint32_t place) const noexcept {
         if (in.own != no_row && place + 1 == in.end) return {no_row, in.own};
         const std::uint32_t number = edges == nullptr ? place : __ldg(edges + place);
         return {number, __ldg(rows + number)};
     }
-    /// Where a row that edges lead to lies.
+    /// Returns the position of the row at an edge's other end.
     [[nodiscard]] __device__ std::uint32_t lies_at(std::uint32_t row) const noexcept { return ids == nullptr ? row : __ldg(ids + row); }
-    /// Length of the list, in the other direction, of a row that edges lead to.
+    /// Returns the length of the list, in the other direction, of the row at an edge's other end.
     [[nodiscard]] __device__ std::uint32_t other_size(std::uint32_t row) const noexcept {
         return __ldg(other_offsets + row + 1) - __ldg(other_offsets + row) + (other_end(row, !outgoing) != no_row);
     }
 
 private:
-    /// Where the own edge of a row leads: from target to source, or back; to nowhere from sources that are no target.
+    /// Returns the end of a row's self-loop: from target to source, or back; none for sources that are not targets.
     [[nodiscard]] __device__ std::uint32_t other_end(std::uint32_t row, bool from_source) const noexcept {
         if (!loops) return no_row;
         if (!from_source) return row + counts->first_target;
-        const std::uint32_t target = row - counts->first_target; // wraps for sources in front of the targets
+        const std::uint32_t target = row - counts->first_target; // wraps for sources before the targets
         return target < counts->targets ? target : no_row;
     }
 };
 
-/// Lists by target: what a forward pass walks.
+/// Returns lists by target, for a forward pass.
 [[nodiscard]] inline edge_lists incoming(const layer_view& view, bool loops = false) noexcept {
     return {view.counts, view.offsets, nullptr, view.neighbors, view.by_source_offsets, view.target_capacity, false, loops};
 }
-/// The same lists, whose sources are read at rows ids[source] of a larger table: of features that lie on the device, so that
-/// no copy of a sample's rows is made. Precondition: incoming lists.
+/// Returns the same lists, with sources read at rows ids[source] of a larger table, such as features on the device, without
+/// copying a sample's rows. Precondition: incoming lists.
 [[nodiscard]] inline edge_lists gathered(edge_lists lists, const std::uint32_t* ids) noexcept {
     lists.ids = ids;
     return lists;
 }
-/// Lists by source: what a backward pass walks. Precondition: they were made.
+/// Returns lists by source, for a backward pass. Precondition: they were made.
 [[nodiscard]] inline edge_lists outgoing(const layer_view& view, bool loops = false) noexcept {
     return {view.counts, view.by_source_offsets, view.by_source_edges, view.edge_target, view.offsets, view.source_capacity, true,
         loops};

@@ -9,13 +9,13 @@
 
 namespace gneiss::cuda {
 
-/// What changes from batch to batch about a `link_batch_view`, in device memory, so that a captured step serves any batch.
+/// Values of a `link_batch_view` that change per batch, in device memory, so that a captured step serves any batch.
 struct link_counts {
     std::uint32_t nodes = 0;     ///< distinct
     std::uint32_t positives = 0; ///< at least 1
     std::uint32_t relations = 0; ///< distinct
     std::uint32_t chunks = 0;
-    std::uint32_t negatives = 0; ///< in a list
+    std::uint32_t negatives = 0; ///< per list
 
     [[nodiscard]] static link_counts of(const gneiss::link_batch& batch) noexcept {
         const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
@@ -23,23 +23,23 @@ struct link_counts {
     }
 };
 
-/// The most that batches of a run have of each, and on how many sides they ask.
+/// Maximum sizes of a run's batches, and the number of sides.
 struct link_capacities {
     std::uint32_t nodes = 0, positives = 0, relations = 0, chunks = 1, negatives = 0, sides = 2;
 
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t lists() const noexcept { return chunks * sides; }
-    /// Positives of a chunk: a batch has `chunks` of them, or, of fewer positives, one for each.
+    /// Returns the positives of a chunk: a batch has `chunks` chunks, or one per positive if there are fewer.
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t list_positives() const noexcept { return positives / chunks + (positives % chunks != 0); }
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t query_list() const noexcept { return sides * positives; }
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t occurrences() const noexcept { return 2 * positives + lists() * negatives; }
 };
 
-/// What `gneiss::link_batch` is on the host: its arrays in device memory, with room for the capacities and filled up to the
-/// counts. Everything but the counts is fixed for a run.
+/// `gneiss::link_batch` for devices: its arrays in device memory, with room for the capacities and filled up to the counts.
+/// Everything except the counts is fixed for a run.
 struct link_batch_view {
     const link_counts* counts = nullptr;
     link_capacities capacity{};
-    side sides[2] = {side::tail, side::head};           ///< the first capacity.sides count
+    side sides[2] = {side::tail, side::head};           ///< the first capacity.sides are used
     const std::uint32_t* node_offsets = nullptr;         ///< [nodes + 1]
     const std::uint32_t* node_occurrences = nullptr;     ///< [occurrences]
     const std::uint32_t *heads = nullptr, *tails = nullptr; ///< [positives]

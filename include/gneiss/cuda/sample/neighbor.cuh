@@ -21,8 +21,8 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::neighbor_sampler` on a device: the same sample, bit for bit, of the same seed, batch key, seed nodes, graph and options,
-/// left in device memory as the layers of a model.
+/// `gneiss::neighbor_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph and
+/// options, in device memory as the layers of a model.
 ///
 ///     device_graph<> graph(budget, host_graph, stream);
 ///     neighbor_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
@@ -32,25 +32,25 @@ namespace gneiss::cuda {
 ///     }
 ///     const sample_sizes sizes = sampler.synchronize(stream);         // or throws what went wrong
 ///
-/// Or recorded once: a graph of set-up kernels, drawing, numbering and layers that takes its key and seeds from device memory:
+/// A recorded graph contains set-up kernels, drawing, numbering and layers, and takes its key and seeds from device memory:
 ///
 ///     const graph step = graph::record(stream, [&] { sampler.run(stream); … });
 ///     for (…) { sampler.set(stream, key, seeds); step.launch(stream); }
 ///
-/// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow, their counts are in device memory. A batch
-/// that does not fit, or whose seeds cannot be used, has empty layers and is told of at the next synchronize(). Draws by weight are the host's.
-/// One sampler serves one stream. Nothing is allocated after the constructor.
-/// Memory: 8 bytes a node of the graph; 8 bytes an edge of room, 4 or 8 more for its relation and its id, 8 for lists by source; of the
-/// largest hop another 4, or with lists by source 21. Kernels: 6, 2 for hidden edges, 8 or 9 a hop, and 6 to 16 a layer for lists by
-/// source; time as `detail::hop_kernels` and `layer_transposer` tell.
+/// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow; their counts are in device memory.
+/// A batch that does not fit, or with invalid seeds, yields empty layers and is reported by the next synchronize(). Weighted
+/// sampling: host only. One sampler serves one stream. Nothing is allocated after the constructor.
+/// Memory: 8 bytes per node of the graph; 8 bytes per edge of room, 4 or 8 more for its relation and its id, 8 for lists by
+/// source; for the largest hop another 4, or with lists by source 21. Kernels: 6, 2 for excluded edges, 8 or 9 per hop, and 6
+/// to 16 per layer for lists by source; time: see `detail::hop_kernels` and `layer_transposer`.
 template <node_id_type NodeId = node_id>
 class neighbor_sampler {
 public:
-    /// \param wanted  whether the lists of a backward pass are made too
-    /// \param stamps  batches between two clearings of the table of nodes
+    /// \param wanted  whether the lists of a backward pass are also made
+    /// \param stamps  batches between clearings of the node table
     ///
-    /// The graph stays where it is. Throws `over_budget`, `device_error`; `invalid_argument` for fan-outs that cannot be used, or for
-    /// what the graph does not keep; `out_of_range` for a hop that may draw 2³¹ edges.
+    /// Copies no graph: it must outlive the sampler. Throws `over_budget`, `device_error`; `invalid_argument` for invalid
+    /// fan-outs, or for data that the graph does not keep; `out_of_range` for a hop that may draw 2³¹ edges.
     neighbor_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
         const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
         std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
@@ -67,22 +67,22 @@ public:
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
 
-    /// set() and run().
+    /// Calls set() and run().
     void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
         set(in, batch, seeds, excluded);
         run(in);
     }
-    /// Which batch the next run() samples, and which edges it must not walk, for which `sample_capacity` keeps room and the graph edge
-    /// ids. Seeds and edges are copied before this returns; it waits while two batches before are on their way to the device.
+    /// Sets the batch of the next run(), and its excluded edges, which need room in `sample_capacity` and edge ids in the
+    /// graph. Copies seeds and edges before it returns; waits while two earlier batches are in transit to the device.
     void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
         hops_.set(in, batch, seeds, excluded);
     }
-    /// What set() fills, for those who choose batches on the device. [seeds], [hidden]
+    /// Buffers that set() fills, for callers that choose batches on the device. [seeds], [excluded]
     [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
     [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
 
-    /// Samples. May be recorded.
+    /// Samples. Can be recorded.
     void run(cudaStream_t in) {
         hops_.draw(in);
         hops_.count(in, counts_.data());
@@ -90,12 +90,12 @@ public:
             (*transpose_)(in, layer(hops_.hops() - 1 - h), by_source_[h].offsets.data(), by_source_[h].edges.data());
     }
 
-    /// Waits for the stream and tells what the last batch came to. Throws `sample_error` for the first batch that failed since the last
-    /// look.
+    /// Waits for the stream and returns the sizes of the last batch. Throws `sample_error` for the first batch that failed
+    /// since the last call.
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
     [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
-    /// What layer `i`, from 0, reads: the hop furthest from the seeds comes first.
+    /// Returns the input of layer `i`, from 0: the hop farthest from the seeds comes first.
     [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
         const std::size_t h = hops_.hops() - 1 - i;
         const auto& lists = hops_.lists(h);
@@ -107,11 +107,12 @@ public:
         view.edge_target = lists.targets.data();
         return view;
     }
-    /// [edges] of the layer, null unless asked for.
+    /// Returns [edges] of the layer, null unless requested.
     [[nodiscard]] const relation_id* relations(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).relations.data(); }
     [[nodiscard]] const edge_index* edge_ids(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).edge_ids.data(); }
 
-    /// Ids of the sample's nodes by number, the seeds first: the rows that layer 0 reads. *node_count() of at most node_capacity().
+    /// Returns ids of the sample's nodes by number, seeds first: the rows that layer 0 reads. *node_count() of at most
+    /// node_capacity().
     [[nodiscard]] const NodeId* nodes() const noexcept { return hops_.nodes(); }
     [[nodiscard]] const std::uint32_t* node_count() const noexcept { return &counts_.data()->sources; }
     [[nodiscard]] std::uint32_t node_capacity() const noexcept { return hops_.room().back().known; }
@@ -123,7 +124,7 @@ private:
 
     detail::hop_kernels<NodeId> hops_;
     device_buffer<layer_counts> counts_; ///< [layers]
-    std::vector<source_lists> by_source_; ///< of hops
+    std::vector<source_lists> by_source_; ///< per hop
     std::optional<layer_transposer> transpose_;
 };
 

@@ -18,20 +18,20 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// A pass of a stable sort by eight bits of keys: a tile is a block's.
+/// Tiles of a pass of a stable sort by eight bits of keys: one tile per block.
 struct digit_tiles {
     static constexpr unsigned bits = 8, threads = 256, rounds = 8;
     static constexpr std::uint32_t digits = 1U << bits, items = threads * rounds;
     static constexpr unsigned warps = threads / warp_lanes;
 
     [[nodiscard]] __device__ static std::uint32_t digit(std::uint32_t key, unsigned shift) { return (key >> shift) & (digits - 1); }
-    /// The item of a tile that this thread has in a round: warps have consecutive runs.
+    /// Returns this thread's item of a tile in a round: warps have consecutive runs.
     [[nodiscard]] __device__ static std::uint32_t place(unsigned round) {
         return (threadIdx.x / warp_lanes * rounds + round) * warp_lanes + threadIdx.x % warp_lanes;
     }
 };
 
-/// counts[digit, tile], of as many tiles as there are: which of a tile's keys have each digit.
+/// counts[digit, tile]: the number of a tile's keys with each digit, for all tiles.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) count_digits(item_count count, const std::uint32_t* keys, unsigned shift, std::uint32_t* counts) {
     static_assert(Threads == digit_tiles::digits);
@@ -50,20 +50,20 @@ __global__ void __launch_bounds__(Threads) count_digits(item_count count, const 
     }
 }
 
-/// Puts keys and values (null: their places) in the order of their digits; those of equal digits stay in order. `starts` is
-/// where each tile's keys of each digit go.
+/// Reorders keys and values (null: their places) by digit, stably. `starts` has the destination of each tile's keys of each
+/// digit.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) move_by_digit(item_count count, const std::uint32_t* keys, const std::uint32_t* values, unsigned shift,
     const std::uint32_t* starts, std::uint32_t* to_keys, std::uint32_t* to_values) {
     constexpr std::uint32_t nothing = digit_tiles::digits;
-    __shared__ std::uint32_t next[digit_tiles::warps][digit_tiles::digits]; // where the next key of a warp with a digit goes
+    __shared__ std::uint32_t next[digit_tiles::warps][digit_tiles::digits]; // destination of a warp's next key with a digit
     const std::uint32_t items = count(), tiles = ceil_div(items, digit_tiles::items);
     const unsigned lane = threadIdx.x % warp_lanes, warp = threadIdx.x / warp_lanes, before_me = (1U << lane) - 1;
     for (std::uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const std::uint32_t first = tile * digit_tiles::items;
         for (unsigned w = 0; w < digit_tiles::warps; ++w) next[w][threadIdx.x] = 0;
         __syncthreads();
-        std::uint32_t key[digit_tiles::rounds], digit[digit_tiles::rounds], rank[digit_tiles::rounds]; // among the warp's
+        std::uint32_t key[digit_tiles::rounds], digit[digit_tiles::rounds], rank[digit_tiles::rounds]; // within the warp
         GNEISS_UNROLL
         for (unsigned round = 0; round < digit_tiles::rounds; ++round) {
             const std::uint32_t i = first + digit_tiles::place(round);
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(Threads) move_by_digit(item_count count, const
     }
 }
 
-/// offsets[s] = how many of the sorted keys are below s, for s ≤ the layer's sources.
+/// offsets[s] = number of sorted keys below s, for s ≤ the layer's sources.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) begin_of_keys(const layer_counts* counts, const std::uint32_t* keys, std::uint32_t* offsets) {
     const std::uint32_t sources = __ldg(&counts->sources), edges = __ldg(&counts->edges);
@@ -116,10 +116,10 @@ __global__ void __launch_bounds__(Threads) begin_of_keys(const layer_counts* cou
 } // namespace detail
 
 /// Makes the lists of a layer by source, as `layer_stack` does on the host: each source's edges, ascending. A stable sort of
-/// the edges by their sources, eight bits at a time. Owns scratch for layers of so many edges.
+/// the edges by their sources, eight bits at a time. Owns scratch for layers of `most_edges` edges.
 ///
-/// Cost: a pass reads sources twice, and reads and writes 16 bytes an edge; 1 pass for up to 2⁸ sources, 2 for 2¹⁶, 3 for 2²⁴. Then
-/// a binary search a source. Memory: 17 bytes an edge.
+/// Cost: a pass reads sources twice, and reads and writes 16 bytes per edge; 1 pass for up to 2⁸ sources, 2 for 2¹⁶, 3 for 2²⁴.
+/// Then a binary search per source. Memory: 17 bytes per edge.
 class layer_transposer {
 public:
     layer_transposer(memory_budget& budget, std::uint32_t most_edges)
@@ -128,7 +128,7 @@ public:
           starts_(buffer(budget, "digits of sources", most_starts(most_edges) + std::size_t{1})),
           sums_(budget, "sums of tiles", prefix_tiles::scratch(most_starts(most_edges))) {}
 
-    /// by_source_offsets [sources + 1] and by_source_edges [edges] of a layer whose counts and neighbors are made.
+    /// Makes by_source_offsets [sources + 1] and by_source_edges [edges] of a layer with given counts and neighbors.
     void operator()(cudaStream_t in, const layer_view& layer, std::uint32_t* by_source_offsets, std::uint32_t* by_source_edges) {
         using tiles = detail::digit_tiles;
         constexpr unsigned threads = tiles::threads;

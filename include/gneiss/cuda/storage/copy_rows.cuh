@@ -11,13 +11,13 @@
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 
-// Rows that go from some places to others: the one kernel behind gathers by id, the assembly of batches from a cache, and
-// the update of its slots. Bits are copied as they are.
+// Copies of rows between positions: the one kernel for gathers by id, the assembly of batches from a cache, and the update of
+// its slots. Copies are bit-exact.
 namespace gneiss::cuda {
 
 namespace detail {
 
-/// Row i of *count: from row from_places[i] of `from`, or of `more` behind the end of `from`, to row to_places[i] of `to`.
+/// Row i of *count: from row from_places[i] of `from`, or of `more` beyond the end of `from`, to row to_places[i] of `to`.
 template <storage T>
 struct row_copies {
     const std::uint32_t* count = nullptr;
@@ -26,8 +26,8 @@ struct row_copies {
     rows_view<const T> from{};
     rows_view<T> to{};
     rows_view<const T> more{};
-    std::uint32_t from_rows = std::numeric_limits<std::uint32_t>::max(); ///< places from here on are those of `more`
-    bool half_more = false; ///< half a value more lies behind the columns
+    std::uint32_t from_rows = std::numeric_limits<std::uint32_t>::max(); ///< places from here on refer to `more`
+    bool half_more = false; ///< half a value more follows the columns
 
     [[nodiscard]] bool aligned() const noexcept { return from.aligned() && to.aligned() && (more.data == nullptr || more.aligned()); }
     [[nodiscard]] __device__ const T* source(std::uint32_t place) const noexcept {
@@ -35,7 +35,7 @@ struct row_copies {
     }
 };
 
-/// What one warp copies: 8 rows for each of its groups of lanes, 4 of them in flight. Places are read once a warp.
+/// Work of one warp: 8 rows per group of lanes, 4 of them in flight. Places are read once per warp.
 template <unsigned Lanes>
 struct copy_shape {
     static constexpr unsigned groups = warp_lanes / Lanes, turns = 8, flight = 4, warp_rows = turns * groups, threads = 256;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(copy_shape<Lanes>::threads) copy_rows(row_copi
     }
 }
 
-/// The same rows as floats. Precondition: they are aligned.
+/// Returns the same rows as floats. Precondition: they are aligned.
 [[nodiscard]] inline row_copies<float> as_floats(const row_copies<bfloat16>& of) {
     const auto view = []<class From>(const From& rows) {
         using to = std::conditional_t<std::is_same_v<From, rows_view<bfloat16>>, float, const float>;
@@ -115,27 +115,27 @@ void start_copies(cudaStream_t stream, std::uint32_t capacity, const row_copies<
 
 } // namespace detail
 
-/// out[i] = table[ids[i]] for i < *count ≤ capacity. The table may lie in device memory or in pinned host memory, whose rows
-/// are then read over the bus, and only they: each whole, in requests of neighboring lanes.
+/// out[i] = table[ids[i]] for i < *count ≤ capacity. The table may be in device memory or in pinned host memory; then only the
+/// requested rows are read over the bus, each whole, in requests of adjacent lanes.
 ///
-/// ids [*count] below the table's rows, repeats allowed; out [*count, columns of the table]. Cost: 4 bytes an id, and a row
-/// read and written; 16 bytes a lane where both are `aligned()`; 4 to 16 rows of a warp in flight. Asynchronous.
+/// ids [*count] below the table's rows, repeats allowed; out [*count, columns of the table]. Cost: 4 bytes per id, and a row
+/// read and written; 16 bytes per lane if both are `aligned()`; a warp has 4 to 16 rows in flight. Asynchronous.
 template <storage T>
 void gather_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const node_id* ids, rows_view<const T> table,
     rows_view<T> out) {
     detail::start_copies<T>(stream, capacity, {count, ids, nullptr, table, out});
 }
 
-/// out[i] = slots[p] where p = places[i] is below `slot_rows`, else missing[p − slot_rows]: a batch put together from what a
-/// cache holds and what it does not. Otherwise as `gather_rows`.
+/// out[i] = slots[p] if p = places[i] is below `slot_rows`, else missing[p − slot_rows]: assembles a batch from cache hits and
+/// misses. Otherwise as `gather_rows`.
 template <storage T>
 void assemble_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const std::uint32_t* places,
     rows_view<const T> slots, std::uint32_t slot_rows, rows_view<const T> missing, rows_view<T> out) {
     detail::start_copies<T>(stream, capacity, {count, places, nullptr, slots, out, missing, slot_rows});
 }
 
-/// slots[slot_of[i]] = gathered[in_position[i]] for i < *count ≤ capacity: the rows of a batch that a change set puts in go
-/// straight to their slots. in_position null: i; slot_of distinct; gathered is no part of slots. Otherwise as `gather_rows`.
+/// slots[slot_of[i]] = gathered[in_position[i]] for i < *count ≤ capacity: copies a change set's incoming rows from a batch
+/// directly to their slots. in_position null: i; slot_of distinct; gathered does not overlap slots. Otherwise as `gather_rows`.
 /// Source: Ginex (VLDB'22), section 3.3, "Feature Cache Update".
 template <storage T>
 void update_slots(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const std::uint32_t* in_position,

@@ -20,8 +20,8 @@
 
 namespace gneiss::cuda {
 
-/// The tier of a feature store that lies on a device: some rows of a host's source in slots of device memory, decided
-/// elsewhere, as for `cached_rows`: once by a ranking, or batch by batch by change sets.
+/// The device tier of a feature store: some rows of a host source in slots of device memory. As for `cached_rows`, the caller
+/// decides which: once by a ranking, or batch by batch by change sets.
 ///
 ///     device_tier<float, any_row_source> tier(store, slots, kind, batch_rows, executor, budget);
 ///     tier.fill(policy.initial(), {}, compute);
@@ -32,23 +32,23 @@ namespace gneiss::cuda {
 ///         tier.apply(changes, ids, rows, compute);
 ///     }
 ///
-/// The host knows what lies where; the device is told places. Rows that are not in a slot are gathered from below into pinned
-/// memory, cross the bus beside the kernels of batches before, and one kernel puts the batch together from both. With
-/// `stages` of them on their way the host may be that many batches ahead.
+/// The host tracks the contents; the device gets positions. Missing rows are gathered from below into pinned memory and cross
+/// the bus concurrently with the kernels of earlier batches; one kernel assembles the batch from both. With `stages` transfers
+/// in flight, the host can be that many batches ahead.
 ///
-/// Cost of a gather: a look-up an id, the misses of the source below, 4 bytes an id and the rows of misses over the bus, and a
-/// row read and written on the device an id. Memory: `device_bytes` on the device, `pinned_bytes` pinned, and the slot table
-/// on the host, charged to the budget; 8 bytes an id of the largest batch.
-/// Errors: those of `device_row_source`; errc::invalid_argument for a change that it cannot follow, which, as a `fill` that
-/// fails, leaves it empty. Thread-safety: one call at a time; all with streams that are the same or ordered.
+/// Cost of a gather: a lookup per id, the misses of the source below, 4 bytes per id and the rows of misses over the bus, and a
+/// row read and written on the device per id. Memory: `device_bytes` on the device, `pinned_bytes` pinned, and the slot table
+/// on the host, charged to the budget; 8 bytes per id of the largest batch. Errors: those of `device_row_source`;
+/// errc::invalid_argument for an inapplicable change, which, like a failed `fill`, leaves it empty. Thread-safety: one call at
+/// a time; all with the same or ordered streams.
 /// Source: Ginex (VLDB'22), section 3.3; static: PaGraph (SoCC'20).
 template <storage T, row_source Below>
 class device_tier {
 public:
-    /// \param slots       rows that it holds at most; 0: it only passes on
-    /// \param batch_rows  most ids of a gather
-    /// Precondition: source, executor and budget outlive this. Throws `over_budget`, `device_error`; errc::invalid_argument
-    /// where rows are no values of T.
+    /// \param slots       maximum number of rows; 0: it only passes rows on
+    /// \param batch_rows  maximum ids of a gather
+    /// Precondition: source, executor and budget outlive this. Throws `over_budget`, `device_error`; errc::invalid_argument if
+    /// rows are not values of T.
     device_tier(Below& below, std::size_t capacity, slot_table_kind kind, std::size_t batch_rows, executor_ref executor, memory_budget& budget,
         std::size_t stages = 2)
         : below_(below), columns_(detail::columns_of<T>(below)), capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))),
@@ -59,7 +59,7 @@ public:
     device_tier(const device_tier&) = delete;
     device_tier& operator=(const device_tier&) = delete;
 
-    /// Pinned memory of a tier, and as much again on the device.
+    /// Returns the pinned memory of a tier; it needs the same size again on the device.
     [[nodiscard]] static constexpr std::uint64_t pinned_bytes(std::size_t columns, std::size_t batch_rows, std::size_t stages) noexcept {
         return stages * (transfer_slot::array_bytes(1, sizeof(std::uint32_t)) + transfer_slot::array_bytes(batch_rows, sizeof(std::uint32_t)) +
                             transfer_slot::array_bytes(batch_rows * detail::aligned_stride<T>(columns), sizeof(T)));
@@ -97,7 +97,7 @@ public:
         statistics_.gathered.hits += ids.size() - misses_.size();
     }
 
-    /// Reads rows from below into slots: `in` takes those of `out`, then free ones. Rows that stay are not read again.
+    /// Reads rows from below into slots: `in` takes the slots of `out`, then free ones. Rows that stay are not reread.
     void fill(std::span<const node_id> in, std::span<const node_id> out, stream& stream) {
         or_empty([&] {
             held_.assign(in, out, slot_of_);
@@ -112,7 +112,7 @@ public:
         });
     }
 
-    /// What changes after the batch `ids` was gathered into `gathered`, in `stream`: in[i] is its row in_position[i].
+    /// Applies the change after the batch `ids` was gathered into `gathered`, in `stream`: in[i] is its row in_position[i].
     void apply(const change_set& changes, std::span<const node_id> ids, rows_view<const T> gathered, stream& stream) {
         or_empty([&] {
             if (changes.in.size() > batch_rows_) throw row_slots::refused("brings more rows than a batch has");
@@ -126,7 +126,7 @@ public:
         });
     }
 
-    /// Rows and hits of this tier, what was read below it, and what crossed the bus.
+    /// Returns rows and hits of this tier, I/O below it, and bus traffic.
     [[nodiscard]] device_gather_stats statistics() const {
         device_gather_stats all{below_.statistics(), statistics_.bus_bytes};
         all.gathered.rows = statistics_.gathered.rows;
@@ -149,7 +149,7 @@ private:
         number.host[0] = static_cast<std::uint32_t>(count);
         return number;
     }
-    /// Rows from below, into pinned memory.
+    /// Reads rows from below into pinned memory.
     transferred<T> read(transfer_slot& bus, std::span<const node_id> ids) {
         const auto to = bus.room<T>(ids.size() * stride());
         if (!ids.empty()) below_.gather(ids, {reinterpret_cast<std::byte*>(to.host.data()), stride() * sizeof(T)});
@@ -184,7 +184,7 @@ private:
     memory_charge charge_;
     row_slots held_;
     device_buffer<T> memory_; // [slots, stride]
-    transfer_stage bus_;      // of each batch: count, places, rows that are missing
+    transfer_stage bus_;      // per batch: count, places, missing rows
     std::vector<cache_slot> slot_of_;
     std::vector<node_id> misses_;
     device_gather_stats statistics_;

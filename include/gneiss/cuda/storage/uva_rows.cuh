@@ -17,17 +17,17 @@
 
 namespace gneiss::cuda {
 
-/// All rows in pinned host memory, read over the bus by the kernel that wants them: no cache, no thread of the host, no copy
-/// in between. The choice where ids are known to the device alone, as where it samples, or where reuse is too small for a
-/// `device_tier` to pay.
+/// All rows in pinned host memory, read over the bus by kernels: no cache, no host thread, no intermediate copy. Use it if only
+/// the device knows the ids, as when it samples, or if reuse is too small for a `device_tier`.
 ///
-/// Cost: a row over the bus an id, repeats too. Memory: the table, charged as pinned; 4 bytes an id of the largest batch.
-/// Errors: those of `device_row_source`. Thread-safety: one call at a time; gathers by device ids any number at once.
+/// Cost: a row over the bus per id, repeats included. Memory: the table, charged as pinned; 4 bytes per id of the largest
+/// batch. Errors: those of `device_row_source`. Thread-safety: one call at a time; any number of concurrent gathers by device
+/// ids.
 template <storage T>
 class uva_rows {
 public:
-    /// Reads all rows of `from`. Precondition: the budget outlives this. Throws `over_budget`, `device_error`, what the source
-    /// throws; errc::invalid_argument where rows are no values of T.
+    /// Reads all rows of `from`. Precondition: the budget outlives this. Throws `over_budget`, `device_error`, errors of the
+    /// source; errc::invalid_argument if rows are not values of T.
     template <row_source From>
     uva_rows(From& from, std::size_t batch_rows, memory_budget& budget, std::size_t stages = 2)
         : rows_(from.rows()), columns_(detail::columns_of<T>(from)), batch_rows_(batch_rows),
@@ -44,7 +44,7 @@ public:
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
-    /// The table, as kernels read it.
+    /// Returns the table for kernels.
     [[nodiscard]] rows_view<const T> view() const noexcept { return {table_.data(), columns_, stride()}; }
 
     /// out[i] = row ids[i]; out [at least ids, columns].
@@ -63,7 +63,7 @@ public:
         statistics_.bus_bytes += bus.copied_bytes() + ids.size() * columns_ * sizeof(T);
     }
 
-    /// Of gathers by ids of the host; kernels that read `view()` by ids of the device are not counted.
+    /// Statistics of gathers by host ids; kernels that read `view()` by device ids are not counted.
     [[nodiscard]] device_gather_stats statistics() const noexcept { return statistics_; }
 
 private:

@@ -24,17 +24,18 @@
 
 namespace gneiss::cuda {
 
-/// The backend of a trainer of embeddings on a device: rows of nodes come through pinned memory and their gradients go
-/// back, each in a stream of its own beside the kernels; relations stay (Marius, OSDI'21, section 3).
+/// The backend of an embedding trainer on a device: embeddings of nodes pass through pinned memory and their gradients return,
+/// each in its own stream concurrent with the kernels; relations stay (Marius, OSDI'21, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_embedding_backend>, budget, setup);
 ///     embedding_trainer training(options, {…, .backend = &backend}, executor, budget);
 ///
-/// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone.
-/// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device.
+/// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone. Memory: for the largest
+/// batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device.
 class device_embedding_backend {
 public:
-    /// \param keep  rows of so many nodes live and step on the device, too (the store `device`); none: they come and go
+    /// \param keep  number of nodes whose rows are stored and updated on the device (the store `device`); none: rows are
+    /// transferred
     ///
     /// Throws as `device_links` does.
     device_embedding_backend(memory_budget& budget, const decoder_setup& with, const std::optional<device_embeddings>& keep = {})
@@ -42,7 +43,7 @@ public:
         if (keep) rows_.emplace(budget, *keep);
     }
 
-    /// Which way scores are made: for a run's record.
+    /// Returns the path of scores, for a run's record.
     [[nodiscard]] link_path path() const noexcept { return links_.path(); }
 
     void prepare(std::size_t in_flight) {
@@ -115,7 +116,7 @@ private:
         link_batch_view batch{};
         const step_state* at = nullptr;
         rows_view<const float> rows{};
-        const node_id* ids = nullptr; ///< of rows that are kept
+        const node_id* ids = nullptr; ///< ids of resident rows
         std::span<const float> gradients{};
         std::span<const link_statistics> statistics{};
     };
@@ -127,16 +128,16 @@ private:
         links_.run(in, here.batch, values, gradients, result, here.at);
         rows_->step(in, optimizer_, here.at, count, nodes, here.ids, gradients);
     }
-    /// Rows begin at multiples of 16 bytes.
+    /// Rows start at multiples of 16 bytes.
     [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(dim_, 4); }
 
     device_links links_;
     std::uint32_t dim_;
     any_row_optimizer optimizer_{sgd{}};
     std::optional<device_rows> rows_;
-    reusable_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
+    reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if rows are resident
     std::vector<on_device> batches_;
-    device_lanes lanes_; // last: waits for what uses the rest
+    device_lanes lanes_; // last: waits for users of the rest
 };
 
 static_assert(train_backend<device_embedding_backend>);

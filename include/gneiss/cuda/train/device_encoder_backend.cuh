@@ -30,8 +30,7 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// What the backends of both tasks have alike. `Task` says what a task puts beside the network's batch, and how it is
-/// computed.
+/// Common part of the backends of both tasks. `Task` adds a task's data to the network's batch, and its computation.
 template <class Task>
 class device_encoder_backend {
 public:
@@ -124,14 +123,14 @@ private:
         std::span<const gradient_norm> norm{};
     };
 
-    /// Dense columns that are not kept here.
+    /// True if the batch brings dense columns that are not resident.
     [[nodiscard]] bool brings_rows() const noexcept { return !rows_ || rows_->dim() != network_.columns(); }
     [[nodiscard]] rows_view<float> rows_of(float* data) const noexcept {
         return {data, static_cast<std::uint32_t>(network_.columns()), network_.stride()};
     }
-    /// The columns in front, which are those of kept rows.
+    /// Returns the leading columns, those of resident rows.
     [[nodiscard]] rows_view<float> learned(rows_view<float> of) const noexcept { return {of.data, rows_->dim(), of.stride}; }
-    /// Reads a batch's kept rows from their table.
+    /// Reads a batch's resident rows from their table.
     void gather(stream& in, device_network::batch& b) {
         if (!brings_rows()) b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
         rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));
@@ -142,12 +141,12 @@ private:
     any_row_optimizer row_optimizer_{sgd{}};
     std::optional<device_rows> rows_;
     std::optional<device_sampling> sampling_;
-    reusable_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
+    reusable_device_buffer<float> values_, gradients_; ///< for the current batch, if rows are resident
     std::vector<on_device> batches_;
-    device_lanes lanes_; // last: waits for what uses the rest
+    device_lanes lanes_; // last: waits for users of the rest
 };
 
-/// Node classification: the outputs are scores of classes.
+/// Node classification: the outputs are class scores.
 class node_task_on_device {
 public:
     using outcome = classification_outcome;
@@ -178,7 +177,7 @@ private:
     reusable_device_buffer<std::uint8_t> correct_;
 };
 
-/// Edges: a decoder compares the outputs.
+/// Link prediction: a decoder compares the outputs.
 class link_task_on_device {
 public:
     using outcome = link_statistics;
@@ -205,28 +204,28 @@ private:
 
 } // namespace detail
 
-/// The backend of a trainer of GNNs for node classification, on a device: weights live and step there,
-/// batches and their rows come through pinned memory, gradients of learned rows go back (MariusGNN, EuroSys'23, section 3).
+/// The backend of a GNN trainer for node classification, on a device: weights are stored and updated there, batches and their
+/// rows pass through pinned memory, gradients of learned rows return (MariusGNN, EuroSys'23, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_node_backend>, budget, network);
 ///     gnn_trainer training(options, {…, .backend = &backend}, executor, budget);
 ///
-/// Losses and gradients are those of `cpu_encoder_backend` up to rounding, and a function of the batch alone.
-/// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device; the
-/// network's scratch once. Throws `over_budget` with the device's parts where that is short.
+/// Losses and gradients are those of `cpu_encoder_backend` up to rounding, and a function of the batch alone. Memory: for the
+/// largest batch so far, per batch in flight its arrays, rows and gradients, pinned and on the device; the network's scratch
+/// once. Throws `over_budget` with the device's parts if its memory is too small.
 class device_node_backend final : public detail::device_encoder_backend<detail::node_task_on_device> {
 public:
     device_node_backend(memory_budget& budget, const network_setup& network, const device_choices& options = {})
         : device_encoder_backend(budget, network, options) {}
 };
 
-/// The same for networks that predict edges; relations live and step on the device, too.
+/// The backend for link prediction; relations are stored and updated on the device, too.
 class device_link_backend final : public detail::device_encoder_backend<detail::link_task_on_device> {
 public:
     device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& options = {})
         : device_encoder_backend(budget, network, options, links) {}
 
-    /// Which way scores are made: for a run's record.
+    /// Returns the path of scores, for a run's record.
     [[nodiscard]] link_path path() const noexcept { return task().path(); }
 };
 

@@ -13,8 +13,8 @@
 
 namespace gneiss::cuda {
 
-/// The way of batches to a device, through its kernels and back, each in a stream of its own, so that one batch comes while
-/// another is computed and a third goes back.
+/// Moves batches to a device, through its kernels and back, each in its own stream, so that one batch is uploaded while another
+/// is computed and a third is downloaded.
 ///
 ///     transfer_slot& slot = lanes.stage_in(batch, bytes);                // … put its arrays …
 ///     lanes.copy_in(batch);
@@ -22,19 +22,19 @@ namespace gneiss::cuda {
 ///     lanes.run(batch, [&](stream& in) { … kernels of `in` read the one and write the other … });
 ///     lanes.copy_out(batch);                                             // then the results are on the host
 ///
-/// Memory: of the largest batch so far, for each batch in flight, pinned and on the device.
-/// Thread-safety: each of the three ways by one thread, for different batches.
+/// Memory: for the largest batch so far, per batch in flight, pinned and on the device. Thread-safety: each of the three stages
+/// by one thread, for different batches.
 class device_lanes {
 public:
     explicit device_lanes(memory_budget& budget) : in_(budget, "batches"), back_(budget, "gradients") {}
     device_lanes(const device_lanes&) = delete;
     device_lanes& operator=(const device_lanes&) = delete;
-    /// Waits: what kernels and copies use outlives this.
+    /// Waits: data of kernels and copies outlives this.
     ~device_lanes() {
         for (const stream* one : {&coming_, &computing_, &leaving_}) static_cast<void>(cudaStreamSynchronize(one->get()));
     }
 
-    /// For batches 0 … count − 1. No work is under way.
+    /// Makes slots for batches 0 … count − 1. Precondition: no work is in flight.
     void resize(std::size_t count) {
         in_.resize(count);
         back_.resize(count);
@@ -44,13 +44,13 @@ public:
     [[nodiscard]] stream& coming() noexcept { return coming_; }
     [[nodiscard]] stream& computing() noexcept { return computing_; }
 
-    /// The slot of a batch that comes, begun, with room for `bytes`. Throws `over_budget`, `device_error`.
+    /// Returns the slot for uploading a batch, after its begin(), with room for `bytes`. Throws `over_budget`, `device_error`.
     [[nodiscard]] transfer_slot& stage_in(std::size_t batch, std::uint64_t bytes) { return in_.begin(batch, bytes); }
     void copy_in(std::size_t batch) { in_[batch].copy_in(coming_); }
 
-    /// The slot of what goes back, likewise.
+    /// Returns the slot for downloading, likewise.
     [[nodiscard]] transfer_slot& stage_out(std::size_t batch, std::uint64_t bytes) { return back_.begin(batch, bytes); }
-    /// Starts a batch's kernels, which work(stream&) puts into the stream, when the batch has come.
+    /// Starts a batch's kernels, which work(stream&) adds to the stream, after its upload.
     template <class Work>
     void run(std::size_t batch, Work&& work) {
         transfer_slot &from = in_[batch], &to = back_[batch];
@@ -62,14 +62,15 @@ public:
         from.done(computing_);
         to.done(computing_);
     }
-    /// Brings back what the kernels of a batch made, and waits for it.
+    /// Downloads the results of a batch's kernels, and waits for them.
     void copy_out(std::size_t batch) {
         back_[batch].copy_out(leaving_);
         back_[batch].wait();
         busy_.fetch_add(static_cast<double>(times_[batch].over.milliseconds_since(times_[batch].begun)) / 1000, std::memory_order_relaxed);
     }
 
-    /// Seconds from the first kernel of a batch to the end of its last, of all batches fetched. Any thread may ask.
+    /// Returns seconds from the first kernel of a batch to the end of its last, summed over all downloaded batches.
+    /// Thread-safe.
     [[nodiscard]] double busy_seconds() const noexcept { return busy_.load(std::memory_order_relaxed); }
 
 private:

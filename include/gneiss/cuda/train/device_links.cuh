@@ -33,7 +33,7 @@
 
 namespace gneiss::cuda {
 
-/// The loss of that name. Throws `invalid_argument`.
+/// Returns the loss of that name. Throws `invalid_argument`.
 [[nodiscard]] inline link_loss loss_named(std::string_view name) {
     if (name == "softmax") return link_loss::softmax;
     if (name == "marius") return link_loss::marius;
@@ -42,13 +42,13 @@ namespace gneiss::cuda {
     throw error(errc::invalid_argument, "no loss \"" + std::string(name) + "\" on a device: softmax, marius, logistic or margin");
 }
 
-/// What trains a decoder on a device: batches of edges are put into transfer slots, a `link_step` computes them, relations
-/// and their optimizer's state live and step here.
+/// Trains a decoder on a device: batches of edges are put into transfer slots, a `link_step` computes them, relations and their
+/// optimizer state are stored and updated here.
 ///
-/// Scratch is that of the largest batch so far. Thread-safety: `put` is called by one thread, all else by another.
+/// Scratch fits the largest batch so far. Thread-safety: one thread calls `put`, another all other functions.
 class device_links {
 public:
-    /// Throws `invalid_argument` for a decoder, loss or dimension that cannot be; `over_budget`, `device_error`.
+    /// Throws `invalid_argument` for an invalid decoder, loss or dimension; `over_budget`, `device_error`.
     device_links(memory_budget& budget, const decoder_setup& with)
         : budget_(budget), relations_(with.relations), table_(budget, "relations", with.relations.data().size()),
           table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()}, most_(least(with)) {
@@ -65,29 +65,28 @@ public:
         link_capacities none{};
         none.sides = 1;
         device_arena counts;
-        path_ = make_(counts, none)->path(); // or says what cannot be
+        path_ = make_(counts, none)->path(); // or throws for invalid options
     }
 
-    /// Which way scores are made; `link_path::scores` is the slow one, of wide rows.
+    /// Returns the path of scores; `link_path::scores` is the slow one, for wide rows.
     [[nodiscard]] link_path path() const noexcept { return path_; }
 
-    /// Takes values and state of relations from the host, in `in`. Throws `invalid_argument` for an optimizer that is not the
-    /// library's.
+    /// Copies values and state of relations from the host, in `in`. Throws `invalid_argument` for a custom optimizer.
     void begin(const any_row_optimizer& optimizer, stream& in) {
         optimizer_ = optimizer;
         check_steps_on_device(optimizer);
         copy_async(table_.span(), std::span<const float>(relations_.data()), in);
     }
-    /// Gives them back, in `in`, which must be waited for.
+    /// Copies them back, in `in`; wait for the stream before reading them.
     void end(stream& in) { copy_async(relations_.data(), std::span<const float>(table_.span()), in); }
 
-    /// What a batch takes of a transfer slot [bytes].
+    /// Returns the bytes of a batch in a transfer slot.
     [[nodiscard]] static std::uint64_t bytes_of(const link_batch& b) noexcept {
         std::uint64_t sum = transfer_slot::array_bytes(1, sizeof(link_counts));
         for_each_list(b, [&](const auto& list) { sum += transfer_slot::array_bytes(list.size(), sizeof(*list.data())); });
         return sum;
     }
-    /// Puts a batch's arrays into a slot that has begun.
+    /// Puts a batch's arrays into a slot after its begin().
     [[nodiscard]] static link_batch_view put(const link_batch& b, transfer_slot& to) {
         link_batch_view result;
         const link_counts counts = link_counts::of(b);
@@ -110,7 +109,7 @@ public:
         return result;
     }
 
-    /// Loss and gradients of a batch whose nodes have `rows` [nodes, dim], and a step of its relations, in `in`.
+    /// Computes loss and gradients of a batch whose nodes have `rows` [nodes, dim], and updates its relations, in `in`.
     /// \param gradients  [nodes, dim], written
     /// \param at         the step's number and factor, in device memory; `statistics` too
     void run(stream& in, link_batch_view batch, rows_view<const float> rows, rows_view<float> gradients, link_statistics* statistics,
@@ -121,16 +120,16 @@ public:
     }
 
 private:
-    /// What every batch is within, where that is known.
+    /// Returns capacities of every batch, as far as they are known.
     [[nodiscard]] static link_capacities least(const decoder_setup& with) {
         link_capacities result;
         if (with.batch == 0) return result;
         result.positives = static_cast<std::uint32_t>(with.batch);
         result.chunks = with_chunks(with.negatives, with.batch).chunks;
-        result.negatives = with.negatives.all ? 0 : with.negatives.per_chunk; // else as many as nodes
+        result.negatives = with.negatives.all ? 0 : with.negatives.per_chunk; // else the number of nodes
         return result;
     }
-    /// A `link_step` and the step of relations, whatever the decoder.
+    /// A `link_step` and the update of relations, for any decoder.
     struct stepper {
         stepper() = default;
         stepper(const stepper&) = delete;
@@ -162,7 +161,7 @@ private:
         }
 
         link_step<D> step;
-        std::uint32_t rows; ///< of relations that a batch may step
+        std::uint32_t rows; ///< relations that a batch may update
         rows_view<float> gradients;
         std::uint32_t *ids = nullptr, *count = nullptr;
     };
@@ -182,7 +181,7 @@ private:
         visit(b.corrections);
     }
 
-    /// Scratch for a batch of that size.
+    /// Ensures scratch for a batch of that size.
     void fit(const link_capacities& batch, stream& in) {
         const auto enough = [&](std::uint32_t link_capacities::*of) { return batch.*of <= most_.*of; };
         bool fits = step_ != nullptr && batch.sides == most_.sides && enough(&link_capacities::chunks);
@@ -210,13 +209,13 @@ private:
     memory_budget& budget_;
     embedding_table& relations_;
     device_buffer<float> table_;
-    rows_view<float> table_view_; ///< [relation rows, dim], the state behind each
+    rows_view<float> table_view_; ///< [relation rows, dim], each followed by its state
     link_capacities most_;
     any_row_optimizer optimizer_{sgd{}};
     make_stepper make_;
     link_path path_ = link_path::tiles;
     device_buffer<std::byte> scratch_;
-    std::unique_ptr<stepper> step_; // last: it lies in the scratch
+    std::unique_ptr<stepper> step_; // last: it uses the scratch
 };
 
 } // namespace gneiss::cuda

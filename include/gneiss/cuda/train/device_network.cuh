@@ -33,26 +33,26 @@
 
 namespace gneiss::cuda {
 
-/// A GNN whose weights live and step on a device; batches come from the host by transfer slots.
+/// A GNN whose weights are trained on a device; batches come from the host through transfer slots.
 ///
-/// Capacities of a batch are its own sizes, so that results are a function of the batch; scratch is that of the largest so far.
-/// Thread-safety: `bytes_of` and `put` are called by one thread, all else by another.
+/// Capacities of a batch are its own sizes, so results are a function of the batch; scratch fits the largest batch so far.
+/// Thread-safety: one thread calls `bytes_of` and `put`, another all other functions.
 class device_network {
 public:
     /// A batch in a transfer slot.
     struct batch {
         std::vector<layer_view> views{};
         encoder_input<float> input{};
-        rows_view<float> dense{}; ///< [nodes, dense columns] that came with the batch
+        rows_view<float> dense{}; ///< [nodes, dense columns] from the host
         const random_key* key = nullptr;
         const node_id* names = nullptr;
         const step_state* at = nullptr;
-        layer_stack words{}; ///< of a sparse input: entries by row and by column
+        layer_stack words{}; ///< entries of a sparse input by row and by column
 
-        /// Rows of the input.
+        /// Number of input rows.
         [[nodiscard]] const std::uint32_t* inputs() const noexcept { return &views.front().counts->sources; }
         [[nodiscard]] std::uint32_t input_count() const noexcept { return views.front().source_capacity; }
-        /// Targets of the last layer: the seeds.
+        /// Number of targets of the last layer: the seeds.
         [[nodiscard]] const std::uint32_t* outputs() const noexcept { return &views.back().counts->targets; }
         [[nodiscard]] std::uint32_t output_count() const noexcept { return views.back().target_capacity; }
     };
@@ -63,20 +63,22 @@ public:
           parameters_(arena_, with.weights, states()) {}
 
     [[nodiscard]] std::size_t columns() const noexcept { return setup_.in.dense; }
-    /// Floats from one row of the dense input, or of its gradient, to the next: rows begin at multiples of 16 bytes.
+    /// Returns the floats from one row of the dense input, or of its gradient, to the next: rows start at multiples of 16
+    /// bytes.
     [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(columns(), 4); }
 
-    /// Takes weights and their state from the host, in `in`. Throws `invalid_argument` for a rule that devices do not step by.
+    /// Copies weights and their state from the host, in `in`. Throws `invalid_argument` for an optimizer without a device
+    /// implementation.
     void begin(const dense_optimizer& optimizer, stream& in) {
         check_steps_on_device(optimizer);
         optimizer_ = optimizer;
         parameters_.upload(setup_.weights, in);
     }
-    /// Gives them back, in `in`, which must be waited for.
+    /// Copies them back, in `in`; wait for the stream before reading them.
     void end(stream& in) { parameters_.download(setup_.weights, in); }
 
-    /// What a batch takes of a transfer slot [bytes].
-    /// \param rows  whether dense rows come with it
+    /// Returns the bytes of a batch in a transfer slot.
+    /// \param rows  whether it includes dense rows
     [[nodiscard]] std::uint64_t bytes_of(const training_batch& b, bool rows) const {
         const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) { return transfer_slot::array_bytes(size, bytes); };
         std::uint64_t sum = list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(b.nodes.size(), sizeof(node_id)) +
@@ -89,8 +91,8 @@ public:
             sum += lists(b.nodes.size(), setup_.in.sparse, b.in.sparse.indices.size()) + list(b.in.sparse.indices.size(), sizeof(float));
         return sum;
     }
-    /// Puts a batch into a slot that has begun.
-    /// \param drawn  views of layers that were drawn on the device, and their nodes' ids there; none: the batch brings layers
+    /// Puts a batch into a slot after its begin().
+    /// \param drawn  views of layers sampled on the device, and their nodes' ids there; none: the batch has layers
     void put(const training_batch& b, transfer_slot& to, batch& result, bool with_rows, std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
         const step_state at{.t = b.step, .factor = 1};
@@ -114,7 +116,8 @@ public:
         if (!b.in.sparse.values.empty()) result.input.sparse.values = to.put(b.in.sparse.values).device;
     }
 
-    /// Rows of the seeds [seeds, outputs], until the next batch, and room for their gradients: `backward` takes it.
+    /// Rows of the seeds [seeds, outputs], valid until the next batch, and room for their gradients, the argument of
+    /// `backward`.
     struct outputs {
         rows_view<float> rows, gradients;
     };
@@ -124,9 +127,9 @@ public:
         result.gradients = {gradients_, result.rows.columns, result.rows.stride};
         return result;
     }
-    /// \param to  [nodes, dense columns], written; without data where nothing is learned there
+    /// \param to  [nodes, dense columns], written; without data if its rows are not learned
     void backward(stream& in, rows_view<float> gradients, rows_view<float> to) { encode_->backward(in, parameters_.weights(), gradients, to); }
-    /// Steps the weights, unless the norm of their gradients, which is told, is not finite.
+    /// Updates the weights, unless the norm of their gradients, which is written to `norm`, is not finite.
     void step(stream& in, const batch& b, gradient_norm* norm) { parameters_.step(in, optimizer_, b.at, norm); }
 
 private:
@@ -150,7 +153,7 @@ private:
         return result;
     }
 
-    /// A sparse matrix as a sample of one layer, which leads from rows to columns.
+    /// A sparse matrix as a sample of one layer, whose edges lead from rows to columns.
     struct entries {
         explicit entries(const gneiss::sparse_rows<float>& of) : matrix(of) {}
 
@@ -165,7 +168,7 @@ private:
         const gneiss::sparse_rows<float>& matrix;
     };
 
-    /// An encoder for batches of that size.
+    /// Ensures an encoder for batches of that size.
     void fit(const batch& b, stream& in) {
         encoder_capacity wanted{.rows = b.views.front().source_capacity, .hops = {}, .by_ids = false};
         for (const layer_view& v : b.views) wanted.hops.push_back({v.target_capacity, v.source_capacity, v.edge_capacity});
@@ -183,7 +186,7 @@ private:
         };
         more(wanted.rows, most_.rows);
         each(more);
-        for (std::size_t i = 0; i < most_.hops.size(); ++i) // a layer reads what the one before gave
+        for (std::size_t i = 0; i < most_.hops.size(); ++i) // a layer reads the output of the previous one
             most_.hops[i].sources = std::min(most_.hops[i].sources, i == 0 ? most_.rows : most_.hops[i - 1].targets);
         encode_.reset();
         memory_ = {};
@@ -207,7 +210,7 @@ private:
     dense_optimizer optimizer_{sgd{}};
     encoder_capacity most_{};
     device_buffer<std::byte> memory_;
-    std::optional<encoder<float>> encode_; // last: it lies in the memory
+    std::optional<encoder<float>> encode_; // last: it uses the memory
     float* gradients_ = nullptr;
 };
 

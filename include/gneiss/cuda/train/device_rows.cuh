@@ -21,7 +21,7 @@
 
 namespace gneiss::cuda {
 
-/// Steps rows of a table of [values | state] by their gradients, whichever of the library's optimizers it is: see `step_rows`.
+/// Updates rows of a table of [values | state] by their gradients, for any of the library's optimizers: see `step_rows`.
 inline void step_rows_by(stream& in, const any_row_optimizer& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
     const std::uint32_t* ids, rows_view<const float> gradients, rows_view<float> table) {
     with_device_optimizer(optimizer, [&](const auto& o) {
@@ -29,7 +29,7 @@ inline void step_rows_by(stream& in, const any_row_optimizer& optimizer, const s
     });
 }
 
-/// Rows of all nodes, value and optimizer's state, in device memory: the store `device`.
+/// Embeddings of all nodes, with values and optimizer state, in device memory: the store `device`.
 class device_rows {
 public:
     /// Throws `over_budget`, `device_error`.
@@ -52,7 +52,7 @@ public:
     void gather(stream& in, const std::uint32_t* count, std::uint32_t capacity, const node_id* ids, rows_view<float> out) {
         gather_rows<float>(in, {count, capacity, nullptr}, ids, values(), out);
     }
-    /// Steps the rows of distinct nodes by their gradients.
+    /// Updates the rows of distinct nodes by their gradients.
     void step(stream& in, const any_row_optimizer& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
         const node_id* ids, rows_view<const float> gradients) {
         step_rows_by(in, optimizer, at, count, capacity, ids, gradients, values());

@@ -28,10 +28,10 @@
 
 namespace gneiss::cuda {
 
-/// Samples of the batches in flight, each drawn into its slot on the device: the CPU's samples, bit for bit. The host learns the
-/// nodes, whose rows it may have to gather.
+/// Samples of the batches in flight, each drawn into its slot on the device: bit-identical to the CPU's samples. The host gets
+/// the node ids, whose rows it may have to gather.
 ///
-/// Memory: the graph once; for each batch in flight a sampler with room for what fan-outs allow.
+/// Memory: the graph once; per batch in flight a sampler with room for what fan-outs allow.
 /// Thread-safety: different slots may be drawn by different threads.
 class device_sampling {
 public:
@@ -43,13 +43,13 @@ public:
         copies_.synchronize();
     }
 
-    /// So many batches are in flight.
+    /// Sets the number of batches in flight.
     void resize(std::size_t count) {
         while (slots_.size() > count) slots_.pop_back();
         while (slots_.size() < count) slots_.push_back(std::make_unique<slot>(*this));
     }
 
-    /// Draws a batch and waits for it. Throws `sample_error`.
+    /// Samples a batch and waits for it. Throws `sample_error`.
     [[nodiscard]] drawn_nodes draw(const batch_key& key, std::size_t number, std::span<const node_id> seeds) {
         slot& s = *slots_.at(number);
         return std::visit(
@@ -60,7 +60,7 @@ public:
                 std::uint64_t edges = 0;
                 for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;
                 s.views.clear();
-                for (std::size_t i = 0; i < hops; ++i) { // capacities that are the batch's own
+                for (std::size_t i = 0; i < hops; ++i) { // the batch's own capacities
                     const std::size_t hop = hops - 1 - i;
                     layer_view view = sampler.layer(i);
                     view.target_capacity = sizes.nodes[hop];
@@ -83,7 +83,7 @@ public:
             s.sampler);
     }
 
-    /// What was drawn last into a slot: the layers, the first to be computed in front, and ids of the first one's sources.
+    /// Returns the last sample in a slot: the layers in order of computation, and ids of the first one's sources.
     [[nodiscard]] std::span<const layer_view> views(std::size_t number) const { return slots_.at(number)->views; }
     [[nodiscard]] const node_id* names(std::size_t number) const { return slots_.at(number)->names; }
 

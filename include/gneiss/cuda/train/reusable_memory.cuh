@@ -14,19 +14,19 @@
 
 namespace gneiss::cuda {
 
-/// What must grow to hold `bytes`, an eighth more so that the next few batches fit.
+/// Returns a new capacity for `bytes`, an eighth larger so that the next few batches fit.
 [[nodiscard]] constexpr std::uint64_t grown(std::uint64_t bytes) noexcept { return bytes + bytes / 8; }
 
-/// Transfer slots by the number of the batch in flight, each as large as its largest batch so far: after the first few
-/// batches nothing is allocated. Precondition of at(): the slot's last work is over, as it is when its batch begins anew.
-/// Thread-safety: different slots may be asked for by different threads.
+/// Transfer slots by the number of the batch in flight, each as large as its largest batch so far: nothing is allocated after
+/// the first few batches. Precondition of begin(): the slot's last work has completed. Thread-safety: different threads may use
+/// different slots.
 class growing_slots {
 public:
     growing_slots(memory_budget& budget, std::string name) : budget_(budget), name_(std::move(name)) {}
 
-    /// For batches 0 … count − 1. No work is under way.
+    /// Makes slots for batches 0 … count − 1. Precondition: no work is in flight.
     void resize(std::size_t count) { slots_.resize(count); }
-    /// The slot of a batch, begun, with room for `bytes`. Throws `over_budget`, `device_error`.
+    /// Returns the slot of a batch, after its begin(), with room for `bytes`. Throws `over_budget`, `device_error`.
     [[nodiscard]] transfer_slot& begin(std::size_t number, std::uint64_t bytes) {
         std::unique_ptr<transfer_slot>& slot = slots_.at(number);
         if (slot && slot->capacity() >= bytes) {
@@ -46,13 +46,13 @@ private:
     std::vector<std::unique_ptr<transfer_slot>> slots_;
 };
 
-/// Device memory of one stream, as large as what was asked for so far. What it held is lost when it grows.
+/// Device memory of one stream, as large as the largest request so far. Growing discards its contents.
 template <class T>
 class reusable_device_buffer {
 public:
     reusable_device_buffer(memory_budget& budget, std::string name) : budget_(budget), name_(std::move(name)) {}
 
-    /// Room for `size` elements, uninitialized; work of `in` that used less room is waited for. Throws `over_budget`.
+    /// Returns room for `size` elements, uninitialized; before growing, waits for the work of `in`. Throws `over_budget`.
     [[nodiscard]] T* at_least(std::size_t size, const stream& in) {
         if (buffer_.size() < size) {
             in.synchronize();

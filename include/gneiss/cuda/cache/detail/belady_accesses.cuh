@@ -9,18 +9,19 @@
 
 #include <gneiss/core/types.hpp>
 
-// What each access of a trace becomes under Belady's rule: functions of one access, for any number of threads, on a device or a
-// host. Access a is a row of batch b, its *list*; it comes in with the access before of the same row and is a hit if it stays.
+// Effects of Belady's rule on each access of a trace: functions of one access, for any number of threads, on a device or a
+// host. Access a is a row of batch b, its *list*; the row enters with its previous access, and access a is a hit if the row
+// stays until then.
 namespace gneiss::cuda::detail {
 
 inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
-/// A count that several threads add to.
+/// Increments a count shared by several threads.
 GNEISS_HD inline void add_one(std::uint32_t* at) {
     ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_device>(*at).fetch_add(1, ::cuda::std::memory_order_relaxed);
 }
 
-/// Whether a row is among ascending ones.
+/// True if a row is among ascending ones.
 [[nodiscard]] GNEISS_HD inline bool is_among(const node_id* ascending, std::size_t size, node_id id) {
     std::size_t low = 0;
     for (std::size_t high = size; low < high;) {
@@ -31,20 +32,20 @@ GNEISS_HD inline void add_one(std::uint32_t* at) {
     return low < size && ascending[low] == id;
 }
 
-/// A trace with what is known of each access. Pointers into memory of whoever runs the functions.
+/// A trace, and the state of each access. Pointers to memory of the caller.
 struct belady_accesses {
-    static constexpr std::uint32_t stays = none;    ///< of `left`: until it is used
-    static constexpr std::uint32_t absent = none - 1; ///< was not there when its row was used first
+    static constexpr std::uint32_t stays = none;    ///< value of `left`: until it is used
+    static constexpr std::uint32_t absent = none - 1; ///< absent at the first use of its row
     enum flag : std::uint8_t { used_again = 1, goes_in = 2, filled = 4, carried_over = 8 };
     enum class kind { elsewhere, incoming, resident };
 
     std::uint32_t batches = 0;
     const std::uint32_t* starts = nullptr;   ///< [batches + 1]
     const node_id* ids = nullptr;            ///< [accesses]
-    const std::uint32_t* before = nullptr;   ///< [accesses] the access before of the same row, or none
-    const std::uint32_t* order = nullptr;    ///< [accesses] of each batch by id
+    const std::uint32_t* before = nullptr;   ///< [accesses] the previous access of the same row, or none
+    const std::uint32_t* order = nullptr;    ///< [accesses] each batch in order of ids
     const std::uint32_t* least = nullptr;    ///< `belady_counts::least_cuts`
-    std::uint32_t* left = nullptr;           ///< [accesses] the batch after which the row left before it was used
+    std::uint32_t* left = nullptr;           ///< [accesses] the batch after which the row left before this use
     std::uint8_t* flags = nullptr;           ///< [accesses]
 
     [[nodiscard]] GNEISS_HD std::uint32_t batch_of(std::uint32_t access) const {
@@ -58,7 +59,7 @@ struct belady_accesses {
     }
     [[nodiscard]] GNEISS_HD bool hit(std::uint32_t access) const { return left[access] == stays; }
 
-    /// The first batch of [from, list) after which all rows of a list go; `stays` if there is none.
+    /// Returns the first batch of [from, list) after which all rows of a list leave; `stays` if there is none.
     [[nodiscard]] GNEISS_HD std::uint32_t first_cut(std::uint32_t from, std::uint32_t list) const {
         std::uint32_t level = 0;
         while ((std::uint64_t{2} << level) <= list - from) ++level;
@@ -66,12 +67,12 @@ struct belady_accesses {
             if ((std::uint64_t{1} << level) <= list - from && least[std::size_t{level} * batches + from] > list) from += std::uint32_t{1} << level;
         return from < list ? from : stays;
     }
-    /// What an access is for a cut of its list after batch `now`.
+    /// Returns the kind of an access for a cut of its list after batch `now`.
     [[nodiscard]] GNEISS_HD kind kind_at(std::uint32_t access, std::uint32_t now) const {
         if (left[access] == absent || left[access] < now) return kind::elsewhere;
         return kind_of_left(access, now);
     }
-    /// The same, if it leaves then.
+    /// Returns the kind of an access that leaves then.
     [[nodiscard]] GNEISS_HD kind kind_of_left(std::uint32_t access, std::uint32_t now) const {
         const std::uint32_t previous = before[access];
         if (previous == none) return kind::resident;
@@ -81,7 +82,7 @@ struct belady_accesses {
     }
 };
 
-/// By id, then access: links accesses, and counts first ones by batch: of rows that were carried over, of others.
+/// Links accesses, by id, then access, and counts first ones by batch: those of carried-over rows, and others.
 struct link_accesses {
     belady_accesses all;
     const std::uint32_t* by_id;
@@ -115,8 +116,8 @@ struct count_next_uses {
     }
 };
 
-/// Which accesses find their row there, as far as whole lists are concerned. First ones of batches before `filled_until`
-/// are filled, and those that are marked.
+/// Determines which accesses find their row resident, considering only whole lists. First accesses of batches before
+/// `filled_until` are filled, as are marked ones.
 struct begin_accesses {
     belady_accesses all;
     std::uint32_t filled_until;
@@ -133,7 +134,7 @@ struct begin_accesses {
     }
 };
 
-/// Residents in the upper half, incoming ones in the lower: of the i-th access of a list by id.
+/// Counts kinds for the i-th access of a list by id: residents in the upper half, incoming ones in the lower.
 struct count_kinds {
     belady_accesses all;
     std::uint32_t list, now;
@@ -143,7 +144,7 @@ struct count_kinds {
         return kind == belady_accesses::kind::resident ? std::uint64_t{1} << 32 : kind == belady_accesses::kind::incoming ? 1 : 0;
     }
 };
-/// After batch `now`, of a list the first `kept` stay: residents first, then by id.
+/// Cuts a list after batch `now`: the first `kept` stay: residents first, then by id.
 struct cut_list {
     belady_accesses all;
     std::uint32_t list, now, size, kept;
@@ -158,7 +159,7 @@ struct cut_list {
     }
 };
 
-/// Tells each access whether its row is used again, and whether it goes in.
+/// Sets for each access whether its row is used again, and whether it enters the cache.
 struct announce_next_use {
     belady_accesses all;
 
@@ -171,7 +172,7 @@ struct announce_next_use {
     }
 };
 
-/// Which accesses are written out, and as what.
+/// Selects the accesses to write out, by kind.
 struct has_flag {
     const std::uint8_t* flags;
     std::uint8_t wanted;
@@ -219,7 +220,7 @@ struct position_of {
     belady_accesses all;
     [[nodiscard]] GNEISS_HD std::uint32_t operator()(std::uint32_t access) const { return access - all.starts[all.batch_of(access)]; }
 };
-/// Orders rows that leave by batch, then id.
+/// Orders leaving rows by batch, then id.
 struct leaving_key {
     belady_accesses all;
     [[nodiscard]] GNEISS_HD std::uint64_t operator()(std::uint32_t access) const {

@@ -23,7 +23,7 @@
 // Vectors of accesses and rows in the memory of Thrust's device, which may be the host.
 namespace gneiss::cuda::detail {
 
-/// What runs in a stream is over: before the host, or another stream, looks at it. Policies of the host are over already.
+/// Waits for a stream before the host, or another stream, reads its results. Policies of the host need no wait.
 template <class Policy>
 void wait_for(const Policy& executor) {
 #if defined(__CUDACC__)
@@ -50,7 +50,7 @@ template <class T>
 [[nodiscard]] thrust::device_vector<T> on_device(std::span<const T> from) {
     return thrust::device_vector<T>(from.begin(), from.end());
 }
-/// Those of [first, first + size) for which `keep` holds, in order.
+/// Returns the elements of [first, first + size) that satisfy `keep`, in order.
 template <class T, class Policy, class Iterator, class Keep>
 [[nodiscard]] thrust::device_vector<T> chosen(const Policy& executor, Iterator first, std::size_t size, const Keep& keep) {
     const auto count = thrust::count_if(executor, first, first + static_cast<std::ptrdiff_t>(size), keep);
@@ -64,7 +64,7 @@ template <class To, class Policy, class From, class F>
     thrust::transform(executor, from.begin(), from.end(), to.begin(), f);
     return to;
 }
-/// Where the parts of each batch begin in an ascending list of batches. [batches + 1]
+/// Returns the start of each batch's part in an ascending list of batches. [batches + 1]
 template <class Policy>
 [[nodiscard]] std::vector<std::uint32_t> starts_of(const Policy& executor, const thrust::device_vector<std::uint32_t>& batch, std::uint32_t batches) {
     thrust::device_vector<std::uint32_t> starts(batches + 1);
@@ -73,15 +73,15 @@ template <class Policy>
     return on_host(executor, starts);
 }
 
-/// Rows that are not used again, batch by batch: the last to stay, in the order of ids.
+/// Rows without further use, batch by batch: the last to stay, in order of ids.
 template <class Policy>
 class unused_rows {
 public:
-    /// \param held  rows that are there before the first batch, ascending
+    /// \param held  rows resident before the first batch, ascending
     unused_rows(const Policy& executor, std::span<const node_id> held) : executor_(executor), held_(on_device(held)) {}
 
-    /// Rows up to entered[end] have come, and the `leaving` greatest ids leave, as `key_of_batch`, to keys[0, leaving).
-    /// O(1) where none leaves, O(those that leave) where all do, else O(those that are there).
+    /// Adds rows up to entered[end], removes the `leaving` greatest ids and writes them, as `key_of_batch`, to keys[0,
+    /// leaving). O(1) if none leaves, O(leaving) if all do, else O(resident).
     template <class Keys>
     void after(std::uint32_t batch, const thrust::device_vector<node_id>& entered, std::size_t end, std::size_t leaving, Keys keys) {
         if (leaving == 0) return;
@@ -114,7 +114,7 @@ public:
 private:
     const Policy& executor_;
     thrust::device_vector<node_id> held_; // ascending
-    std::size_t merged_ = 0;              // of those that entered
+    std::size_t merged_ = 0;              // part of the entered ones
 };
 
 } // namespace gneiss::cuda::detail

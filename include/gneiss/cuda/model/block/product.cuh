@@ -14,7 +14,7 @@
 
 namespace gneiss::cuda {
 
-/// What follows a product while its sums are in registers: out = dropped(then((accumulate ? out : 0) + product + bias)).
+/// Epilogue of a product whose sums are in registers: out = dropped(then((accumulate ? out : 0) + product + bias)).
 struct epilogue {
     bool accumulate = false;
     const float* bias = nullptr; ///< [columns], or null: none
@@ -24,7 +24,7 @@ struct epilogue {
 
 namespace detail {
 
-/// Writes one element of a result, `key` being that of its row in the dropout's names.
+/// Writes one element of a result; `key` is that of its row's name in the dropout mask.
 template <storage T>
 __device__ inline void write_finished(const epilogue& then, T* to, float sum, std::uint32_t column, const random_key& key) {
     if (then.accumulate) sum += widen(reread(to));
@@ -33,27 +33,27 @@ __device__ inline void write_finished(const epilogue& then, T* to, float sum, st
     write(to, narrow<T>(then.dropout.drops() ? sum * then.dropout.scale_of(key, column) : sum));
 }
 
-/// How a product is cut: a block makes `rows` × `columns` of the result, `depth` of the sums at a time; each of its 4 × 2
-/// warps makes a quarter by a half.
+/// Tiling of a product: a block computes `rows` × `columns` of the result, `depth` of the sums at a time; each of its 4 × 2
+/// warps computes a quarter by a half.
 struct product_blocks {
     static constexpr unsigned threads = 256, rows = 128, columns = 64, depth = 32;
     static constexpr unsigned warp_rows = rows / 4, warp_columns = columns / 2;
-    /// Elements from one row of a tile to the next: rows begin at multiples of 16 bytes, and eight of them in banks of
-    /// their own.
+    /// Elements from one row of a tile to the next: rows start at multiples of 16 bytes, and eight rows start in different
+    /// banks.
     template <class S>
     static constexpr unsigned stride = depth + 16 / sizeof(S);
 };
 
-/// An operand of a product, of which a block needs tiles [Rows, depth]. Its rows in memory are those of the tile, or, if
-/// `Across`, run along the depth.
+/// An operand of a product, read by a block in tiles [Rows, depth]. Its rows in memory are those of the tile, or, if `Across`,
+/// run along the depth.
 template <storage T, bool Across>
 struct operand {
     rows_view<const T> in;
-    std::uint32_t rows, depth;  ///< behind which there are zeros
-    std::uint32_t shift;        ///< of rows in memory
+    std::uint32_t rows, depth;  ///< zeros beyond these
+    std::uint32_t shift;        ///< first row in memory
     bool aligned;
 
-    /// Four neighbors in memory, beginning at row `row` and depth `at` of the operand.
+    /// Reads four adjacent values in memory, starting at row `row` and depth `at` of the operand.
     __device__ void read_four(std::uint32_t row, std::uint32_t at, float (&x)[4]) const {
         const std::uint32_t line = Across ? at : row, first = Across ? row : at;
         const std::uint32_t lines = Across ? depth : rows, columns = Across ? rows : depth;
@@ -78,7 +78,7 @@ struct operand {
     }
 };
 
-/// A tile on its way from memory to shared memory, in the registers of a block's threads.
+/// A tile in transit from memory to shared memory, in the registers of a block's threads.
 template <class S, unsigned Rows, bool Across>
 class tile_in_flight {
     static constexpr unsigned fours = Rows * product_blocks::depth / 4 / product_blocks::threads;
@@ -117,7 +117,7 @@ class product_tile {
     static constexpr unsigned down = product_blocks::warp_rows / mma::rows, across = product_blocks::warp_columns / mma::columns;
 
 public:
-    /// Sums over depths [begin, end): of the first operand from `row` on, of the second from `column` on.
+    /// Sums over depths [begin, end): rows of the first operand from `row` on, of the second from `column` on.
     template <storage A, bool AAcross, storage B, bool BAcross>
     __device__ product_tile(const operand<A, AAcross>& a, const operand<B, BAcross>& b, std::uint32_t row, std::uint32_t column,
         std::uint32_t begin, std::uint32_t end) {
@@ -137,7 +137,7 @@ public:
             next_b.load(b, column, begin);
         }
         for (std::uint32_t at = begin; at < end; at += product_blocks::depth) {
-            __syncthreads(); // nobody reads the last tiles any more
+            __syncthreads(); // the previous tiles are no longer read
             next_a.store(a_tile);
             next_b.store(b_tile);
             __syncthreads();
@@ -160,7 +160,7 @@ public:
         }
     }
 
-    /// Calls to(row, column, left, right) for every two neighbors that this lane holds, rows and columns within the tile.
+    /// Calls to(row, column, left, right) for each two adjacent values of this lane; rows and columns within the tile.
     template <class F>
     __device__ void for_each_pair(F&& to) const {
         const unsigned lane = threadIdx.x % warp_lanes;

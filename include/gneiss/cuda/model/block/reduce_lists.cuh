@@ -11,27 +11,27 @@
 
 namespace gneiss::cuda::detail {
 
-/// How lists are dealt out: a warp has one, and all warps of a block share those that are long. The y of a block counts
-/// chunks of columns.
+/// Assignment of lists to warps: one list per warp; all warps of a block share its long lists. Block y counts chunks of
+/// columns.
 struct list_blocks {
     static constexpr unsigned warps = 8;
     static constexpr unsigned threads = warps * warp_lanes;
-    static constexpr std::uint32_t long_list = 512; ///< places of a list that a warp does alone
+    static constexpr std::uint32_t long_list = 512; ///< places of a list that one warp processes alone
 
     [[nodiscard]] static dim3 grid(std::uint32_t lists, std::size_t chunks) {
         return {ceil_div(lists, std::uint32_t{warps}), static_cast<unsigned>(chunks), 1};
     }
 };
 
-/// What is made of a list of edges, by a warp whose `lanes` lanes each read a part of a row: with fewer than 32, groups of
+/// Reduces a list of edges by one warp. Each of its `lanes` lanes reads a part of a row; with fewer than 32 lanes, groups of
 /// lanes take edges in turn. All lanes of the warp make all calls, in this order:
 ///
-///     r.begin(row, list)              nothing was taken yet
-///     p = r.look(edge, there)         one edge a lane, up to 32 at once; p goes along with the edge
-///     f = r.fetch(row, there)         its row; `flight` fetches of a group are under way at once
+///     r.begin(row, list)              nothing is reduced yet
+///     p = r.look(edge, there)         one edge per lane, up to 32 at once; p is passed on with the edge
+///     f = r.fetch(row, there)         its row; `flight` fetches of a group are in flight at once
 ///     r.take(f, p, place, there)      in order of places; place counts from the last look
-///     r.merge_groups()                what groups took, together
-///     r.save(saved); r.add(saved)     what warps took, in their order; add is called after begin
+///     r.merge_groups()                combines the groups
+///     r.save(saved); r.add(saved)     combines warps, in their order; add is called after begin
 ///     r.finish(row, list)             writes the result
 template <class R>
 concept list_reducer = requires(R& r, const R& c, std::uint32_t row, const edge_lists::list& list, const edge_lists::edge& edge, bool there,
@@ -48,7 +48,7 @@ concept list_reducer = requires(R& r, const R& c, std::uint32_t row, const edge_
     c.finish(row, list);
 };
 
-/// What reducers have in common that add up values of a lane's columns.
+/// Common part of reducers that sum the values of a lane's columns.
 template <class Slice>
 class column_sums {
 public:
@@ -78,7 +78,7 @@ protected:
     float sum_[Slice::size];
 };
 
-/// Takes places [begin, end) of a list, by one warp: 32 edges are looked up at once, one a lane, and handed round.
+/// Reduces places [begin, end) of a list by one warp: looks up 32 edges at once, one per lane, and shuffles them.
 template <list_reducer R>
 __device__ inline void take_places(const edge_lists& lists, const edge_lists::list& of, std::uint32_t begin, std::uint32_t end, R& to) {
     constexpr unsigned groups = warp_lanes / R::lanes;
@@ -109,8 +109,8 @@ __device__ inline void take_places(const edge_lists& lists, const edge_lists::li
     to.merge_groups();
 }
 
-/// Reduces list blockIdx.x · warps + warp, and with the other warps of the block those of the block that are long. To be
-/// called by all threads of blocks of `list_blocks`.
+/// Reduces list blockIdx.x · warps + warp and, with the other warps, the long lists of the block. All threads of blocks of
+/// `list_blocks` call.
 template <list_reducer R>
 __device__ inline void reduce_lists(const edge_lists& lists, R& to) {
     constexpr unsigned warps = list_blocks::warps;
@@ -124,7 +124,7 @@ __device__ inline void reduce_lists(const edge_lists& lists, R& to) {
     }
     __syncthreads();
     for (unsigned turn = 0; turn <= warps; ++turn) {
-        const bool together = turn < warps; // on the long lists of the block, one by one; at last each warp on its own
+        const bool together = turn < warps; // on the long lists of the block, one by one; then each warp on its own
         const std::uint32_t row = first + (together ? turn : warp);
         const edge_lists::list list = of_block[together ? turn : warp];
         if ((list.size() > list_blocks::long_list) != together || row >= lists.size()) continue;

@@ -9,12 +9,12 @@
 #include <gneiss/cuda/model/block/product.cuh>
 #include <gneiss/cuda/model/warp/mma_tile.cuh>
 
-// Two products in a row without what lies between them in memory: weights are made of the scores of two tiles of rows, in
-// registers, and multiply the rows of one of them.
+// Two chained products without the intermediate in memory: scores of two tiles of rows become weights in registers, and
+// multiply the rows of one of the tiles.
 namespace gneiss::cuda::detail {
 
-/// A tile of `size` rows of up to Width columns that a block keeps, another that it meets, and what the rows of one weigh for
-/// those of the other; 4 × 2 warps have 16 rows and half the columns of a product each. Rows begin in banks of their own.
+/// A block's own tile of `size` rows of up to Width columns, the other tile that it is multiplied with, and the weights of
+/// one's rows for the other's; 4 × 2 warps have 16 rows and half the columns of a product each. Rows start in different banks.
 template <storage T, unsigned Width>
 class score_tile {
     using mma = mma_tile<T>;
@@ -22,7 +22,7 @@ class score_tile {
 
 public:
     static constexpr unsigned threads = 256, size = 64, warps = threads / warp_lanes;
-    static constexpr unsigned score_tiles = 4, sum_tiles = Width / 16; ///< of 8 columns, that a warp has
+    static constexpr unsigned score_tiles = 4, sum_tiles = Width / 16; ///< per warp, of 8 columns
     static constexpr std::size_t shared_bytes = (2 * size * stride + size * weight_stride) * sizeof(T);
     using scores = float[score_tiles][4];
     using sums = float[sum_tiles][4];
@@ -32,7 +32,7 @@ public:
     /// The two rows that a thread holds values of.
     [[nodiscard]] __device__ static unsigned row(unsigned half) { return warp() / 2 * 16 + half * 8 + lane() / 4; }
 
-    /// Fills a tile, row r from row which(r) of memory; zeros for no_row, and behind the columns.
+    /// Fills a tile, row r from row which(r) of memory; zeros for no_row and beyond the columns.
     template <class Which>
     __device__ void load(T* tile, rows_view<const T> in, bool aligned, Which&& which) const {
         const operand<T, false> from{in, no_row, in.columns, 0, aligned};
@@ -76,7 +76,7 @@ public:
                 mma::multiply_add(to[j], a, mma::load_b_across(other + k * stride + warp() % 2 * (Width / 2) + j * 8, stride));
         }
     }
-    /// f(half, row, column, value) for every value that this thread holds.
+    /// Calls f(half, row, column, value) for every value of this thread.
     template <class F>
     __device__ static void for_each_score(scores& of, F&& f) {
         GNEISS_UNROLL
@@ -100,7 +100,8 @@ public:
     __device__ void put_weight(unsigned r, unsigned c, float x) const { weights[r * weight_stride + c] = narrow<T>(x); }
     [[nodiscard]] __device__ float own_value(unsigned r, unsigned c) const { return widen(own[r * stride + c]); }
 
-    /// Brings together by f what the four lanes and two warps hold that share rows: parts[0] and parts[1] hold it behind the next barrier.
+    /// Combines by f the values of the four lanes and two warps that share rows: parts[0] and parts[1] hold the results after
+    /// the next barrier.
     template <class F>
     __device__ static void share(float (&parts)[2][size], const float (&mine)[2], F&& f) {
         GNEISS_UNROLL

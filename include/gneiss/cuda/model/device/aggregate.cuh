@@ -10,11 +10,11 @@
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// Gathering and reducing neighbors' rows, each read once an edge: what GraphSAGE and GCN aggregate by. Every kernel is
-// asynchronous, allocates nothing and gives the same bits whatever the order in which threads run.
+// Gathering and reducing neighbors' rows, one read per edge: the aggregation of GraphSAGE and GCN. All kernels are
+// asynchronous, allocate nothing and give bit-identical results for any thread order.
 namespace gneiss::cuda {
 
-/// What an edge's row is multiplied by.
+/// Weight of an edge's row.
 enum class edge_weight : std::uint8_t {
     one,
     mean,     ///< 1 / edges of its target
@@ -23,7 +23,7 @@ enum class edge_weight : std::uint8_t {
 
 namespace detail {
 
-/// Σ weight · row, the weight being a factor of the list times one of the row.
+/// Σ weight · row; the weight is a factor of the list times one of the row.
 template <storage T, unsigned Lanes, bool Aligned>
 class sum_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
@@ -70,7 +70,7 @@ private:
     rows_view<T> out_;
 };
 
-/// The largest of each column, the first of equals, and the edge that it came by.
+/// Maximum of each column, the first of equals, and its edge.
 template <storage T, unsigned Lanes, bool Aligned>
 class max_reducer {
     using slice_type = row_slice<T, Lanes, Aligned>;
@@ -141,7 +141,7 @@ private:
     std::uint32_t winner_[slice_type::size];
 };
 
-/// Σ of the columns of targets' gradients that the source's edges won.
+/// Σ of the columns of targets' gradients in which the source's edges are the maximum.
 template <storage T, unsigned Lanes, bool Aligned>
 class won_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
@@ -203,12 +203,12 @@ __global__ void __launch_bounds__(list_blocks::threads, 2)
 
 } // namespace detail
 
-/// out[i] = Σ weight · in[row] over the edges of list i; of `incoming` lists the forward pass, of `outgoing` ones its
-/// gradient; of `gathered` ones rows of a table. A list without edges gives 0.
+/// out[i] = Σ weight · in[row] over the edges of list i: the forward pass for `incoming` lists, its gradient for `outgoing`
+/// ones, and rows of a table for `gathered` ones. A list without edges gives 0.
 ///
-/// in [rows at the other end, columns], out [lists, columns]; lists.capacity rows are launched, lists.size() written.
-/// `symmetric`, and `mean` of outgoing lists, need both directions. Cost: one row read an edge, 16 bytes a lane if both are
-/// `aligned()`, and 4 to 16 bytes an edge of lists; a warp has 8 to 16 rows in flight.
+/// in [rows at the other end, columns], out [lists, columns]; launches lists.capacity rows, writes lists.size(). `symmetric`,
+/// and `mean` of outgoing lists, need both directions. Cost: one row read per edge, 16 bytes per lane if both are `aligned()`,
+/// and 4 to 16 bytes per edge of lists; a warp has 8 to 16 rows in flight.
 template <storage T>
 void aggregate(cudaStream_t stream, const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out) {
     detail::with_slices<T>(in.columns, in.aligned() && out.aligned(), [&]<class Slice>(Slice) {
@@ -217,8 +217,8 @@ void aggregate(cudaStream_t stream, const edge_lists& lists, edge_weight weight,
     });
 }
 
-/// out[i, c] = max in[row, c] over the edges of list i, the first of equals, and winners[i, c] the edge's number; a list
-/// without edges gives 0 and no winner. What a NaN becomes is unspecified. Without own edges.
+/// out[i, c] = max in[row, c] over the edges of list i, the first of equals, and winners[i, c] = the edge's number; a list
+/// without edges gives 0 and no winner. The result for NaN is unspecified. Without own edges.
 ///
 /// Shapes as of `aggregate`, winners [lists, columns]. Cost: that of `aggregate` and the winners written.
 template <storage T>
@@ -232,7 +232,7 @@ void aggregate_max(cudaStream_t stream, const edge_lists& lists, rows_view<const
 
 /// The gradient of `aggregate_max`: out[s, c] = Σ gradient[t, c] over the edges of `outgoing` list s that won there.
 ///
-/// gradient and winners [targets, columns], out [sources, columns]. Cost: a row of each read an edge.
+/// gradient and winners [targets, columns], out [sources, columns]. Cost: reads one row of each per edge.
 template <storage T>
 void aggregate_max_backward(cudaStream_t stream, const edge_lists& lists, rows_view<const T> gradient,
     rows_view<const std::uint32_t> winners, rows_view<T> out) {

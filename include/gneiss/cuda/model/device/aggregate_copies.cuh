@@ -12,23 +12,23 @@
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/model/device/aggregate.cuh>
 
-// `aggregate` of wide rows by copies that run by themselves into shared memory, instead of loads into registers: more rows under
-// way, and no registers for them.
+// `aggregate` of wide rows by asynchronous copies into shared memory instead of loads into registers: more rows in flight, and
+// no registers for them.
 namespace gneiss::cuda {
 
-/// How the rows of neighbors come to a kernel.
+/// Transfer of neighbors' rows to a kernel.
 enum class row_path : std::uint8_t {
-    registers, ///< loads of 16 bytes a lane, or less where rows are not aligned
+    registers, ///< loads of 16 bytes per lane, or less if rows are not aligned
     copies     ///< `detail::bulk_row_copy`
 };
 
 namespace detail {
 
-/// What a warp's rows under way lie in: 16 of a slice of 512 bytes each.
+/// Buffers of a warp's rows in flight: 16 slices of 512 bytes each.
 using slice_copies = bulk_row_copy<16, warp_lanes * 16>;
 inline constexpr unsigned copies_at_once = 16;
 
-/// `sum_reducer` whose rows are copied before they are taken.
+/// `sum_reducer` whose rows are copied before they are reduced.
 template <storage T>
 class copying_sum : public sum_reducer<T, warp_lanes, true> {
     using base = sum_reducer<T, warp_lanes, true>;
@@ -52,7 +52,7 @@ private:
     slice_copies copies_;
 };
 
-/// As for other reducers, the rows of the next places being copied meanwhile.
+/// As for other reducers, but copies the rows of the next places meanwhile.
 template <storage T>
 __device__ inline void take_places(const edge_lists& lists, const edge_lists::list& of, std::uint32_t begin, std::uint32_t end, copying_sum<T>& to) {
     const unsigned lane = threadIdx.x % warp_lanes;
@@ -89,16 +89,16 @@ inline constexpr std::size_t aggregate_copies_bytes = list_blocks::warps * sizeo
 
 } // namespace detail
 
-/// The path that rows of this shape are to take on a device of that compute capability and with so many bytes of shared memory for
-/// a block: copies of rows of 512 bytes and more where they are aligned and the device can.
+/// Returns the path for rows of this shape on a device with this compute capability and shared memory per block [bytes]: copies
+/// for rows of 512 bytes and more if they are aligned and the device supports it.
 template <storage T>
 [[nodiscard]] row_path aggregate_path(rows_view<const T> in, rows_view<T> out, int capability_major, std::uint64_t shared_memory) {
-    const bool can = capability_major >= 8 && shared_memory >= detail::aggregate_copies_bytes + 8192; // 8 KiB: what lists need besides
+    const bool can = capability_major >= 8 && shared_memory >= detail::aggregate_copies_bytes + 8192; // 8 KiB: for lists
     return can && in.columns * sizeof(T) >= 512 && in.aligned() && out.aligned() ? row_path::copies : row_path::registers;
 }
 
-/// `aggregate` by a path, with the same results, bit for bit, where rows are at least 512 bytes.
-/// Precondition of copies: rows of both are `aligned()`. Cost: that of `aggregate`; a warp has 16 slices of 512 bytes under way.
+/// `aggregate` by a given path; results are bit-identical if rows are at least 512 bytes. Precondition of copies: rows of both
+/// are `aligned()`. Cost: that of `aggregate`; a warp has 16 slices of 512 bytes in flight.
 template <storage T>
 void aggregate(cudaStream_t stream, const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out, row_path by) {
     if (by == row_path::registers) return aggregate<T>(stream, lists, weight, in, out);

@@ -12,41 +12,40 @@
 #include <gneiss/cuda/model/device/dropout.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// The forward pass of graph attention over the edges of a layer; the way back is in attention_backward.cuh.
+// The forward pass of graph attention over the edges of a layer; attention_backward.cuh has the backward pass.
 namespace gneiss::cuda {
 
-/// What attention is asked with. `heads` slices of equal width make up a row.
+/// Options of attention. A row consists of `heads` slices of equal width.
 struct attention_options {
     std::uint32_t heads = 1;
-    float slope = 0.2F;         ///< of LeakyReLU below 0
-    dropout_mask dropout{};     ///< of attentions: row = target, column = place in its list · heads + head
+    float slope = 0.2F;         ///< slope of LeakyReLU below 0
+    dropout_mask dropout{};     ///< dropout of attentions: row = target, column = place in its list · heads + head
 };
 
-/// What the scores of a layer's targets are made of, and what the backward pass needs of them: [targets, 3 · heads] floats,
-/// [terms | log-sum-exps | dots of gradients and sums], so that an edge finds them side by side.
+/// Terms of the scores of a layer's targets, and data for the backward pass: [targets, 3 · heads] floats, [terms | log-sum-exps
+/// | dots of gradients and sums], so that those of an edge are adjacent.
 using target_terms = rows_view<float>;
 
 namespace detail {
 
-/// Where head slices lie among a lane's values: one head for all of them, or one each.
+/// Positions of head slices among a lane's values: one head for all of them, or one each.
 template <class Slice, bool PerValue>
 struct slice_heads {
     static constexpr unsigned count = PerValue ? Slice::size : 1;
 
     const Slice& slice;
-    std::uint32_t width; ///< of a head
+    std::uint32_t width; ///< columns of a head
 
     [[nodiscard]] __device__ bool there(unsigned s) const noexcept { return slice.column(s) < slice.all; }
     [[nodiscard]] __device__ std::uint32_t operator[](unsigned s) const noexcept { return slice.column(s) / width; }
-    /// Whether this lane holds the first value of that head.
+    /// True if this lane holds the first value of that head.
     [[nodiscard]] __device__ bool first(unsigned s) const noexcept { return there(s) && slice.column(s) % width == 0; }
     [[nodiscard]] __device__ static unsigned of_value(unsigned k) noexcept { return PerValue ? k : 0; }
 };
 
 [[nodiscard]] __device__ inline float leaky(float x, float slope) noexcept { return x > 0 ? x : slope * x; }
 
-/// Σ softmax(scores) · row in one pass: weights are relative to the largest score so far, and what was summed shrinks when
-/// a larger one comes.
+/// Σ softmax(scores) · row in one pass: weights are relative to the largest score so far, and a larger score rescales the sums.
 template <storage T, unsigned Lanes, bool Aligned, bool PerValue>
 class attend_reducer {
     using slice_type = row_slice<T, Lanes, Aligned>;
@@ -83,7 +82,7 @@ public:
         list_ = of;
         if (options_.dropout.drops()) key_ = options_.dropout.row_key(row);
     }
-    /// The place in the list.
+    /// Returns the place in the list.
     __device__ std::uint32_t look(const edge_lists::edge& edge, bool) const {
         return (edge.number == edge_lists::no_row ? list_.end - 1 : edge.number) - list_.begin;
     }
@@ -201,8 +200,8 @@ __global__ void __launch_bounds__(list_blocks::threads, 2) attend(edge_lists lis
     reduce_lists(lists, reduce);
 }
 
-/// out[row, first_column + h] = ⟨x[row, h], with[row, h]⟩ for a warp's row of the targets or sources, `with` [1 or rows,
-/// heads · width]; `shifted`: the row of x is that of the target among the sources.
+/// out[row, first_column + h] = ⟨x[row, h], with[row, h]⟩ for a warp's row of the targets or sources, `with` [1 or rows, heads
+/// · width]; `shifted`: the row of x is that of the target among the sources.
 template <storage T, storage U>
 __global__ void __launch_bounds__(256) head_dots(const layer_counts* counts, bool of_targets, bool shifted, std::uint32_t heads,
     rows_view<const T> x, rows_view<const U> with, bool one_row, rows_view<float> out, std::uint32_t first_column) {
@@ -220,7 +219,7 @@ __global__ void __launch_bounds__(256) head_dots(const layer_counts* counts, boo
     }
 }
 
-/// Calls f(slice, per_value) for rows of `heads` slices: whether a lane's values may belong to several heads.
+/// Calls f(slice, per_value) for rows of `heads` slices; per_value: a lane's values may belong to several heads.
 template <storage T, class F>
 void with_head_slices(std::size_t columns, std::size_t heads, bool aligned, F&& f) {
     with_slices<T>(columns, aligned, [&]<class Slice>(Slice slice) {
@@ -231,8 +230,8 @@ void with_head_slices(std::size_t columns, std::size_t heads, bool aligned, F&& 
 
 } // namespace detail
 
-/// The terms of scores that one end of an edge gives: out[row, h] = ⟨z[row, h], a[h]⟩, of sources, or of targets, whose rows
-/// are shifted by `first_target`.
+/// Computes the score terms of one end of edges: out[row, h] = ⟨z[row, h], a[h]⟩, for sources, or for targets, whose rows are
+/// shifted by `first_target`.
 ///
 /// z [sources, heads · width], a [heads · width] floats; out [sources, heads], or the first columns of `target_terms`.
 /// Cost: one read of those rows.
@@ -244,11 +243,11 @@ void attention_terms(cudaStream_t stream, const layer_view& layer, bool of_targe
 }
 
 /// sums[t, h] = Σ α · z[s, h] over the edges of `incoming` list t, with α = softmax over them of LeakyReLU(term of t + term of
-/// s), dropped where options.dropout says; and of_targets[t, heads + h] = log Σ e^score. Without edges: 0.
+/// s), subject to options.dropout; and of_targets[t, heads + h] = log Σ e^score. Without edges: 0.
 ///
-/// z [sources, heads · width], source_terms [sources, heads], of_targets [targets, 3 · heads] whose first columns are given,
-/// sums as z but [targets]. Cost: one row and one term a head read an edge. Exponentials are the device's fast ones: α is off
-/// by less than 10⁻⁵ of itself for scores that lie within 30 of each other.
+/// z [sources, heads · width], source_terms [sources, heads], of_targets [targets, 3 · heads] with its first columns given,
+/// sums like z but [targets]. Cost: reads of one row and one term per head, per edge. Exponentials are the device's fast ones:
+/// the relative error of α is below 10⁻⁵ for scores within 30 of each other.
 /// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 template <storage T>
 void attend(cudaStream_t stream, const edge_lists& lists, const attention_options& options, rows_view<const T> z,

@@ -11,12 +11,12 @@
 #include <gneiss/cuda/model/device/attention.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// The way back through graph attention, by four kernels over lists of edges, none of which keeps attentions: they follow
-// from the terms and the log-sum-exps. An edge costs two reads of its target's gradient, and `heads` floats written and read.
+// The backward pass of graph attention, by four kernels over lists of edges. None stores attentions: they are recomputed from
+// the terms and the log-sum-exps. Per edge it reads its target's gradient twice, and writes and reads `heads` floats.
 namespace gneiss::cuda {
 
-/// The gradients of scores [edge_capacity + target_capacity, heads]: those of edges by their numbers, then those of targets'
-/// edges from themselves.
+/// Gradients of scores [edge_capacity + target_capacity, heads]: those of edges by number, then those of the targets'
+/// self-loops.
 struct edge_gradients {
     float* values = nullptr;
     std::uint32_t edge_capacity = 0;
@@ -28,29 +28,29 @@ struct edge_gradients {
 
 namespace detail {
 
-/// What an edge from target t to a source of that term is worth: attention, what dropout makes of it, and the slope of its
-/// score.
+/// Attention of an edge from target t to a source with a given term, its value after dropout, and the slope of its score.
 struct attention_of_edge {
     float share, kept, slope;
 
     __device__ attention_of_edge(const attention_options& options, float target_term, float source_term, float log_sum)
         : kept(1), slope(target_term + source_term > 0 ? 1 : options.slope) {
-        share = __expf(leaky(target_term + source_term, options.slope) - log_sum); // nvcc's host compiler reads initializers, too
+        share = __expf(leaky(target_term + source_term, options.slope) - log_sum); // nvcc's host compiler parses initializers, too
     }
 };
-/// The place of an edge in the list of its target, from outgoing lists.
+/// Returns the place of an edge in the list of its target, from outgoing lists.
 [[nodiscard]] __device__ inline std::uint32_t place_in_target(const edge_lists& lists, const edge_lists::edge& edge) {
     return edge.number == edge_lists::no_row ? lists.other_size(edge.row) - 1 : edge.number - __ldg(lists.other_offsets + edge.row);
 }
 
-/// Gradients of scores, edge by edge, and their sums by source, for heads whose lanes are a power of two and hold no others.
+/// Computes gradients of scores, edge by edge, and their sums by source, for heads on a power of two of lanes that hold no
+/// others.
 template <storage T, unsigned Lanes>
 class score_reducer {
     using slice_type = row_slice<T, Lanes, true>;
 
 public:
     static constexpr unsigned lanes = Lanes, flight = 4;
-    using payload = std::uint64_t; ///< number of the edge, place in the target's list
+    using payload = std::uint64_t; ///< edge number, place in the target's list
     struct fetched {
         typename slice_type::packet gradient;
         float term, log_sum, along;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(list_blocks::threads, 2) score_gradients(edge_
     reduce_lists(lists, reduce);
 }
 
-/// The same for heads of any width: a warp for each source and head, value by value, one edge after the other.
+/// Computes the same for heads of any width: one warp per source and head, value by value, edge by edge.
 template <storage T>
 __global__ void __launch_bounds__(256) score_gradients_of_any_width(edge_lists lists, attention_options options, rows_view<const T> z,
     rows_view<const T> gradient, rows_view<const float> of_targets, rows_view<const float> source_terms, edge_gradients out,
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(256) score_gradients_of_any_width(edge_lists l
     if (lane == 0) write(sums[row] + head, sum);
 }
 
-/// out[t, h] = Σ gradients of scores over the list of a warp's target: lanes take (place, head) pairs in turn.
+/// out[t, h] = Σ gradients of scores over the list of a warp's target: lanes process (place, head) pairs in turn.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) target_totals(edge_lists lists, std::uint32_t heads, edge_gradients values, rows_view<float> out) {
     const unsigned lane = threadIdx.x % warp_lanes;
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(Threads) target_totals(edge_lists lists, std::
     }
 }
 
-/// Σ α · gradient of targets, and what the source's own terms bring.
+/// Σ α · gradient of targets, plus the contribution of the source's own terms.
 template <storage T, unsigned Lanes, bool Aligned, bool PerValue>
 class share_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
@@ -278,25 +278,25 @@ __global__ void __launch_bounds__(list_blocks::threads, 2) share_gradients(edge_
 
 } // namespace detail
 
-/// What the way back of `attend` reads and writes.
+/// Inputs and outputs of the backward pass of `attend`.
 template <storage T>
 struct attention_gradient {
-    rows_view<const T> z, sums;          ///< as they went in and came out
+    rows_view<const T> z, sums;          ///< input and output of the forward pass
     rows_view<const float> source_terms; ///< [sources, heads]
-    target_terms of_targets;             ///< [targets, 3 · heads]; its last columns are written
+    target_terms of_targets;             ///< [targets, 3 · heads]; the last columns are written
     const float *of_target = nullptr, *of_source = nullptr; ///< [heads · width]
-    rows_view<const T> gradient;         ///< [targets, heads · width], of the sums
+    rows_view<const T> gradient;         ///< [targets, heads · width], with respect to the sums
     edge_gradients scores;               ///< scratch
     rows_view<float> target_sums;        ///< [targets, heads]: gradients of the terms of targets
     rows_view<float> source_sums;        ///< [sources, heads]: gradients of the terms of sources
     rows_view<T> grad_z;                 ///< [sources, heads · width]
 };
 
-/// The gradients of `attend` and of both kinds of terms, all the way to z; those of the vectors `of_target` and `of_source`
-/// are then weighted column sums of z. Precondition: targets have an edge from themselves (`loops`).
+/// Computes the gradients of `attend` and of both kinds of terms, through to z; the gradients of the vectors `of_target` and
+/// `of_source` are then weighted column sums of z. Precondition: targets have self-loops (`loops`).
 ///
-/// Cost: two reads of a row of `gradient` an edge, each with 2 or 3 floats a head, 8 bytes a head for the gradient of its
-/// score, and a pass over z, the sums and grad_z. Heads whose width is no power of two times 16 bytes, or above 32 lanes,
+/// Cost: two reads of a row of `gradient` per edge, each with 2 or 3 floats per head, 8 bytes per head for the gradient of its
+/// score, and a pass over z, the sums and grad_z. Heads whose width is not a power of two times 16 bytes, or exceeds 32 lanes,
 /// take a slow path.
 template <storage T>
 void attend_backward(cudaStream_t stream, const layer_view& layer, const attention_options& options, const attention_gradient<T>& with) {

@@ -13,15 +13,15 @@
 
 namespace gneiss::cuda {
 
-/// What `softmax_cross_entropy` leaves in device memory.
+/// Results of `softmax_cross_entropy` in device memory.
 struct classification_outcome {
     classification_statistics statistics{};
-    std::uint64_t invalid = 0; ///< labels that are no class: then nothing else was written
+    std::uint64_t invalid = 0; ///< labels out of range: if any, nothing else was written
 };
 
 namespace detail {
 
-/// One block: how many rows have a label, and how many one that is no class.
+/// Counts labeled rows and invalid labels; one block.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) count_labels(const std::uint32_t* count, std::uint32_t classes, const class_id* labels, classification_outcome* out) {
     unsigned long long labeled = 0, invalid = 0;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(Threads) count_labels(const std::uint32_t* cou
     }
 }
 
-/// A warp's row: its loss, whether the largest score is the label's, and its gradient in place.
+/// Computes, for a warp's row, its loss, whether the largest score is the label's, and its gradient in place.
 template <storage T, bool Aligned>
 __global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count, rows_view<T> scores, const class_id* labels,
     const classification_outcome* counted, float* losses, std::uint8_t* correct) {
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count,
         write(losses + row, known ? logf(sum) - (widen(reread(scores[row] + label)) - top) : 0);
         correct[row] = known && best == label;
     }
-    __syncwarp(); // the label's score is read before another lane writes it
+    __syncwarp(); // read the label's score before another lane overwrites it
     const float share = known ? 1 / static_cast<float>(counted->statistics.labeled) : 0, by = known ? share / sum : 0;
     for (unsigned chunk = 0; chunk * slice_type::columns < scores.columns; ++chunk) {
         const slice_type slice(chunk, lane, scores.columns);
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count,
     }
 }
 
-/// One block.
+/// Sums losses and hits; one block.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) sum_losses(const std::uint32_t* count, const float* losses, const std::uint8_t* correct, classification_outcome* out) {
     if (out->invalid != 0) return;
@@ -116,12 +116,12 @@ __global__ void __launch_bounds__(Threads) sum_losses(const std::uint32_t* count
 
 } // namespace detail
 
-/// Softmax and cross-entropy of rows of scores, as `gneiss::softmax_cross_entropy`: scores become the gradient of the mean
-/// loss over labeled rows, rows without a label get 0, and *out tells the loss. What the host throws for is left to whoever
-/// reads *out: a label that is no class (`invalid`), a loss that is not finite.
+/// Softmax and cross-entropy of rows of scores, as `gneiss::softmax_cross_entropy`: scores become the gradient of the mean loss
+/// over labeled rows, rows without a label get 0, and *out has the loss. The reader of *out must check the host's error cases:
+/// a label out of range (`invalid`), a loss that is not finite.
 ///
 /// scores [*count, classes], at most `capacity` rows, labels [*count]; losses [capacity] and correct [capacity] are scratch.
-/// Cost: the scores read three times, twice from a cache, and written once.
+/// Cost: the scores are read three times, twice from cache, and written once.
 template <storage T>
 void softmax_cross_entropy(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<T> scores, const class_id* labels,
     float* losses, std::uint8_t* correct, classification_outcome* out) {

@@ -9,15 +9,14 @@
 
 namespace gneiss::cuda {
 
-/// A `gneiss::dropout_mask` that kernels take: the same elements are dropped. What changes from batch to batch lies in device
-/// memory.
+/// A `gneiss::dropout_mask` for kernels: drops the same elements. Values that change per batch are in device memory.
 struct dropout_mask {
     dropout_rate rate{};
-    const random_key* key = nullptr;       ///< null: nothing is dropped
-    const node_id* ids = nullptr;          ///< names of rows; null: `first` and on
-    const std::uint32_t* size = nullptr;   ///< how many ids, from `begin` on
+    const random_key* key = nullptr;       ///< null: no dropout
+    const node_id* ids = nullptr;          ///< names of rows; null: `first` and following
+    const std::uint32_t* size = nullptr;   ///< number of ids, from `begin` on
     std::uint64_t first = 0;
-    const std::uint32_t* begin = nullptr;  ///< which of the names is row 0's; null: the first
+    const std::uint32_t* begin = nullptr;  ///< index of row 0's name; null: 0
 
     [[nodiscard]] GNEISS_HD bool drops() const noexcept { return key != nullptr; }
     [[nodiscard]] GNEISS_HD random_key row_key(std::uint32_t row) const noexcept {

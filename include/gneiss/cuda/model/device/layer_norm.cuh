@@ -12,7 +12,7 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// Lane by lane through a warp's row: f(slice, packet of x, packet of y); y, which may be written too, is 0 without data.
+/// Walks a warp's row by lanes: f(slice, packet of x, packet of y); y, which f may write, is 0 without data.
 template <storage T, bool Aligned, class F>
 __device__ inline void walk_row(rows_view<const T> x, rows_view<const T> y, std::uint32_t row, F&& f) {
     using slice_type = row_slice<T, warp_lanes, Aligned>;
@@ -95,7 +95,8 @@ struct gain_term {
 
 /// out = rows of x with mean 0 and variance 1, times gain, plus bias; moments [rows, 2] = mean and 1 / √(variance + epsilon).
 ///
-/// x and out [*count, columns], at most `capacity` rows; gain and bias [columns]. Cost: x read three times, twice from a cache.
+/// x and out [*count, columns], at most `capacity` rows; gain and bias [columns]. Cost: x is read three times, twice from
+/// cache.
 /// Source: Ba, Kiros and Hinton, 2016.
 template <storage T>
 void layer_norm(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> x, const float* gain, const float* bias,
@@ -105,9 +106,9 @@ void layer_norm(cudaStream_t stream, const std::uint32_t* count, std::uint32_t c
     else with(detail::normalize<T, false>);
 }
 
-/// The way back: adds to grad_gain and grad_bias [columns], then g becomes the gradient of x.
+/// Gradient of `layer_norm`: adds to grad_gain and grad_bias [columns], then replaces g by the gradient of x.
 ///
-/// scratch holds partial_slices(capacity).floats(columns) floats. Cost: x read three times, g twice from memory.
+/// scratch holds partial_slices(capacity).floats(columns) floats. Cost: x is read three times, g twice from memory.
 template <storage T>
 void layer_norm_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> x, rows_view<const float> moments,
     const float* gain, rows_view<T> g, float* grad_gain, float* grad_bias, float* scratch) {

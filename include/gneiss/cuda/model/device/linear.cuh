@@ -11,7 +11,8 @@
 #include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
 
-// Rows times weights, and back. Weights are floats; rows of bfloat16 meet weights rounded to it; sums are of floats.
+// Rows times weights, and the gradients. Weights are floats; bfloat16 rows are multiplied with weights rounded to it; sums are
+// floats.
 namespace gneiss::cuda {
 
 namespace detail {
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(product_blocks::threads, 2)
     tile.for_each_pair(write_tile<T>{out, then, row, column, rows, first_row(out_first)});
 }
 
-/// Sums of one of the slices that rows are cut into.
+/// Writes the sums of one slice of rows.
 struct write_partial {
     float* out;
     std::uint32_t row, column, rows, columns;
@@ -77,10 +78,10 @@ __global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_ra
 
 } // namespace detail
 
-/// out = dropped(then(x · w + bias)), or added to what is there first.
+/// out = dropped(then(x · w + bias)), or first added to the existing values.
 ///
 /// x [rows, k], w [k, n], out [rows, n]; row i of out belongs to row *rows.first + i of x, and to row i of dropout's names.
-/// Cost: 2 · rows · k · n operations, x read n / 64 times. Errors: those of float sums, and 2⁻²¹ of each product.
+/// Cost: 2 · rows · k · n operations; x is read n / 64 times. Error: that of float sums, plus 2⁻²¹ of each product.
 template <storage T>
 void linear(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const float> w, rows_view<T> out, const epilogue& then = {}) {
     using blocks = detail::product_blocks;
@@ -88,7 +89,7 @@ void linear(cudaStream_t stream, const row_range& rows, rows_view<const T> x, ro
         blocks::threads, 0, rows, x, x.aligned(), w, w.aligned(), out, nullptr, then);
 }
 
-/// grad_x (+)= g · wᵀ: the gradient of `linear` with respect to x, g [rows, n] being that of what went into `then`.
+/// grad_x (+)= g · wᵀ: the gradient of `linear` with respect to x; g [rows, n] is that of the input of `then`.
 ///
 /// w [k, n], grad_x [·, k]: row *rows.first + i belongs to row i of g. Cost: as `linear`.
 template <storage T>
@@ -100,7 +101,7 @@ void linear_input_gradient(
         epilogue{.accumulate = accumulate});
 }
 
-/// grad_w += xᵀ · g: the gradient of `linear` with respect to w, in two passes: products of slices of rows, and their sum.
+/// grad_w += xᵀ · g: the gradient of `linear` with respect to w, in two passes: products of slices of rows, then their sum.
 ///
 /// x [·, k] with rows from *rows.first on, g [rows, n], grad_w [k, n]; scratch holds
 /// partial_slices(rows.capacity).floats(k · n) floats. Cost: 2 · rows · k · n operations and twice the scratch.

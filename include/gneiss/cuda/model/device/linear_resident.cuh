@@ -12,19 +12,19 @@
 #include <gneiss/cuda/model/device/linear.cuh>
 #include <gneiss/cuda/model/warp/wgmma_tile.cuh>
 
-// `linear` of bfloat16 rows with the weights resident in shared memory: each block reads them once and rows once, whatever their
-// number, and multiplies by whole warpgroups.
+// `linear` of bfloat16 rows with resident weights in shared memory: each block reads the weights once and its rows once, and
+// multiplies by whole warpgroups.
 namespace gneiss::cuda {
 
-/// How `linear` makes its products.
+/// Implementation of `linear`.
 enum class linear_path : std::uint8_t {
-    tiles,   ///< tiles of both operands in turn, by warps: any shape and type
-    resident ///< the weights stay in shared memory, by warpgroups: bfloat16, up to 256 columns
+    tiles,   ///< tiles of both operands, by warps: any shape and type
+    resident ///< weights stay in shared memory, by warpgroups: bfloat16, up to 256 columns
 };
 
 namespace detail {
 
-/// out = a · w by blocks that take 64 rows after the other, w [·, up to Columns].
+/// out = a · w by blocks that process 64 rows at a time, w [·, up to Columns].
 template <unsigned Columns>
 __global__ void __launch_bounds__(wgmma_tile::threads)
     multiply_resident(row_range a_rows, rows_view<const bfloat16> a, bool aligned, rows_view<const float> w, rows_view<bfloat16> out, epilogue then) {
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(wgmma_tile::threads)
         weights[brick_place(Columns, n, k)] = narrow<bfloat16>(k < a.columns && n < out.columns ? read(w[k] + n) : 0);
     }
     for (std::uint32_t row = blockIdx.x * tile::rows; row < rows; row += gridDim.x * tile::rows) {
-        __syncthreads(); // nobody multiplies the last rows any more
-        // 8 rows × 4 packets of 16 bytes a warp: whole sectors of memory, and all banks
+        __syncthreads(); // the previous rows are no longer used
+        // 8 rows × 4 packets of 16 bytes per warp: whole sectors of memory, and all banks
         for (unsigned i = warp; i < tile::rows / 8 * ceil_div(depth, 32U); i += tile::threads / warp_lanes) {
             const unsigned r = i % (tile::rows / 8) * 8 + lane % 8, k = i / (tile::rows / 8) * 32 + lane / 8 * 8;
             if (k >= depth) continue;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(wgmma_tile::threads)
     }
 }
 
-/// Bytes of shared memory for weights [k, n] and 64 rows; n as the kernel has it.
+/// Returns the bytes of shared memory for weights [k, n] and 64 rows; n as in the kernel.
 [[nodiscard]] constexpr std::size_t resident_bytes(std::size_t k, std::size_t n) noexcept {
     return round_up(k, std::size_t{wgmma_tile::depth}) * (n + wgmma_tile::rows) * sizeof(bfloat16);
 }
@@ -87,19 +87,19 @@ __global__ void __launch_bounds__(wgmma_tile::threads)
 
 } // namespace detail
 
-/// The path for x [·, k] · w [k, n] of rows of T on a device of that compute capability and with so many bytes of shared memory for
-/// a block: weights stay resident where they fit and warpgroups multiply, which are those of 9.0 alone.
+/// Returns the path for x [·, k] · w [k, n] of rows of T on a device with this compute capability and shared memory per block
+/// [bytes]: resident if the weights fit and warpgroups can multiply, which only compute capability 9.0 supports.
 template <storage T>
 [[nodiscard]] linear_path linear_path_of(std::uint32_t k, std::uint32_t n, int capability_major, std::uint64_t shared_memory) {
     const bool fits = sizeof(T) == 2 && n <= 256 && detail::resident_bytes(k, detail::resident_columns(n)) <= shared_memory;
     return fits && capability_major == 9 ? linear_path::resident : linear_path::tiles;
 }
 
-/// `linear` of bfloat16 rows with resident weights: results differ from the other path's in the order of their sums.
+/// `linear` of bfloat16 rows with resident weights: results differ from the other path's only in the order of sums.
 ///
-/// Shapes as there, n up to 256 and weights that fit. `multiprocessors` of the device, which four blocks each are started for.
-/// Kernels for the instructions of sm_90a must be compiled for it; for others this path is right, and slow. Cost: 2 · rows · k · n
-/// operations, x read once, w once a block.
+/// Shapes as there, n up to 256 and weights that fit. `multiprocessors` of the device: four blocks are started for each.
+/// Kernels must be compiled for sm_90a to use its instructions; otherwise results are the same, but slow. Cost: 2 · rows · k ·
+/// n operations; x is read once, w once per block.
 inline void linear_resident(cudaStream_t stream, const row_range& rows, rows_view<const bfloat16> x, rows_view<const float> w, rows_view<bfloat16> out,
     std::uint32_t multiprocessors, const epilogue& then = {}) {
     const auto with = [&](auto kernel, std::uint32_t columns) {

@@ -11,13 +11,13 @@
 #include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/cuda/model/device/query_batch.cuh>
 
-// Scores of questions against negatives that they share, their losses, and the way back, as `gneiss::link_model` has them, with
-// the scores in memory: for rows of any width.
+// Scores of queries against shared negatives, their losses and gradients, as in `gneiss::link_model`, with scores in memory:
+// for rows of any width.
 namespace gneiss::cuda {
 
 namespace detail {
 
-/// out[i] = ‖x[i]‖², a warp for a row.
+/// out[i] = ‖x[i]‖², one warp per row.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) row_squares(std::uint32_t rows, rows_view<const float> x, float* out) {
     const std::uint32_t i = (blockIdx.x * Threads + threadIdx.x) / warp_lanes;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(Threads) row_squares(std::uint32_t rows, rows_
     sum = warp_sum(sum);
     if (threadIdx.x % warp_lanes == 0) write(out + i, sum);
 }
-/// Zeros behind row *count, where there is one.
+/// Writes zeros beyond row *count, if given.
 template <storage T>
 __global__ void __launch_bounds__(256)
     gather_rows(std::uint32_t rows, const std::uint32_t* count, const std::uint32_t* ids, rows_view<const T> in, rows_view<float> out) {
@@ -60,7 +60,7 @@ inline void zero(cudaStream_t stream, std::uint32_t rows, rows_view<float> out) 
     return x;
 }
 
-/// A question's row of products with the negatives, read as scores and rewritten as weights, by a warp. Masked ones are −∞.
+/// A query's row of products with the negatives, read as scores and rewritten as weights, by one warp. Masked scores are −∞.
 class query_row {
 public:
     __device__ query_row(bool distances, float query_square, const float* squares, const negative_correction& by, float* row, std::uint32_t size)
@@ -78,7 +78,7 @@ public:
         for (std::uint32_t j = threadIdx.x % warp_lanes; j < size_; j += warp_lanes) top = fmaxf(top, corrected(j, plain(j)));
         return warp_max(top);
     }
-    /// Replaces each score by its row's weight, f(score) being the gradient of the score; returns their sum.
+    /// Replaces each score by its row's weight, with f(score) as the gradient of the score; returns their sum.
     template <class F>
     [[nodiscard]] __device__ float differentiate(F&& f) const {
         float all = 0;
@@ -136,26 +136,26 @@ __global__ void __launch_bounds__(256) query_losses(query_batch of, bool distanc
     const query_verdict verdict(loss, positive, sums, of.scale == nullptr ? 1 : __ldg(of.scale));
     const float weights = row.differentiate([=](float x) { return verdict.factor * query_sums::gradient(loss, sums.shift, x); });
     if (lane == 0) outcomes[query_index] = {verdict.loss, verdict.grad_positive, answer.score, weights, size - static_cast<std::uint32_t>(sums.count)};
-    for (std::uint32_t j = size + lane; j < scores.columns; j += warp_lanes) write(scores[i] + j, 0); // nobody's weights
+    for (std::uint32_t j = size + lane; j < scores.columns; j += warp_lanes) write(scores[i] + j, 0); // padding
 }
 
 } // namespace detail
 
-/// Memory of the device that a list of questions is worked out in.
+/// Device memory for the computation of a list of queries.
 struct link_score_scratch {
-    rows_view<float> queries, grad_queries; ///< [questions, dim]
+    rows_view<float> queries, grad_queries; ///< [queries, dim]
     rows_view<float> negatives;             ///< [negatives, dim]
-    rows_view<float> scores;                ///< [questions, negatives]
+    rows_view<float> scores;                ///< [queries, negatives]
     float* squares = nullptr;               ///< [negatives]
     float* column_sums = nullptr;           ///< [negatives]
-    float* partial = nullptr;               ///< partial_slices(questions.capacity).floats(negatives · dim)
+    float* partial = nullptr;               ///< partial_slices(queries.capacity).floats(negatives · dim)
 };
 
-/// Losses and gradients of one list of questions against its negatives, by decoder D of the library, the scores being made once,
-/// in memory: what a task of `gneiss::link_model` does, for rows of any width.
+/// Computes losses and gradients of one list of queries against its negatives, by decoder D of the library; scores are computed
+/// once, in memory: the work of a task of `gneiss::link_model`, for rows of any width.
 ///
-/// nodes [·, dim], relations [·, dim]. Results do not depend on the order of threads. Cost: 6 · questions · negatives · dim
-/// operations; scores are written twice and read seven times at most.
+/// nodes [·, dim], relations [·, dim]. Results do not depend on the order of threads. Cost: 6 · queries · negatives · dim
+/// operations; scores are written twice and read at most seven times.
 template <class D, storage T>
 void link_by_scores(cudaStream_t stream, const query_batch& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
     rows_view<const float> relations, const link_score_scratch& use, const link_gradients& out) {

@@ -11,14 +11,15 @@
 #include <gneiss/cuda/model/block/score_tile.cuh>
 #include <gneiss/cuda/model/device/query_batch.cuh>
 
-// Losses of questions against negatives that they share, without scores in memory: tiles of questions meet tiles of negatives in
-// shared memory, once for the questions' sake and once for the negatives', and scores live in registers. Sums of exponentials
-// are told from the highest score so far (Milakov and Gimelshein 2018, as in FlashAttention, Dao et al., NeurIPS 2022).
+// Losses of queries against shared negatives, without scores in memory: tiles of queries are multiplied with tiles of negatives
+// in shared memory, once for the gradients of queries and once for those of negatives, and scores stay in registers. Sums of
+// exponentials are relative to the highest score so far (Milakov and Gimelshein 2018, as in FlashAttention, Dao et al., NeurIPS
+// 2022).
 namespace gneiss::cuda {
 
 namespace detail {
 
-/// What a question is, once it has met all negatives.
+/// Result of a query after all negatives are scored.
 struct scored_query {
     float query_square, shift, factor;
     float own;
@@ -27,7 +28,7 @@ struct scored_query {
     [[nodiscard]] __device__ negative_correction correction() const { return {head_begin, head_end, tail_begin, tail_end, own, 0}; }
 };
 
-/// Bit c of mask[q]: whether column first + c, of 64, takes no part for question q of `count`, from `number` on. All threads call.
+/// Sets bit c of mask[q] if column first + c, of 64, is masked for query q of `count`, from `number` on. All threads call.
 __device__ inline void mark_masked(const query_batch& of, std::uint32_t number, std::uint32_t count, std::uint32_t first, std::uint32_t (&mask)[64][2]) {
     for (unsigned q = threadIdx.x / warp_lanes; q < count; q += blockDim.x / warp_lanes)
         for (std::uint64_t k = __ldg(of.mask_offsets + number + q) + threadIdx.x % warp_lanes; k < __ldg(of.mask_offsets + number + q + 1); k += warp_lanes) {
@@ -36,7 +37,7 @@ __device__ inline void mark_masked(const query_batch& of, std::uint32_t number, 
         }
 }
 
-/// A block for 64 questions of a list: their losses, and what their queries get from negatives.
+/// Processes 64 queries of a list per block: their losses, and their gradients from negatives.
 template <storage T, unsigned Width>
 __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
     bool aligned, const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, rows_view<float> grad_queries, scored_query* met,
@@ -71,8 +72,8 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
     }
     __syncthreads();
 
-    float shift[2], total[2] = {}, lost[2] = {}, spread[2] = {}; // of this thread's two rows
-    std::uint32_t masked = 0;                                    // of question threadIdx.x
+    float shift[2], total[2] = {}, lost[2] = {}, spread[2] = {}; // for this thread's two rows
+    std::uint32_t masked = 0;                                    // for query threadIdx.x
     for (unsigned half = 0; half < 2; ++half) {
         const float right = positive[tiles::row(half)];
         shift[half] = loss == link_loss::softmax ? right : softly ? minus_infinity : margin - right;
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
     typename tiles::sums sums;
     tiles::clear(sums);
     for (std::uint32_t j = 0; j < negatives; j += size) {
-        __syncthreads(); // nobody reads the last tile any more
+        __syncthreads(); // the previous tile is no longer read
         at.load(at.other, nodes, aligned, [&](unsigned r) { return j + r < negatives ? __ldg(list_ids + j + r) : tiles::no_row; });
         if (threadIdx.x < size) mask[threadIdx.x][0] = mask[threadIdx.x][1] = 0;
         __syncthreads();
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bo
     });
 }
 
-/// A block for 64 negatives of a list: their gradients, from the questions that have met them all.
+/// Processes 64 negatives of a list per block: their gradients, from queries whose sums are complete.
 template <storage T, unsigned Width>
 __global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of, bool distances, link_loss loss, rows_view<const T> nodes, bool aligned,
     const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, const scored_query* met, rows_view<float> out) {
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of,
         const std::uint32_t count = min(size, list.count - i);
         const std::size_t row = row_of_query(of, i);
         const rows_view<const T> theirs(queries[row], queries.columns, queries.stride);
-        __syncthreads(); // nobody reads the last tile any more
+        __syncthreads(); // the previous tile is no longer read
         at.load(at.other, theirs, true, [&](unsigned r) { return r < count ? r : tiles::no_row; });
         if (threadIdx.x < size) {
             mask[threadIdx.x][0] = mask[threadIdx.x][1] = 0;
@@ -209,7 +210,7 @@ __global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of,
     });
 }
 
-/// Calls f with the width of the tiles that rows of so many columns need; false where they are too wide.
+/// Calls f with the tile width for rows of `columns` columns; false if they are too wide.
 template <class F>
 bool with_tile_width(std::uint32_t columns, F&& f) {
     if (columns <= 64) f(std::integral_constant<unsigned, 64>{});
@@ -221,7 +222,7 @@ bool with_tile_width(std::uint32_t columns, F&& f) {
 
 } // namespace detail
 
-/// Bytes of a block's shared memory that `link_by_tiles` needs for rows of so many columns; 0: it cannot take them.
+/// Returns the shared memory of a block of `link_tiles_by` for rows of `columns` columns [bytes]; 0: unsupported.
 template <storage T>
 [[nodiscard]] std::size_t link_tiles_bytes(std::uint32_t columns) {
     std::size_t bytes = 0;
@@ -229,19 +230,20 @@ template <storage T>
     return bytes;
 }
 
-/// Memory of the device that lists of questions are worked out in.
+/// Device memory for the computation of query lists.
 template <storage T>
 struct link_tile_scratch {
-    rows_view<T> queries;           ///< [lists, questions.capacity, dim], aligned
+    rows_view<T> queries;           ///< [lists, queries.capacity, dim], aligned
     rows_view<float> grad_queries;  ///< the same
-    detail::scored_query* met = nullptr; ///< [lists, questions.capacity]
+    detail::scored_query* met = nullptr; ///< [lists, queries.capacity]
 };
 
-/// What `link_by_scores` gives, for all lists at once and without scores in memory: each tile of 64 questions meets every tile of
-/// 64 negatives, and the other way round, when scores are made again.
+/// Computes the results of `link_by_scores` for all lists at once and without scores in memory: each tile of 64 queries is
+/// multiplied with every tile of 64 negatives, then each tile of negatives with every tile of queries, recomputing the scores.
 ///
-/// nodes [·, dim], dim up to 256, relations [·, dim]. `of.negatives` is told. Results do not depend on the order of threads. Cost:
-/// 8 · questions · negatives · dim operations; a row of a negative is read for each 64 questions, and that of a query for each 64
+/// nodes [·, dim], dim up to 256, relations [·, dim]. `of.negatives` must not be null. Results do not depend on the order of
+/// threads. Cost: 8 · queries · negatives · dim operations; a negative's row is read per 64 queries, and a query's row per 64
+/// negatives. If T is bfloat16, queries and weights are rounded to it.
 /// negatives. Where T is bfloat16, queries and weights are rounded to it.
 template <class D, storage T>
 void link_by_tiles(cudaStream_t stream, const query_batch& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,

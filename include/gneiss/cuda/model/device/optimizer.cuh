@@ -13,15 +13,15 @@
 #include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/model/optimizer.hpp>
 
-// Steps of the host's optimizers, `sgd`, `adagrad` and `adam`, value by value the same arithmetic.
+// Steps of the host's optimizers `sgd`, `adagrad` and `adam`, with the same arithmetic per value.
 namespace gneiss::cuda {
 
-/// An optimizer that devices step by.
+/// An optimizer with a device implementation.
 template <class O>
 concept device_optimizer = std::same_as<O, sgd> || std::same_as<O, adagrad> || std::same_as<O, adam>;
 
-/// Calls f(optimizer) with what an `any_row_optimizer` or a `dense_optimizer` stands for. Throws `invalid_argument` where devices
-/// do not step by it.
+/// Calls f(optimizer) with the type inside an `any_row_optimizer` or a `dense_optimizer`. Throws `invalid_argument` if it has
+/// no device implementation.
 template <class Erased, class F>
 void with_device_optimizer(const Erased& optimizer, F&& f) {
     if (const auto* const o = optimizer.template get_if<sgd>()) return f(*o);
@@ -35,20 +35,20 @@ void check_steps_on_device(const Erased& optimizer) {
     with_device_optimizer(optimizer, [](const auto&) {});
 }
 
-/// What changes from step to step, in device memory.
+/// Values that change per step, in device memory.
 struct step_state {
     std::uint64_t t = 1;       ///< number of the step, from 1
-    double factor = 1;         ///< what the schedule multiplies the rate by
+    double factor = 1;         ///< schedule's factor of the rate
 };
 
-/// The gradients' norm before clipping, in device memory. If it is not finite, nothing was stepped.
+/// Norm of the gradients before clipping, in device memory. If it is not finite, nothing was updated.
 struct gradient_norm {
     double value = 0;
 };
 
 namespace detail {
 
-/// An optimizer at the rate of a step, for a thread.
+/// An optimizer with the rate of a step, per thread.
 template <class O>
 class stepper {
     static_assert(device_optimizer<O>, "a device steps by sgd, adagrad or adam: an optimizer of your own trains on the CPU");
@@ -56,7 +56,7 @@ class stepper {
 public:
     static constexpr int states = static_cast<int>(O::state_floats(1));
 
-    /// All threads of the block call: one of them computes what all share.
+    /// All threads of the block call: one of them computes the shared values.
     __device__ stepper(O optimizer, const step_state* at) : by_(optimizer) {
         by_.rate = static_cast<float>(static_cast<double>(by_.rate) * at->factor);
         if constexpr (std::is_same_v<O, adam>) {
@@ -67,7 +67,7 @@ public:
         }
     }
     [[nodiscard]] __device__ float rate() const noexcept { return by_.rate; }
-    /// Steps a value whose k-th state is state[k].
+    /// Updates a value whose k-th state is state[k].
     __device__ void operator()(float& value, float* const (&state)[2], float gradient) const {
         if constexpr (states == 0) by_.step_one(value, gradient);
         else if constexpr (states == 1) by_.step_one(value, *state[0], gradient);
@@ -85,7 +85,7 @@ __device__ inline void move_one(const Slice& slice, unsigned k, float* row, floa
     if constexpr (Out) write(row + slice.column(k), x);
     else x = reread(row + slice.column(k));
 }
-/// Values part … part + 3 of a slice's columns of a row of floats, into registers or out of them.
+/// Moves values part … part + 3 of a slice's columns of a row of floats into registers or back.
 template <bool Aligned, bool Out, class Slice>
 __device__ inline void move(const Slice& slice, unsigned part, float* row, float (&x)[4]) {
     if constexpr (Aligned) {
@@ -104,7 +104,7 @@ __device__ inline void move(const Slice& slice, unsigned part, float* row, float
     }
 }
 
-/// A warp for each row.
+/// One warp per row.
 template <class O, storage T, bool Aligned>
 __global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* at, const std::uint32_t* count, const std::uint32_t* ids,
     const std::uint32_t* first_id, rows_view<const T> gradients, rows_view<float> table) {
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* 
         const gradient_slice slice(chunk, threadIdx.x % warp_lanes, dim);
         const typename gradient_slice::packet g = slice.load(gradients[i]);
         GNEISS_UNROLL
-        for (unsigned part = 0; part < gradient_slice::size; part += 4) { // as many floats as 16 bytes hold
+        for (unsigned part = 0; part < gradient_slice::size; part += 4) { // 16 bytes of floats
             float x[4], state[2][4] = {};
             move<Aligned, false>(slice, part, value, x);
             GNEISS_UNROLL
@@ -136,10 +136,10 @@ __global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* 
     }
 }
 
-/// How the host's `dense_optimizer` lays out an arena's state: in blocks of values, each with its states side by side.
+/// Layout of an arena's state in the host's `dense_optimizer`: blocks of values, each with its states in sequence.
 inline constexpr std::size_t dense_block = 1024;
 
-/// Partial sums of squares: one for each 16 blocks.
+/// Computes partial sums of squares, one per 16 blocks.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) sum_squares(const float* gradients, std::size_t size, double* partial) {
     const std::size_t begin = std::size_t{blockIdx.x} * 16 * dense_block, end = min(begin + 16 * dense_block, size);
@@ -185,10 +185,10 @@ __global__ void __launch_bounds__(256) step_dense(O optimizer, const step_state*
 
 } // namespace detail
 
-/// Steps rows of a table of [values | state] by their gradients: row ids[i] − *first of `table` [·, dim + state] by row i of
+/// Updates rows of a table of [values | state] by their gradients: row ids[i] − *first of `table` [·, dim + state] by row i of
 /// `gradients` [*count, dim]; without ids row i. Ids are distinct; at most `capacity` rows.
 ///
-/// Cost: one read and one write of those rows, one read of the gradients; 16 bytes a lane where dim is a multiple of a packet.
+/// Cost: one read and one write of those rows, one read of the gradients; 16 bytes per lane if dim is a multiple of a packet.
 template <class O, storage T>
 void step_rows(cudaStream_t stream, const O& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
     const std::uint32_t* ids, const std::uint32_t* first, rows_view<const T> gradients, rows_view<float> table) {
@@ -199,7 +199,7 @@ void step_rows(cudaStream_t stream, const O& optimizer, const step_state* at, co
     else with(detail::step_rows<O, T, false>);
 }
 
-/// What `dense_optimizer_options` are on the host, with the values that decay: one byte for each 16 of the arena, 0 or 1.
+/// `dense_optimizer_options` for devices, with the values that decay: one byte per 16 values of the arena, 0 or 1.
 struct dense_step_options {
     double weight_decay = 0;
     bool decoupled = false;
@@ -207,11 +207,11 @@ struct dense_step_options {
     const std::uint8_t* decays = nullptr; ///< [⌈size / 16⌉], in device memory; may be null without decay
 };
 
-/// Doubles of scratch for arenas of so many values.
+/// Returns the doubles of scratch for arenas of `size` values.
 [[nodiscard]] inline std::size_t dense_step_scratch(std::size_t size) { return ceil_div(size, 16 * detail::dense_block); }
 
-/// One step of an arena of parameters, as `dense_optimizer::step`: clips, decays, steps and zeroes the gradients, unless *norm
-/// is not a finite number. Values, state and its layout are those of the host. Three kernels, one pass over the arena.
+/// One step of an arena of parameters, as `dense_optimizer::step`: clips, decays, updates and zeroes the gradients, unless
+/// *norm is not finite. Values, state and their layout are those of the host. Three kernels, one pass over the arena.
 template <class O>
 void step_dense(cudaStream_t stream, const O& optimizer, const step_state* at, const dense_step_options& options, std::size_t size, float* values,
     float* gradients, float* state, double* scratch, gradient_norm* norm) {

@@ -9,18 +9,18 @@
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 
-// Sums over all rows of a matrix, in two passes: of slices of rows side by side, then of the slices in their order.
+// Sums over all rows of a matrix, in two passes: over slices of rows in parallel, then over the slices in order.
 namespace gneiss::cuda {
 
-/// Which rows a product is of: `count` of them at most `capacity`, from row *first of a matrix on. In device memory but for
-/// the capacity.
+/// Rows of a product: `count` of them, at most `capacity`, from row *first of a matrix on. In device memory except the
+/// capacity.
 struct row_range {
     const std::uint32_t* count = nullptr;
     std::uint32_t capacity = 0;
     const std::uint32_t* first = nullptr; ///< null: 0
 };
 
-/// How rows are cut that are summed over: by the capacity alone, so that sums are always of the same parts.
+/// Partition of rows for sums: depends only on the capacity, so sums always have the same parts.
 struct partial_slices {
     static constexpr std::uint32_t least_rows = 512, most = 256, unit = 32;
 
@@ -29,7 +29,7 @@ struct partial_slices {
     explicit partial_slices(std::uint32_t capacity)
         : slices(std::clamp(ceil_div(capacity, least_rows), 1U, most)),
           slice_rows(std::max(round_up(ceil_div(capacity, slices), unit), unit)) {}
-    /// Floats of scratch for so many sums.
+    /// Returns the floats of scratch for `sums` sums.
     [[nodiscard]] std::size_t floats(std::size_t sums) const noexcept { return slices * sums; }
 };
 
@@ -37,7 +37,7 @@ namespace detail {
 
 [[nodiscard]] __device__ inline std::uint32_t first_row(const std::uint32_t* first) { return first == nullptr ? 0 : __ldg(first); }
 
-/// Σ of the threads' values, in a fixed order, by a block of 256; thread 0 holds it.
+/// Returns Σ of the threads' values, in a fixed order, by a block of 256; thread 0 holds it.
 template <class V>
 __device__ inline V block_sum(V mine) {
     __shared__ V sums[256];
@@ -48,7 +48,7 @@ __device__ inline V block_sum(V mine) {
         __syncthreads();
     }
     const V sum = sums[0];
-    __syncthreads(); // before the next sum takes the memory
+    __syncthreads(); // before the next sum reuses the memory
     return sum;
 }
 
@@ -70,7 +70,7 @@ inline void add_partial_sums(cudaStream_t stream, const partial_slices& cut, std
         size, to);
 }
 
-/// partial[slice, c] = Σ term(row, c) over the slice's rows, for 32 columns: each warp takes every eighth row.
+/// partial[slice, c] = Σ term(row, c) over the slice's rows, for 32 columns: each warp processes every eighth row.
 template <class Term>
 __global__ void __launch_bounds__(256) sum_columns(const std::uint32_t* count, std::uint32_t columns, std::uint32_t slice_rows, Term term, float* partial) {
     __shared__ float sums[8][warp_lanes];
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(256) sum_columns(const std::uint32_t* count, s
     write(partial + std::size_t{blockIdx.y} * columns + column, sum);
 }
 
-/// out[c] += Σ term(row, c), a function object that devices call; scratch holds partial_slices(capacity).floats(columns).
+/// out[c] += Σ term(row, c); term is a function object for devices; scratch holds partial_slices(capacity).floats(columns).
 template <class Term>
 void add_columns(cudaStream_t stream, const row_range& rows, std::uint32_t columns, const Term& term, float* scratch, float* out) {
     const partial_slices cut(rows.capacity);
@@ -100,7 +100,7 @@ struct column_term {
     rows_view<const T> x;
     const std::uint32_t* first;
     rows_view<const float> weights; ///< null: 1
-    std::uint32_t width;            ///< columns that share a weight
+    std::uint32_t width;            ///< columns per weight
 
     __device__ float operator()(std::uint32_t row, std::uint32_t column) const {
         const float value = widen(read(x[row + first_row(first)] + column));
@@ -110,8 +110,8 @@ struct column_term {
 
 } // namespace detail
 
-/// out[c] += Σ x[*rows.first + r, c]: the gradient of a bias. Or each times weights[r, c / width], width = columns / weights'
-/// columns: the gradient of vectors that heads are multiplied by.
+/// out[c] += Σ x[*rows.first + r, c]: the gradient of a bias. Or each term times weights[r, c / width], width = columns /
+/// weights' columns: the gradient of vectors that heads are multiplied by.
 ///
 /// x [·, columns], weights [rows, heads], out [columns]; scratch holds partial_slices(rows.capacity).floats(columns) floats.
 /// Cost: one read of x.

@@ -13,59 +13,59 @@
 #include <gneiss/model/detail/vector_math.hpp>
 #include <gneiss/sample/link_batch.hpp>
 
-// Questions of link prediction, and what is worked out for one of them whichever way its scores are made.
+// Queries of link prediction, and the computations per query that do not depend on how scores are made.
 namespace gneiss::cuda {
 
 enum class link_loss : std::uint8_t { softmax, marius, logistic, margin };
 
-/// Which questions share a list of negatives: `count` of them, the first of which is number `first` of the arrays of a
-/// `query_batch`, and number `number` of its masks and corrections.
+/// Queries that share a list of negatives: `count` of them; the first has index `first` in the arrays of a `query_batch`, and
+/// index `number` in its masks and corrections.
 struct link_list {
     std::uint32_t count = 0, first = 0, number = 0;
 };
 
-/// Questions in device memory: whose other end is it, and what is right.
+/// Queries in device memory: known node, relation and answer.
 struct query_batch {
-    const link_list* lists = nullptr; ///< those that are asked; row y of a grid has list y
-    std::uint32_t capacity = 0;       ///< of a list
-    side missing = side::tail;        ///< as the decoder is asked
-    const std::uint32_t *known = nullptr, *answers = nullptr; ///< [questions] rows of nodes
-    const std::uint32_t* relations = nullptr;                 ///< [questions] rows of relations; null: the decoder has none
-    const std::uint64_t* mask_offsets = nullptr;              ///< negatives that take no part; null: all do
+    const link_list* lists = nullptr; ///< lists to process; row y of a grid has list y
+    std::uint32_t capacity = 0;       ///< maximum of a list
+    side missing = side::tail;        ///< missing side for the decoder
+    const std::uint32_t *known = nullptr, *answers = nullptr; ///< [queries] rows of nodes
+    const std::uint32_t* relations = nullptr;                 ///< [queries] rows of relations; null: the decoder has none
+    const std::uint64_t* mask_offsets = nullptr;              ///< offsets of masked negatives; null: none is masked
     const std::uint32_t* mask_columns = nullptr;
-    const negative_correction* corrections = nullptr; ///< [questions] or null
-    const std::uint32_t* negatives = nullptr;         ///< how many a list has; null: as many as there is room for
-    const float* scale = nullptr;                     ///< what gradients are multiplied by; null: 1
+    const negative_correction* corrections = nullptr; ///< [queries] or null
+    const std::uint32_t* negatives = nullptr;         ///< number per list; null: the capacity
+    const float* scale = nullptr;                     ///< factor of gradients; null: 1
 };
 
-/// What one question gave.
+/// Result of one query.
 struct query_outcome {
     float loss = 0;
     float grad_positive = 0; ///< scaled
-    float score = 0;         ///< of the answer, not corrected
+    float score = 0;         ///< score of the answer, not corrected
     float weight_sum = 0;    ///< Σ of the weights of its negatives
     std::uint32_t masked = 0;
 };
 
-/// Lists of negatives, as many as lists of questions: list y has ids[y · apart] and those behind.
+/// Lists of negatives, one per list of queries: list y starts at ids[y · apart].
 struct link_negatives {
     const std::uint32_t* ids = nullptr; ///< rows of nodes
-    std::uint32_t capacity = 0;         ///< of a list
+    std::uint32_t capacity = 0;         ///< size of a list
     std::uint32_t lists = 1;
-    std::uint32_t apart = 0; ///< from one list to the next, of ids and of gradients
+    std::uint32_t apart = 0; ///< distance of lists, for ids and gradients
 };
 
-/// Where the gradients of questions go: row `first + i` of each for question i of a list.
+/// Destination of queries' gradients: row `first + i` of each for query i of a list.
 struct query_rows {
     rows_view<float> known, answers, relations; ///< relations may have no data
-    bool add = false, add_relations = false;    ///< to what is there
+    bool add = false, add_relations = false;    ///< add to existing values
 };
 
-/// What questions give.
+/// Results of queries.
 struct link_gradients {
     query_rows query_list;           ///< [·, dim]
-    rows_view<float> negatives;        ///< [·, dim], written, in the places of their ids
-    query_outcome* outcomes = nullptr; ///< by number, as the arrays of `query_batch`
+    rows_view<float> negatives;        ///< [·, dim], written, at the positions of their ids
+    query_outcome* outcomes = nullptr; ///< by number, like the arrays of `query_batch`
 };
 
 namespace detail {
@@ -77,7 +77,7 @@ inline constexpr bool has_relations = D::relation_floats(D::parts) != 0;
 
 inline constexpr float minus_infinity = -__builtin_inff();
 
-/// The rows of a question.
+/// The rows of a query.
 template <storage T>
 struct query_inputs {
     const T *known, *answer;
@@ -88,7 +88,7 @@ struct query_inputs {
           relation(of.relations == nullptr ? nullptr : relations[__ldg(of.relations + query_index)]) {}
 };
 
-/// Number c of a row of `terms` numbers; nothing of no row.
+/// Returns value c of a row of `terms` values; zero for no row.
 template <class D, storage T>
 [[nodiscard]] __device__ inline decoder_number<D> number_at(const T* row, std::uint32_t terms, std::uint32_t c) {
     decoder_number<D> number{};
@@ -97,7 +97,7 @@ template <class D, storage T>
     return number;
 }
 
-/// Where a list's question i lies among rows that have room for every list's.
+/// Returns the position of query i of a list among rows with room for every list.
 [[nodiscard]] __device__ inline std::size_t row_of_query(const query_batch& of, std::uint32_t i) {
     return std::size_t{blockIdx.y} * of.capacity + i;
 }
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(256) queries(query_batch of, rows_view<const T
     }
 }
 
-/// Known, relation and answer gradients of a question, from that of its query by the negatives.
+/// Computes known, relation and answer gradients of a query from its gradient by the negatives.
 template <class D, storage T, storage Q>
 __global__ void __launch_bounds__(256) query_gradients(query_batch of, rows_view<const T> nodes, rows_view<const float> relations,
     rows_view<const Q> query, rows_view<const float> grad_query, const query_outcome* outcomes, query_rows out) {
@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(256) query_gradients(query_batch of, rows_view
     }
 }
 
-/// Makes queries, calls meet(), which makes their gradients and outcomes, and takes these back to nodes and relations. A warp for
-/// each question, and a row of the grid for each list.
+/// Makes queries, calls meet(), which computes their gradients and outcomes, and propagates these to nodes and relations. One
+/// warp per query, one row of the grid per list.
 template <class D, storage T, storage Q, class Meet>
 void around_queries(cudaStream_t stream, const query_batch& of, std::uint32_t lists, rows_view<const T> nodes, rows_view<const float> relations,
     rows_view<Q> result, rows_view<float> gradients, const link_gradients& out, Meet&& meet) {
@@ -164,7 +164,7 @@ void around_queries(cudaStream_t stream, const query_batch& of, std::uint32_t li
     launch(stream, query_gradients<D, T, Q>, grid, 256, 0, of, nodes, relations, result, gradients, out.outcomes, out.query_list);
 }
 
-/// The score of a question's answer, not corrected, and ‖query‖², by a warp.
+/// Computes the score of a query's answer, not corrected, and ‖query‖², by one warp.
 struct answer_score {
     float score, query_square;
 
@@ -181,12 +181,12 @@ struct answer_score {
     }
 };
 
-/// The score of a product ⟨query, negative⟩.
+/// Returns the score of a product ⟨query, negative⟩.
 [[nodiscard]] __device__ inline float score_of(bool distances, float product, float query_square, float square) {
     return distances ? -sqrtf(fmaxf(query_square + square - 2 * product, 0)) : product;
 }
-/// What a negative's row is multiplied by in gradients, from the gradient of its score. Distances that the difference of squares
-/// cannot resolve have none, as on the host.
+/// Returns the factor of a negative's row in gradients, from the gradient of its score. It is 0 for distances that the
+/// difference of squares cannot resolve, as on the host.
 [[nodiscard]] __device__ inline float row_weight(bool distances, float gradient, float score, float query_square, float square) {
     if (!distances) return gradient;
     return score * score > 1e-6F * (query_square + square) ? gradient / -score : 0;
@@ -203,13 +203,13 @@ struct answer_score {
 
 [[nodiscard]] GNEISS_HD constexpr bool sums_exponentials(link_loss loss) { return loss == link_loss::softmax || loss == link_loss::marius; }
 
-/// The loss of a question, in sums over its negatives: of their gradients but for a common factor, and of what they lose. Both
-/// are 0 of −∞. `shift` is what scores are told from: the highest of them, or margin − positive.
+/// Terms of a query's loss, summed over its negatives: gradients up to a common factor, and losses. Both are 0 for −∞. `shift`
+/// is the reference of scores: the highest of them, or margin − positive.
 struct query_sums {
     float shift = 0;
     float total = 0; ///< Σ gradient(loss, shift, score)
     float lost = 0;  ///< Σ lost(loss, shift, score)
-    float count = 0; ///< of scores that are not −∞
+    float count = 0; ///< scores that are not −∞
 
     [[nodiscard]] __device__ static float gradient(link_loss loss, float shift, float score) {
         if (loss == link_loss::logistic) return sigmoid(score);
@@ -218,18 +218,18 @@ struct query_sums {
     }
     [[nodiscard]] __device__ static float lost_by(link_loss loss, float shift, float score) {
         if (loss == link_loss::logistic) return soft_plus(score);
-        if (loss == link_loss::margin) return shift + score <= 0 ? 0 : shift + score; // of NaN NaN
+        if (loss == link_loss::margin) return shift + score <= 0 ? 0 : shift + score; // NaN for NaN
         return 0;
     }
 };
-/// What follows from the sums.
+/// Loss and gradient factors from the sums.
 struct query_verdict {
     float loss = 0, grad_positive = 0;
-    float factor = 0; ///< of the gradients of negatives
+    float factor = 0; ///< factor of the gradients of negatives
 
     __device__ query_verdict(link_loss kind, float positive, const query_sums& of, float scale) {
         if (sums_exponentials(kind)) {
-            const bool inside = kind == link_loss::softmax; // whether the positive is one of the classes
+            const bool inside = kind == link_loss::softmax; // true if the positive is part of the softmax
             const float all = of.total + (inside ? gneiss::detail::exponential(positive - of.shift) : 0);
             if (all == 0) return;
             loss = logf(all) + of.shift - positive;

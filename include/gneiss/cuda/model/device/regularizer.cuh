@@ -13,7 +13,8 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// A warp for a row: gradient += scale · ∂penalty, and the row's penalty. N3 is over moduli where rows are complex.
+/// Adds scale · ∂penalty to the gradient of a row, and computes the row's penalty, one warp per row. N3 uses moduli for complex
+/// rows.
 template <storage T>
 __global__ void __launch_bounds__(256) penalize(const std::uint32_t* count, norm_penalty penalty, double weight, bool complex_rows,
     const float* factors, rows_view<const T> rows, const std::uint32_t* ids, rows_view<float> gradient, float* penalties) {
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(256) penalize(const std::uint32_t* count, norm
     sum = warp_sum(sum);
     if (threadIdx.x % warp_lanes == 0) write(penalties + i, scale * sum);
 }
-/// One block.
+/// Sums the penalties; one block.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) add_penalties(const std::uint32_t* count, const float* penalties, double* total) {
     double sum = 0;
@@ -47,11 +48,11 @@ __global__ void __launch_bounds__(Threads) add_penalties(const std::uint32_t* co
 
 } // namespace detail
 
-/// What `regularizer::add_gradient` does to each row: adds factors[i] · λ · ∂penalty(row i) to row i of `gradient`, and all
-/// penalties to *total. Row i is ids[i] of `rows` where there are ids.
+/// Applies `regularizer::add_gradient` to each row: adds factors[i] · λ · ∂penalty(row i) to row i of `gradient`, and all
+/// penalties to *total. Row i is ids[i] of `rows` if there are ids.
 ///
 /// rows and gradient [*count, dim], at most `capacity` rows, factors [*count]; penalties [capacity] is scratch. Cost: one read
-/// of the rows, a read and a write of the gradient. Nothing where the penalty is not active.
+/// of the rows, a read and a write of the gradient. Does nothing if the penalty is not active.
 template <storage T>
 void add_penalty(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const regularizer& by, bool complex_rows,
     const float* factors, rows_view<const T> rows, rows_view<float> gradient, float* penalties, double* total,

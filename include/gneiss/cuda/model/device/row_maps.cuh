@@ -10,8 +10,8 @@
 #include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/model/activation.hpp>
 
-// Functions of rows, element by element: dropout, sums, functions and biases behind sums, and their ways back, and rows of a
-// table by their ids. One pass each, a warp for a row; results may take the place of what is read.
+// Element-wise functions of rows: dropout, sums, activations and biases after sums, their gradients, and rows of a table by
+// ids. One pass each, one warp per row; results may overwrite inputs.
 namespace gneiss::cuda {
 
 namespace detail {
@@ -37,7 +37,7 @@ namespace detail {
     }
 }
 
-/// Where the rows of a map lie in a matrix: row i at *first + i, or at the id that stands there.
+/// Positions of a map's rows in a matrix: row i at *first + i, or at the id stored there.
 struct row_places {
     const std::uint32_t *first = nullptr, *ids = nullptr;
 
@@ -47,7 +47,7 @@ struct row_places {
     }
 };
 
-/// out[r, c] = f(key of row r, c, a[r, c], b[r, c]), each row in its place; b without data is 0. `f.dropout` names the rows.
+/// out[r, c] = f(key of row r, c, a[r, c], b[r, c]), each row at its position; b without data is 0. `f.dropout` names the rows.
 template <storage T, bool Aligned, class F>
 __global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const T> a, row_places a_at, rows_view<const T> b,
     row_places b_at, rows_view<T> out, row_places out_at, F f) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows
         const typename slice_type::packet left = slice.reload(left_row), right = slice.reload(right_row, right_row != nullptr);
         float result[slice_type::size];
         GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) // a last slice may reach beyond the row, and so beyond a bias
+        for (unsigned k = 0; k < slice_type::size; ++k) // a last slice may exceed the row, and so a bias
             result[k] = slice.column(k) < a.columns ? f(key, slice.column(k), left[k], right[k]) : 0;
         slice.store(to, result);
     }
@@ -98,7 +98,7 @@ struct bias_and_activate {
         return dropout.drops() ? dropout.scale_of(key, column) * x : x;
     }
 };
-/// From the gradient of what was dropped: y is that result too, so that kept ones are scaled back.
+/// Gradient through dropout: y is the dropped result too, so kept values are scaled back.
 struct activation_back {
     activation then;
     dropout_mask dropout;
@@ -109,7 +109,7 @@ struct activation_back {
     }
 };
 
-/// One thread for each element of the narrow matrix.
+/// One thread per element of the narrow matrix.
 template <storage T>
 __global__ void __launch_bounds__(256) mean_of_heads(const std::uint32_t* count, std::uint32_t heads, rows_view<const T> x, rows_view<T> out) {
     const std::size_t at = std::size_t{blockIdx.x} * 256 + threadIdx.x;
@@ -133,15 +133,15 @@ __global__ void __launch_bounds__(256) mean_of_heads_back(const std::uint32_t* c
 
 } // namespace detail
 
-/// out = x where the mask keeps it, scaled; 0 elsewhere. x and out [*count, columns], at most `capacity` rows. The same mask
-/// gives the way back.
+/// out = x, scaled, where the mask keeps it; 0 elsewhere. x and out [*count, columns], at most `capacity` rows. The same mask
+/// gives the gradient.
 template <storage T>
 void dropout(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const dropout_mask& mask, rows_view<const T> x, rows_view<T> out) {
     detail::map<T>(stream, count, capacity, x, {}, out, detail::drop{mask});
 }
 
-/// out[i] = dropped(table[ids[*rows.first + i]]): rows of a table, named as the rows of `out`. Without ids: the rows from
-/// *rows.first on.
+/// out[i] = dropped(table[ids[*rows.first + i]]): rows of a table, with names as for the rows of `out`. Without ids: the rows
+/// from *rows.first on.
 template <storage T>
 void gather_rows(cudaStream_t stream, const row_range& rows, const std::uint32_t* ids, rows_view<const T> table, rows_view<T> out,
     const dropout_mask& mask = {}) {
@@ -153,7 +153,7 @@ template <storage T>
 void add_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> y, rows_view<T> out, const dropout_mask& mask = {}) {
     detail::map<T>(stream, rows.count, rows.capacity, x, y, out, detail::add_and_drop{mask}, {}, {rows.first, nullptr});
 }
-/// The way back to y: out[*rows.first + i] += g[i].
+/// Gradient with respect to y: out[*rows.first + i] += g[i].
 template <storage T>
 void add_rows_backward(cudaStream_t stream, const row_range& rows, rows_view<const T> g, rows_view<T> out) {
     const detail::row_places there{rows.first, nullptr};
@@ -167,7 +167,7 @@ void bias_activate(cudaStream_t stream, const std::uint32_t* count, std::uint32_
     detail::map<T>(stream, count, capacity, x, {}, out, detail::bias_and_activate{bias, then, mask});
 }
 
-/// out = the gradient of what went into dropped(then(·)), from the gradient g of its result y.
+/// out = the gradient of the input of dropped(then(·)), from the gradient g of its result y.
 template <storage T>
 void activate_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, activation then, rows_view<const T> y,
     rows_view<const T> g, rows_view<T> out, const dropout_mask& mask = {}) {
@@ -179,7 +179,7 @@ template <storage T>
 void head_mean(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, std::uint32_t heads, rows_view<const T> x, rows_view<T> out) {
     launch(stream, detail::mean_of_heads<T>, detail::element_grid(capacity, out.columns), 256, 0, count, heads, x, out);
 }
-/// The way back: every head gets its share of g [rows, width].
+/// Gradient of `head_mean`: every head gets its share of g [rows, width].
 template <storage T>
 void head_mean_backward(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, std::uint32_t heads, rows_view<const T> g, rows_view<T> grad_x) {
     launch(stream, detail::mean_of_heads_back<T>, detail::element_grid(capacity, g.columns), 256, 0, count, heads, g, grad_x);

@@ -12,21 +12,20 @@
 #include <gneiss/cuda/model/device/dropout.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// Products of rows that are mostly zeros, such as bags of words. Such a matrix is a layer whose edges carry values: it leads
-// from its rows, the targets, to its columns, the sources, and has lists in both directions. So products walk lists as sums over
-// neighbors do, without atomics; dropout of the entries is asked again wherever they are read.
+// Products of sparse rows, such as bags of words. Such a matrix is a layer whose edges carry values: edges lead from its rows,
+// the targets, to its columns, the sources, with lists in both directions. So products walk lists like sums over neighbors,
+// without atomics; the dropout of entries is recomputed at every read.
 namespace gneiss::cuda {
 
-/// What `gneiss::sparse_rows` are on the host: entry e has the value values[e] and lies at row edge_target[e], column
-/// neighbors[e].
+/// `gneiss::sparse_rows` for kernels: entry e has the value values[e], at row edge_target[e] and column neighbors[e].
 struct sparse_rows {
-    std::uint32_t columns = 0; ///< 0: there are none
+    std::uint32_t columns = 0; ///< 0: none
     layer_view entries{};      ///< targets are rows, sources columns; source_capacity ≥ columns
     const float* values = nullptr; ///< [edges]; null: all 1
-    dropout_mask dropout{};        ///< of entries, by row and column
+    dropout_mask dropout{};        ///< dropout of entries, by row and column
 };
 
-/// Which rows of a sparse matrix a product is of: counts->targets of them, at most `capacity`, from row *first on.
+/// Rows of a sparse matrix in a product: counts->targets of them, at most `capacity`, from row *first on.
 struct sparse_range {
     const layer_counts* counts = nullptr;
     std::uint32_t capacity = 0;
@@ -47,7 +46,7 @@ public:
     using payload = float;
     using fetched = typename slice_type::packet;
 
-    /// `first` and `count`: the rows of the sparse matrix that take part.
+    /// `first` and `count`: the included rows of the sparse matrix.
     __device__ entry_reducer(bool by_column, const sparse_rows& x, std::uint32_t first, std::uint32_t count, rows_view<const T> in, const Finish& finish)
         : sums(in.columns), by_column_(by_column), x_(x), first_(first), count_(count), in_(in), finish_(finish) {}
 
@@ -55,7 +54,7 @@ public:
         sums::clear();
         list_ = row;
     }
-    /// The value of an entry, or 0 outside of the rows that take part.
+    /// Returns the value of an entry, or 0 outside the included rows.
     __device__ float look(const edge_lists::edge& edge, bool there) const {
         const std::uint32_t row = by_column_ ? edge.row : list_ + first_, column = by_column_ ? list_ : edge.row;
         if (!there || row - first_ >= count_) return 0;
@@ -63,7 +62,7 @@ public:
         return x_.dropout.drops() ? value * x_.dropout.scale_of(x_.dropout.row_key(row), column) : value;
     }
     __device__ fetched fetch(std::uint32_t row, bool there) const {
-        const std::uint32_t at = by_column_ ? row - first_ : row; // wraps in front of the rows that take part
+        const std::uint32_t at = by_column_ ? row - first_ : row; // wraps before the included rows
         return slice_.load(in_[at], there && (!by_column_ || at < count_));
     }
     __device__ void take(const fetched& row, float by, unsigned, bool there) { sums::add_scaled(row, there ? by : 0); }
@@ -122,7 +121,7 @@ __global__ void __launch_bounds__(list_blocks::threads, 2)
 
 /// out = x · w, then the epilogue: as `linear`, with sparse rows. Row i of out belongs to row *range.first + i of x.
 ///
-/// w [x.columns, n], out [rows, n]. Cost: a row of w and 8 bytes an entry.
+/// w [x.columns, n], out [rows, n]. Cost: a row of w and 8 bytes per entry.
 template <storage T>
 void sparse_multiply(cudaStream_t stream, const sparse_rows& x, const sparse_range& range, rows_view<const float> w, rows_view<T> out, const epilogue& then = {}) {
     detail::with_slices<float>(w.columns, w.aligned(), [&]<class Slice>(Slice) {
@@ -133,7 +132,7 @@ void sparse_multiply(cudaStream_t stream, const sparse_rows& x, const sparse_ran
 
 /// grad_w += xᵀ · g over those rows, g [rows, n]. Precondition: lists in both directions.
 ///
-/// Cost: a row of g and 12 bytes an entry, and one pass over the rows of grad_w whose columns have entries.
+/// Cost: a row of g and 12 bytes per entry, and one pass over the rows of grad_w whose columns have entries.
 template <storage T>
 void sparse_weight_gradient(cudaStream_t stream, const sparse_rows& x, const sparse_range& range, rows_view<const T> g, rows_view<float> grad_w) {
     detail::with_slices<T>(g.columns, g.aligned(), [&]<class Slice>(Slice) {

@@ -12,7 +12,7 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::gat_layer` on a device. Attentions are never stored: the way back computes them anew from the terms of scores and
+/// `gneiss::gat_layer` on a device. Attentions are never stored: the backward pass recomputes them from the terms of scores and
 /// the logarithms of their sums.
 template <storage T>
 class gat_layer final : public graph_layer<T> {
@@ -70,7 +70,7 @@ private:
     weight_array of_target_, of_source_;
     layer_bias<T> bias_;
     const shared_scratch& scratch_;
-    rows_view<T> z_, sums_, grad_z_, by_head_{}; ///< `by_head`: gradients, where heads are merged
+    rows_view<T> z_, sums_, grad_z_, by_head_{}; ///< `by_head`: gradients, if heads are merged
     rows_view<float> target_terms_, source_terms_, target_sums_, source_sums_;
     edge_gradients scores_;
 };

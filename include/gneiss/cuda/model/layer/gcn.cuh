@@ -9,8 +9,8 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::gcn_layer` on a device: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b. Weights follow from
-/// the lengths of lists while those are walked.
+/// `gneiss::gcn_layer` on a device: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b. Weights are
+/// computed from list lengths during the walk.
 template <storage T>
 class gcn_layer final : public graph_layer<T> {
 public:

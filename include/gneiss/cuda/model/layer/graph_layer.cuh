@@ -18,15 +18,15 @@
 
 namespace gneiss::cuda {
 
-/// The most that a layer of a batch may have.
+/// Maximum sizes of a layer of a batch.
 struct layer_capacity {
     std::uint32_t targets = 0, sources = 0, edges = 0;
 };
 
-/// Floats that kernels of all layers use one after another: as many as the most of them needs.
+/// Floats that kernels of all layers use in turn: the maximum over all.
 class shared_scratch {
 public:
-    /// Before `allocate`: so many sums over so many rows will be needed.
+    /// Requests room for `sums` sums over `rows` rows. Call before `allocate`.
     void need(std::uint32_t rows, std::size_t sums) { floats_ = std::max(floats_, partial_slices(rows).floats(sums)); }
     void allocate(device_arena& memory) { data_ = memory.take<float>(floats_); }
     [[nodiscard]] float* data() const noexcept { return data_; }
@@ -36,9 +36,9 @@ private:
     float* data_ = nullptr;
 };
 
-/// What a layer is made with.
+/// Context of a layer's construction.
 struct layer_setup {
-    const dense_parameters<float>& weights; ///< whose arrays it finds by name
+    const dense_parameters<float>& weights; ///< the layer finds its arrays by name
     std::string name;
     input_columns in;
     layer_capacity capacity;
@@ -48,7 +48,7 @@ struct layer_setup {
     [[nodiscard]] weight_array array(const std::string& what, std::size_t rows, std::size_t columns) const {
         return weight_array::find(weights, name + "." + what, rows, columns);
     }
-    /// Rows whose every one begins at a multiple of 16 bytes.
+    /// Returns rows that all start at multiples of 16 bytes.
     template <class V>
     [[nodiscard]] rows_view<V> rows(std::size_t count, std::size_t columns) const {
         const std::size_t stride = round_up(columns, 16 / sizeof(V));
@@ -56,16 +56,16 @@ struct layer_setup {
     }
 };
 
-/// The rows that go into a layer, as `gneiss::input_rows`: dense columns, then sparse ones.
+/// The input rows of a layer, as `gneiss::input_rows`: dense columns, then sparse ones.
 template <storage T>
 struct input_rows {
     rows_view<const T> dense{};         ///< [sources, dense], or a larger table
-    const std::uint32_t* ids = nullptr; ///< where the sources' rows lie in `dense`; null: in their order
+    const std::uint32_t* ids = nullptr; ///< positions of the sources' rows in `dense`; null: in order
     rows_view<const T> own{};           ///< the targets' rows
-    const std::uint32_t* own_first = nullptr; ///< of which that of target 0 is this one; null: the first
+    const std::uint32_t* own_first = nullptr; ///< index of target 0's row; null: 0
     sparse_rows sparse{};               ///< [sources, sparse]
 
-    /// Rows in their order, that of target 0 being row *own_first.
+    /// Returns rows in order, with target 0 at row *own_first.
     [[nodiscard]] static input_rows of(rows_view<const T> rows, const std::uint32_t* own_first = nullptr) noexcept {
         input_rows result;
         result.dense = result.own = rows;
@@ -75,23 +75,23 @@ struct input_rows {
     [[nodiscard]] bool has_sparse() const noexcept { return sparse.columns != 0; }
 };
 
-/// What a layer works on: the same value goes into forward and the backward that follows it.
+/// The input of a layer: forward and the following backward get the same value.
 template <storage T>
 struct layer_input {
     cudaStream_t stream = nullptr;
     dense_weights weights{};
     layer_view view{};
     input_rows<T> rows{};
-    dropout_mask attention{}; ///< of targets
+    dropout_mask attention{}; ///< by target
 
     [[nodiscard]] row_range sources() const noexcept { return {&view.counts->sources, view.source_capacity, nullptr}; }
     [[nodiscard]] row_range targets() const noexcept { return {&view.counts->targets, view.target_capacity, nullptr}; }
-    /// The targets' rows among those of the sources.
+    /// Returns the targets' rows among the sources' rows.
     [[nodiscard]] row_range own_sources() const noexcept { return {&view.counts->targets, view.target_capacity, &view.counts->first_target}; }
-    /// The targets' rows of the input.
+    /// Returns the targets' rows of the input.
     [[nodiscard]] row_range own_rows() const noexcept { return {&view.counts->targets, view.target_capacity, rows.own_first}; }
 
-    /// out = the sources' rows, or those of the targets, times w, then the epilogue. Precondition of the sources': no ids.
+    /// out = rows of the sources, or of the targets, times w, then the epilogue. Precondition for sources: no ids.
     void multiply(bool own, const weight_array& w, rows_view<T> out, const epilogue& then) const {
         const std::size_t dense = rows.dense.columns;
         if (dense != 0)
@@ -102,7 +102,7 @@ struct layer_input {
         last.accumulate = dense != 0 || then.accumulate;
         sparse_multiply<T>(stream, rows.sparse, sparse(own), w.value(weights, dense), out, last);
     }
-    /// Adds to the gradient of w by that of the result.
+    /// Adds to the gradient of w, given that of the result.
     void add_weight_gradient(bool own, rows_view<const T> g, const weight_array& w, float* scratch) const {
         const std::size_t dense = rows.dense.columns;
         if (dense != 0)
@@ -117,12 +117,12 @@ private:
     }
 };
 
-/// A layer of a GNN on a device: what `gneiss::graph_layer` is on the host, made with its options and finding its
-/// arrays by the same names.
+/// A GNN layer on a device: the counterpart of `gneiss::graph_layer`, made with its options and with the same array names.
 ///
-/// Meaning: `forward` writes out = dropped(then(…)) [targets, outputs]. `backward` is given the gradient g of what went into
-/// `then`, *adds* to the parameters' gradients, and writes every row of grad_in [sources, dense inputs]; grad_in without
-/// data means that nobody needs it. Both are asynchronous, allocate nothing, and use memory that was taken when the layer
+/// Meaning: `forward` writes out = dropped(then(…)) [targets, outputs]. `backward` takes the gradient g of the input of `then`,
+/// *adds* to the parameters' gradients, and writes every row of grad_in [sources, dense inputs]; without data, grad_in is not
+/// computed. Both are asynchronous, allocate nothing, and use memory taken at construction; backward reads what forward left
+/// there.
 /// was made; backward reads what forward left there.
 template <storage T>
 class graph_layer {
@@ -132,13 +132,13 @@ public:
     graph_layer& operator=(const graph_layer&) = delete;
     virtual ~graph_layer() = default;
 
-    /// Whether it multiplies all sources' rows, which must then be there in their order, without ids.
+    /// True if the layer multiplies all sources' rows, which must then be in order, without ids.
     [[nodiscard]] virtual bool multiplies_sources() const noexcept = 0;
     virtual void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) = 0;
     virtual void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) = 0;
 };
 
-/// The bias of a layer, which may have none.
+/// The bias of a layer, if any.
 template <storage T>
 class layer_bias {
 public:
@@ -147,7 +147,7 @@ public:
         array_ = with.array("bias", 1, columns);
         with.scratch.need(with.capacity.targets, columns);
     }
-    /// Null without one.
+    /// Returns null without a bias.
     [[nodiscard]] const float* value(const dense_weights& of) const noexcept { return there_ ? array_.value(of).data : nullptr; }
     void add_gradient(const layer_input<T>& in, rows_view<const T> g) const {
         if (there_) add_column_sums<T>(in.stream, in.targets(), g, scratch_.data(), array_.gradient(in.weights).data);
@@ -159,7 +159,7 @@ private:
     const shared_scratch& scratch_;
 };
 
-/// What a layer multiplies its input's rows by, all of them or those of the targets.
+/// The weights of a layer's input rows, of all of them or of the targets'.
 template <storage T>
 class layer_weight {
 public:
@@ -168,13 +168,13 @@ public:
         with.scratch.need(own ? with.capacity.targets : with.capacity.sources, with.in.dense * columns);
     }
     void multiply(const layer_input<T>& in, rows_view<T> out, const epilogue& then = {}) const { in.multiply(own_, array_, out, then); }
-    /// By the gradient g of the product: adds to that of the weights, and writes that of dense rows, or adds to it, where anybody
-    /// needs it.
+    /// Adds to the gradient of the weights, given the gradient g of the product, and writes that of dense rows, or adds to it,
+    /// if requested.
     void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in, bool accumulate) const {
         in.add_weight_gradient(own_, g, array_, scratch_.data());
         if (grad_in.data != nullptr) input_gradient(in, own_ ? in.own_sources() : in.sources(), g, grad_in, accumulate);
     }
-    /// Only the latter, row i of g belonging to row *rows.first + i of `to`.
+    /// Computes only the input gradient; row i of g belongs to row *rows.first + i of `to`.
     void input_gradient(const layer_input<T>& in, const row_range& rows, rows_view<const T> g, rows_view<T> to, bool accumulate = false) const {
         linear_input_gradient<T>(in.stream, rows, g, array_.value(in.weights), to, accumulate);
     }

@@ -7,7 +7,7 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::linear_layer` on a device: out = x W + b of each row by itself, in one product.
+/// `gneiss::linear_layer` on a device: out = x W + b per row, in one product.
 template <storage T>
 class linear_layer final : public graph_layer<T> {
 public:

@@ -10,19 +10,19 @@
 
 namespace gneiss::cuda {
 
-/// A x W, where A holds a weight for each edge: what layers with linear aggregation share, as on the host. Of (A x) W and
-/// A (x W) the cheaper for the capacities is taken; sparse rows are always multiplied first.
+/// A x W, where A holds a weight per edge: common part of layers with linear aggregation, as on the host. Computes the cheaper
+/// of (A x) W and A (x W) for the capacities; sparse rows are always multiplied first.
 template <storage T>
 class linear_aggregation {
 public:
-    /// `loops`: targets have an edge from themselves.
+    /// `loops`: targets have self-loops.
     linear_aggregation(const layer_setup& with, const std::string& name, std::size_t width, edge_weight weight, bool loops)
         : edges_(weight), loops_(loops), project_first_(projecting_is_cheaper(with, width)), weight_(with, !project_first_, name, width),
           rows_(project_first_ ? with.rows<T>(with.capacity.sources, width) : with.rows<T>(with.capacity.targets, with.in.total())) {}
 
     [[nodiscard]] bool project_first() const noexcept { return project_first_; }
 
-    /// out = A x W, to be finished.
+    /// out = A x W, before the epilogue.
     void forward(const layer_input<T>& in, rows_view<T> out, const epilogue& then) {
         if (project_first_) {
             weight_.multiply(in, rows_);
@@ -34,7 +34,7 @@ public:
             weight_.multiply(of_sums(in), out, then);
         }
     }
-    /// Adds to the gradient of W; grad_in = Aᵀ g W_denseᵀ where anybody needs it.
+    /// Adds to the gradient of W; grad_in = Aᵀ g W_denseᵀ if requested.
     void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) {
         const edge_lists by_source = outgoing(in.view, loops_);
         if (project_first_) {
@@ -44,19 +44,20 @@ public:
             const layer_input<T> sums = of_sums(in);
             weight_.backward(sums, g, {}, false);
             if (grad_in.data == nullptr) return;
-            weight_.input_gradient(in, in.targets(), g, rows_); // whose values are no longer needed
+            weight_.input_gradient(in, in.targets(), g, rows_); // its values are no longer needed
             aggregate<T>(in.stream, by_source, edges_, rows_, grad_in);
         }
     }
 
 private:
-    /// A device's cores multiply some hundred times while a value comes from memory. By the widths alone, with two edges a source
-    /// and few targets, as samples have: a choice by sizes would make results depend on which batches came before.
+    /// A device's cores multiply some hundred times per value read from memory. The choice depends only on the widths and
+    /// assumes two edges per source and few targets, as in samples: a choice by sizes would make results depend on earlier
+    /// batches.
     [[nodiscard]] static bool projecting_is_cheaper(const layer_setup& with, std::size_t width) noexcept {
         constexpr double operations_per_gathered_value = 200;
         return with.in.sparse != 0 || gneiss::detail::projecting_is_cheaper(with.in.total(), width, 1, 0, 2, operations_per_gathered_value);
     }
-    /// The layer of the sums: each target reads its own row of them.
+    /// Returns the layer of the sums: each target reads its own row of them.
     [[nodiscard]] layer_input<T> of_sums(const layer_input<T>& in) const {
         layer_input<T> sums = in;
         sums.rows = input_rows<T>::of(rows_);

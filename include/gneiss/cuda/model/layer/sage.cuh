@@ -14,7 +14,7 @@
 namespace gneiss::cuda {
 
 /// `gneiss::sage_layer` on a device: out[t] = own[t] · W_own + reduce over neighbors · W + b. Cost: a gather of neighbors' rows
-/// and two products, the second of which finishes the rows.
+/// and two products; the second one finishes the rows.
 template <storage T>
 class sage_layer final : public graph_layer<T> {
 public:
@@ -52,10 +52,10 @@ private:
     void max_backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) {
         neighbors_->backward(of_best(in), g, {}, false);
         if (grad_in.data == nullptr) return;
-        neighbors_->input_gradient(in, in.targets(), g, best_); // whose values are no longer needed
+        neighbors_->input_gradient(in, in.targets(), g, best_); // its values are no longer needed
         aggregate_max_backward<T>(in.stream, outgoing(in.view), best_, winners_, grad_in);
     }
-    /// Of the largest values, each target reads its own.
+    /// Returns the input with the largest values, of which each target reads its own.
     [[nodiscard]] layer_input<T> of_best(const layer_input<T>& in) const {
         layer_input<T> best = in;
         best.rows = input_rows<T>::of(best_);
@@ -64,8 +64,8 @@ private:
 
     layer_weight<T> own_;
     layer_bias<T> bias_;
-    std::optional<linear_aggregation<T>> linear_; ///< of the mean and the sum
-    std::optional<layer_weight<T>> neighbors_;   ///< of the maximum
+    std::optional<linear_aggregation<T>> linear_; ///< for mean and sum
+    std::optional<layer_weight<T>> neighbors_;   ///< for maximum
     rows_view<T> best_{};
     rows_view<std::uint32_t> winners_{};
 };

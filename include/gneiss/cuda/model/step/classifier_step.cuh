@@ -26,19 +26,19 @@ struct classifier_batch {
     encoder_input<T> input{};
     encoder_pass pass{};                ///< without `training`: evaluation
     const class_id* labels = nullptr;   ///< [targets of the last hop], or `unlabeled`
-    const step_state* at = nullptr;     ///< number of the step from 1, factor of the rate
-    rows_view<T> grad_in{};             ///< [rows, dense columns] where rows are learned
+    const step_state* at = nullptr;     ///< step number from 1, factor of the rate
+    rows_view<T> grad_in{};             ///< [rows, dense columns] if rows are learned
 };
 
-/// What a step leaves in device memory, to be read when the stream has passed it.
+/// Results of a step in device memory, to be read after the stream has passed it.
 struct classifier_outcome {
     classification_outcome classes{};
     gradient_norm norm{}; ///< before clipping
 
-    /// The statistics; throws what the host's step throws: `out_of_range` for a label that is no class, `not_finite` for a loss or
-    /// a gradient that is no number. Nothing was stepped then.
+    /// Returns the statistics; throws the host step's errors: `out_of_range` for an invalid label, `not_finite` for a loss or
+    /// gradient that is not finite. Nothing was updated then.
     [[nodiscard]] classification_statistics checked() const {
-        if (classes.invalid != 0) throw error(errc::out_of_range, std::to_string(classes.invalid) + " labels of a batch are no classes");
+        if (classes.invalid != 0) throw error(errc::out_of_range, std::to_string(classes.invalid) + " labels of a batch are out of range");
         if (!std::isfinite(classes.statistics.loss)) throw error(errc::not_finite, "the loss of the classes is not a finite number");
         if (!std::isfinite(norm.value)) throw error(errc::not_finite, "a gradient is not a finite number");
         return classes.statistics;
@@ -47,7 +47,7 @@ struct classifier_outcome {
 
 namespace detail {
 
-/// One thread. After a label or a loss that is wrong a gradient becomes no number, so that nothing is stepped.
+/// Makes a gradient NaN after an invalid label or loss, so that nothing is updated; one thread.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) spoil_gradient(const classification_outcome* classes, float* gradient) {
     const double loss = classes->statistics.loss;
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(Threads) spoil_gradient(const classification_o
 
 } // namespace detail
 
-/// Trains the weights of a classifier of nodes on a device, as `gneiss::classifier_step` does on the host: forward, softmax
-/// cross-entropy, backward, a step of the weights. Weights, gradients and the optimizer's state live in device memory.
+/// Trains the weights of a node classifier on a device, as `gneiss::classifier_step` does on the host: forward, softmax
+/// cross-entropy, backward, a step of the weights. Weights, gradients and optimizer state are in device memory.
 ///
 ///     classifier_step<float> train(arena, weights, layers, columns, capacity, optimizer);
 ///     train.parameters().upload(weights, stream);
@@ -65,12 +65,12 @@ __global__ void __launch_bounds__(Threads) spoil_gradient(const classification_o
 ///     … copy a batch and its counts, key and number into the memory that `batch` names …
 ///     step.launch(stream);
 ///
-/// Asynchronous, allocates nothing; memory is that of the arena. One batch at a time.
+/// Asynchronous, allocates nothing; memory comes from the arena. One batch at a time.
 template <storage T>
 class classifier_step {
 public:
-    /// `weights` has the arrays that the host's encoder of these layers and columns adds. Throws as `encoder`, and `invalid_argument` for a rule
-    /// that devices do not step by.
+    /// `weights` has the arrays that the host's encoder of these layers and columns adds. Throws as `encoder`, and
+    /// `invalid_argument` for an optimizer without a device implementation.
     classifier_step(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers, input_columns in,
         encoder_capacity most, const dense_optimizer& optimizer)
         : encode_(memory, weights, std::move(layers), in, std::move(most)), parameters_(memory, weights, optimizer.state_per_value()),
@@ -83,13 +83,13 @@ public:
 
     [[nodiscard]] encoder<T>& encode() noexcept { return encode_; }
     [[nodiscard]] device_parameters& parameters() noexcept { return parameters_; }
-    /// Steps so from now on; what was recorded keeps to the former one. The state floats must be the same.
+    /// Sets the optimizer for later steps; recorded steps keep the previous one. The number of state floats must be the same.
     void set_optimizer(const dense_optimizer& optimizer) {
         check_steps_on_device(optimizer);
         optimizer_ = optimizer;
     }
 
-    /// One batch: *out tells its loss and what was right.
+    /// Trains one batch: *out has its loss and hits.
     void step(cudaStream_t stream, const classifier_batch<T>& batch, classifier_outcome* out) {
         const dense_weights weights = parameters_.weights();
         const rows_view<T> gradient = score(stream, batch, out);
@@ -97,13 +97,13 @@ public:
         launch(stream, detail::spoil_gradient<1>, 1, 1, 0, &out->classes, weights.gradients);
         parameters_.step(stream, optimizer_, batch.at, &out->norm);
     }
-    /// Loss and what was right alone, without a step; *out says nothing of gradients.
+    /// Computes only loss and hits, without a step; *out has no gradients.
     void evaluate(cudaStream_t stream, const classifier_batch<T>& batch, classifier_outcome* out) {
         static_cast<void>(score(stream, batch, out));
     }
 
 private:
-    /// The scores' gradient.
+    /// Computes the gradient of the scores.
     [[nodiscard]] rows_view<T> score(cudaStream_t stream, const classifier_batch<T>& batch, classifier_outcome* out) {
         rows_view<T> scores = encode_.forward(stream, parameters_.weights(), batch.views, batch.input, batch.pass);
         const row_range targets = encode_.targets();

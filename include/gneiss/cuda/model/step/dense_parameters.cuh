@@ -18,25 +18,25 @@
 
 namespace gneiss::cuda {
 
-/// The values and gradients of an arena of parameters, as kernels are given them.
+/// Values and gradients of an arena of parameters, as kernel arguments.
 struct dense_weights {
     const float* values = nullptr;
     float* gradients = nullptr;
 };
 
-/// One array of an arena, by its place there: that of the host's arena.
+/// One array of an arena, by its position, the same as in the host's arena.
 struct weight_array {
     std::size_t offset = 0;
     std::uint32_t columns = 0;
 
-    /// Of that name and shape. Throws `invalid_argument` where `of` has none.
+    /// Returns the array of that name and shape. Throws `invalid_argument` if `of` has none.
     [[nodiscard]] static weight_array find(const dense_parameters<float>& of, std::string_view name, std::size_t rows, std::size_t columns) {
         for (const auto& a : of.arrays())
             if (a.name == name && a.rows == rows && a.columns == columns) return {a.offset, static_cast<std::uint32_t>(columns)};
         throw error(errc::invalid_argument,
             "no parameters \"" + std::string(name) + "\" [" + std::to_string(rows) + ", " + std::to_string(columns) + "]");
     }
-    /// Its rows from `first` on.
+    /// Returns its rows from `first` on.
     [[nodiscard]] rows_view<const float> value(const dense_weights& of, std::size_t first = 0) const {
         return {of.values + offset + first * columns, columns, columns};
     }
@@ -45,21 +45,21 @@ struct weight_array {
     }
 };
 
-/// What `gneiss::dense_parameters` are on the host: values, gradients and optimizer state in device memory, with the same
-/// offsets, so that a copy of each arena is all that lies between them and a checkpoint. They are stepped there.
+/// `gneiss::dense_parameters` on a device: values, gradients and optimizer state in device memory, with the same offsets, so a
+/// copy of each arena converts to and from a checkpoint. Steps run on the device.
 class device_parameters {
 public:
-    /// Room for the arenas of `like`, with `state_per_value` floats of state for each value. Throws `over_budget`.
+    /// Allocates the arenas of `like`, with `state_per_value` floats of state per value. Throws `over_budget`.
     device_parameters(device_arena& memory, const dense_parameters<float>& like, std::size_t state_per_value)
         : size_(like.size()), state_size_(state_per_value * like.size()), values_(memory.take<float>(size_)),
           gradients_(memory.take<float>(size_)), state_(memory.take<float>(state_size_)), squares_(memory.take<double>(dense_step_scratch(size_))),
           decays_(ceil_div(size_, decay_unit)) {
         device_decays_ = memory.take<std::uint8_t>(decays_.size());
-        for (const auto& a : like.arrays()) // arrays begin at multiples of 64 bytes, so that none shares a unit
+        for (const auto& a : like.arrays()) // arrays start at multiples of 64 bytes, so none shares a unit
             for (std::size_t i = a.offset; a.decays && i < a.offset + a.size(); i += decay_unit) decays_[i / decay_unit] = 1;
     }
 
-    /// Copies values and state from the host, and zeroes the gradients, in `in`. `from` must stay as it is until the stream has
+    /// Copies values and state from the host, and zeroes the gradients, in `in`. `from` must not change until the stream has
     /// passed. Throws `invalid_argument` for other sizes, `device_error`.
     void upload(const dense_parameters<float>& from, cudaStream_t in) {
         check_sizes(from);
@@ -68,16 +68,16 @@ public:
         copy_async(std::span(device_decays_, decays_.size()), std::span<const std::uint8_t>(decays_), in);
         fill_bytes_async(gradients(), 0, in);
     }
-    /// Copies values and state to the host, in `in`, which must be waited for.
+    /// Copies values and state to the host, in `in`; wait for the stream before reading them.
     void download(dense_parameters<float>& to, cudaStream_t in) const {
         check_sizes(to);
         copy_async(to.values(), std::span<const float>(values_, size_), in);
         copy_async(to.state(), std::span<const float>(state_, state_size_), in);
     }
 
-    /// One step by the gradients, which are then zeroed, as `dense_optimizer::step`: *norm is theirs before clipping, and where it is
-    /// not finite nothing is stepped. `at` and `norm` lie in device memory. Precondition: the state is that of `by`. Throws
-    /// `invalid_argument` for a rule that devices do not step by.
+    /// Takes one step by the gradients, then zeroes them, as `dense_optimizer::step`: *norm is their norm before clipping; if
+    /// it is not finite, nothing is updated. `at` and `norm` are in device memory. Precondition: the state is that of `by`.
+    /// Throws `invalid_argument` for an optimizer without a device implementation.
     void step(cudaStream_t in, const dense_optimizer& by, const step_state* at, gradient_norm* norm) {
         const dense_optimizer_options& settings = by.options();
         const dense_step_options options{settings.weight_decay, settings.decoupled, settings.clip_norm, device_decays_};
@@ -103,7 +103,7 @@ private:
     std::size_t size_, state_size_;
     float *values_, *gradients_, *state_;
     double* squares_;
-    std::vector<std::uint8_t> decays_; // whether values decay, a byte for each unit; stays for copies under way
+    std::vector<std::uint8_t> decays_; // a byte per unit: its values decay; kept for pending copies
     std::uint8_t* device_decays_ = nullptr;
 };
 

@@ -22,7 +22,7 @@
 
 namespace gneiss::cuda {
 
-/// A stack of graph layers on a device: `gneiss::encoder` with the same layers, columns and parameters, of rows of floats or
+/// A stack of graph layers on a device: `gneiss::encoder` with the same layers, columns and parameters, for rows of floats or
 /// bfloat16 (weights, their gradients and sums are floats).
 ///
 ///     device_arena counting;
@@ -32,16 +32,16 @@ namespace gneiss::cuda {
 ///     const auto rows = encode.forward(stream, parameters.weights(), views, {.dense = inputs}, {&key, ids}); // [targets, outputs]
 ///     encode.backward(stream, parameters.weights(), grad_rows, grad_inputs);   // adds to the weights' gradients
 ///
-/// The same elements are dropped as on the host. Results differ from the host's by rounding: the order of sums, and of (A x) W
-/// and A (x W), which is chosen by the widths. They do not differ from run to run. Rows from elsewhere (`encoder_hook`) are not
-/// offered: each layer's sources are the targets of the one before.
-/// All memory is taken from the arena when this is made. forward and backward are asynchronous and allocate nothing; counts, names
-/// and keys lie in device memory, so that a captured step serves any batch within the capacities. One batch at a time.
+/// Drops the same elements as on the host. Results differ from the host's by rounding: the order of sums, and the choice of (A
+/// x) W or A (x W), which depends on the widths. Results are deterministic from run to run. Rows from elsewhere
+/// (`encoder_hook`) are not supported: each layer's sources are the targets of the previous one.
+/// All memory is taken from the arena at construction. forward and backward are asynchronous and allocate nothing; counts,
+/// names and keys are in device memory, so a captured step serves any batch within the capacities. One batch at a time.
 template <storage T>
 class encoder {
 public:
-    /// Finds its arrays in `weights`, where a host's encoder of the same layers and columns added them. Throws
-    /// `invalid_argument` for what does not fit, `over_budget` where the memory is too small.
+    /// Finds its arrays in `weights`, where a host encoder of the same layers and columns added them. Throws `invalid_argument`
+    /// for inconsistent arguments, `over_budget` if the memory is too small.
     encoder(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers, input_columns in,
         encoder_capacity most)
         : in_(in), most_(std::move(most)) {
@@ -73,16 +73,17 @@ public:
     [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().options.outputs(); }
     [[nodiscard]] const encoder_capacity& capacity() const noexcept { return most_; }
     [[nodiscard]] std::uint32_t most_targets() const noexcept { return most_.hops.empty() ? most_.rows : most_.hops.back().targets; }
-    /// Those of the last layer in the batch that `forward` ran.
+    /// Returns the range of the last layer's targets in the batch of `forward`.
     [[nodiscard]] row_range targets() const noexcept { return stages_.back().input.targets(); }
-    /// Whether `backward` reads the rows that `forward` returned: then their gradient must not take their place.
+    /// True if `backward` reads the rows that `forward` returned: then their gradient must not overwrite them.
     [[nodiscard]] bool keeps_output() const noexcept {
         const layer_options& last = stages_.back().options;
         return last.then != activation::none && !last.residual;
     }
 
-    /// Rows of the last layer's targets, [targets, outputs], until the next call. `views` has hops() layers within the capacities;
-    /// all that is passed must stay until `backward` has passed. Throws `invalid_argument` for shapes that do not fit.
+    /// Returns rows of the last layer's targets, [targets, outputs], valid until the next call. `views` has hops() layers
+    /// within the capacities; all arguments must stay valid until `backward` has passed. Throws `invalid_argument` for
+    /// inconsistent shapes.
     [[nodiscard]] rows_view<T> forward(cudaStream_t stream, const dense_weights& weights, std::span<const layer_view> views,
         const encoder_input<T>& input, const encoder_pass& pass) {
         check(views, input);
@@ -112,8 +113,8 @@ public:
         return stages_.back().out;
     }
 
-    /// The gradients of the batch that `forward` just ran. `grad_out` [targets, outputs] is used up. `grad_in` [sources, dense
-    /// columns], in the order of the batch's rows, is overwritten; without data where the input needs no gradient.
+    /// Computes the gradients of the last batch of `forward`. Overwrites `grad_out` [targets, outputs]. Writes `grad_in`
+    /// [sources, dense columns], in the order of the batch's rows; without data, it is not computed.
     void backward(cudaStream_t stream, const dense_weights& weights, rows_view<T> grad_out, rows_view<T> grad_in = {}) {
         rows_view<T> g = grad_out;
         for (std::size_t i = stages_.size(); i-- > 0;) {
@@ -134,13 +135,13 @@ private:
         weight_array gain{}, shift{};
         std::optional<layer_weight<T>> residual{};
         layer_input<T> input{};
-        rows_view<T> dropped{}, own{};          ///< of the first: the input's rows, or those of targets, where they are copied
-        rows_view<T> plain{}, activated{}, out{}; ///< before the norm, before the residual, in the end
-        rows_view<T> gradient{};                ///< of what went into the activation, where that of the output is kept
+        rows_view<T> dropped{}, own{};          ///< first stage: the input rows, or those of targets, if they are copied
+        rows_view<T> plain{}, activated{}, out{}; ///< before the norm, before the residual, final
+        rows_view<T> gradient{};                ///< gradient of the activation's input, if that of the output is kept
         rows_view<float> moments{};
     };
 
-    static constexpr float epsilon = 1e-5F; // of the layer norm, beside the variance
+    static constexpr float epsilon = 1e-5F; // added to the variance in layer normalization
 
     [[nodiscard]] static std::size_t row_stride(std::size_t columns) noexcept { return round_up(columns, 16 / sizeof(T)); }
 
@@ -171,7 +172,7 @@ private:
         if (o.dropout > 0 || (most_.by_ids && copies_all(s))) s.dropped = with.rows<T>(with.capacity.sources, with.in.dense);
         else if (most_.by_ids && reads_own(s)) s.own = with.rows<T>(with.capacity.targets, with.in.dense);
     }
-    /// Of the first layer, where rows lie in a table: whether those of all sources are copied, not those of targets alone.
+    /// Returns true if the first layer copies the table rows of all sources, not only those of targets.
     [[nodiscard]] static bool copies_all(const stage& s) noexcept { return s.layer->multiplies_sources() || !s.options.takes_hop(); }
 
     [[nodiscard]] static bool reads_own(const stage& s) noexcept { return s.options.kind == layer_kind::sage || s.options.residual; }
@@ -180,9 +181,9 @@ private:
         const auto need = [](bool holds, const char* what) {
             if (!holds) throw error(errc::invalid_argument, what);
         };
-        need(views.size() == hops(), "a batch's hops are not those of the encoder");
-        need(input.dense.columns == in_.dense && input.sparse.columns == in_.sparse, "rows of a batch are not as wide as the encoder's input");
-        need(input.ids == nullptr || most_.by_ids, "an encoder that was not made for rows by ids");
+        need(views.size() == hops(), "the number of hops differs from the encoder's");
+        need(input.dense.columns == in_.dense && input.sparse.columns == in_.sparse, "rows of a batch do not have the width of the encoder's input");
+        need(input.ids == nullptr || most_.by_ids, "the encoder was made without rows by ids");
         need(input.count != nullptr || !views.empty(), "rows without hops need a count");
         for (std::size_t i = 0; i < views.size(); ++i)
             need(views[i].target_capacity <= most_.hops[i].targets && views[i].source_capacity <= most_.hops[i].sources &&
@@ -190,18 +191,18 @@ private:
                 "a batch's capacities are above those of the encoder");
     }
 
-    /// The mask of a stage's rows, or of others with the names of its sources.
+    /// Returns the mask of a stage's rows, or of others with the names of its sources.
     [[nodiscard]] dropout_mask mask(std::size_t names_of, const random_key* key, double rate) const {
         if (pass_.training == nullptr || rate == 0) return {};
         return {.rate = dropout_rate(rate), .key = key, .ids = pass_.names, .size = &state_[names_of].names, .begin = &state_[names_of].begin};
     }
-    /// The mask of the rows that come out of a stage, which are those that go into the next.
+    /// Returns the mask of the output rows of a stage, which are the input of the next.
     [[nodiscard]] dropout_mask behind(std::size_t i) const {
         return i + 1 == stages_.size() ? dropout_mask{} : mask(i + 1, &state_[i + 1].rows, stages_[i + 1].options.dropout);
     }
     [[nodiscard]] static const std::uint32_t* own_first(const stage& s) noexcept { return &s.input.view.counts->first_target; }
 
-    /// The input's rows as the first layer reads them.
+    /// Prepares the input rows for the first layer.
     void enter(cudaStream_t stream, const encoder_input<T>& input, const std::uint32_t* count) {
         stage& s = stages_.front();
         input_rows<T>& rows = s.input.rows;
@@ -250,7 +251,7 @@ private:
         const std::uint32_t* const count = in.targets().count;
         const std::uint32_t capacity = in.view.target_capacity;
         const dropout_mask dropout = behind(i);
-        rows_view<T> inner = g; // of what went into the activation
+        rows_view<T> inner = g; // gradient of the activation's input
         if (s.options.residual) {
             if (dropout.drops()) cuda::dropout<T>(in.stream, count, capacity, dropout, g, g);
             inner = s.gradient;
@@ -264,7 +265,7 @@ private:
         s.layer->backward(in, inner, grad_in);
         if (s.residual) s.residual->backward(in, g, grad_in, true);
         else if (s.options.residual && grad_in.data != nullptr) add_rows_backward<T>(in.stream, in.own_sources(), g, grad_in);
-        if (i != 0 || grad_in.data == nullptr) return; // those of later layers are dropped by the layer before
+        if (i != 0 || grad_in.data == nullptr) return; // for later layers, the previous layer drops them
         const dropout_mask of_input = mask(0, &state_[0].rows, s.options.dropout);
         if (of_input.drops()) cuda::dropout<T>(in.stream, &in.view.counts->sources, in.view.source_capacity, of_input, grad_in, grad_in);
     }
@@ -273,7 +274,7 @@ private:
     encoder_capacity most_;
     shared_scratch scratch_;
     std::vector<stage> stages_;
-    T* gradients_[2] = {}; ///< of a layer's sources, in turn
+    T* gradients_[2] = {}; ///< gradients of a layer's sources, alternating
     detail::stage_state* state_ = nullptr;
     encoder_pass pass_{};
 };

@@ -13,45 +13,45 @@
 #include <gneiss/cuda/model/layer/graph_layer.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// What an encoder on a device is given of a batch, and what is worked out of that before the first layer runs.
+// The input of a device encoder per batch, and the values computed from it before the first layer runs.
 namespace gneiss::cuda {
 
-/// The most that a batch of an encoder may have, and what is asked of it.
+/// Maximum sizes of an encoder's batch, and input options.
 struct encoder_capacity {
-    std::uint32_t rows = 0;             ///< of the input
-    std::vector<layer_capacity> hops{}; ///< one for each layer that reads neighbors
-    bool by_ids = false;                ///< the input's dense rows lie in a table, at ids
+    std::uint32_t rows = 0;             ///< rows of the input
+    std::vector<layer_capacity> hops{}; ///< one per layer that reads neighbors
+    bool by_ids = false;                ///< dense input rows are in a table, at ids
 };
 
-/// The rows that go into an encoder, in device memory.
+/// The input rows of an encoder, in device memory.
 template <storage T>
 struct encoder_input {
     rows_view<const T> dense{};               ///< [rows, dense], or a larger table
-    const std::uint32_t* ids = nullptr;       ///< [rows] where rows lie in that table; null: in their order
-    sparse_rows sparse{};                     ///< [rows, sparse]; its dropout is set by the encoder
-    const std::uint32_t* count = nullptr;     ///< rows; null: the sources of the first hop
+    const std::uint32_t* ids = nullptr;       ///< [rows] positions of rows in that table; null: in order
+    sparse_rows sparse{};                     ///< [rows, sparse]; the encoder sets its dropout
+    const std::uint32_t* count = nullptr;     ///< number of rows; null: the sources of the first hop
 };
 
-/// How a batch is run.
+/// Options of a batch's pass.
 struct encoder_pass {
     const random_key* training = nullptr; ///< in device memory: that of `gneiss::encoder_pass`; null: evaluation
-    const node_id* names = nullptr;       ///< [rows] of the input's rows in random keys: ids of their nodes; null: their numbers
+    const node_id* names = nullptr;       ///< [rows] names of input rows in random keys: node ids; null: row numbers
 };
 
 namespace detail {
 
-/// What of a batch is worked out on the device, for one layer.
+/// Values of a batch computed on the device, per layer.
 struct stage_state {
-    layer_counts counts;             ///< of a layer whose rows stand alone
-    std::uint32_t begin, names;      ///< its sources' names: where they begin, how many
+    layer_counts counts;             ///< counts of a layer without neighbors
+    std::uint32_t begin, names;      ///< its sources' names: start and number
     random_key rows, words, targets; ///< keys of its masks: of dense and sparse rows, and of attentions
 };
 inline constexpr std::size_t most_stages = 32;
 struct stage_counts {
-    const layer_counts* of[most_stages]; ///< null: rows stand alone
+    const layer_counts* of[most_stages]; ///< null: no neighbors
 };
 
-/// One thread: the names of each layer's sources, those of the last one's targets, and the keys of masks.
+/// Computes the names of each layer's sources, those of the last one's targets, and the keys of masks; one thread.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) begin_stages(stage_counts counts, std::uint32_t stages, const std::uint32_t* rows, const random_key* key, stage_state* state) {
     std::uint32_t begin = 0, names = *rows;

@@ -20,53 +20,53 @@
 #include <gneiss/cuda/sample/link_batch.cuh>
 #include <gneiss/model/link_model.hpp>
 
-// A whole batch of link prediction on the device: what `gneiss::link_model::forward_backward` is on the host.
+// A whole batch of link prediction on the device, as `gneiss::link_model::forward_backward` on the host.
 namespace gneiss::cuda {
 
 struct link_step_options {
     link_loss loss = link_loss::softmax;
-    float margin = 1; ///< the margin loss's
+    float margin = 1; ///< for the margin loss
     reduction reduce = reduction::sum;
     regularizer penalty{};
-    bool reciprocal = false;     ///< the head side asks by rows `relations` … 2 · relations of the relation table
-    std::uint32_t relations = 0; ///< of the graph
-    std::uint64_t shared_memory = std::uint64_t{160} << 10; ///< bytes of a block on the device: `device_info::shared_memory`
+    bool reciprocal = false;     ///< the head side uses rows `relations` … 2 · relations of the relation table
+    std::uint32_t relations = 0; ///< relations of the graph
+    std::uint64_t shared_memory = std::uint64_t{160} << 10; ///< `device_info::shared_memory`, per block [bytes]
 };
 
-/// How a step makes its scores.
+/// Computation of scores in a step.
 enum class link_path : std::uint8_t {
     tiles, ///< never in memory: `link_by_tiles`
-    scores ///< in memory, a list at a time: `link_by_scores`
+    scores ///< in memory, one list at a time: `link_by_scores`
 };
 
-/// Where the results of a batch go, in device memory.
+/// Destination of a batch's results, in device memory.
 struct link_step_results {
     rows_view<float> rows;                    ///< [nodes, dim]: gradients of the batch's nodes, in their order
-    rows_view<float> relations{};             ///< [relation_groups · relations, dim]: of the relation rows that occur
-    std::uint32_t* relation_ids = nullptr;    ///< [relation_groups · relations] those rows in the table, ascending
-    std::uint32_t* relation_count = nullptr;  ///< how many
-    link_statistics* statistics = nullptr;    ///< a loss or penalty that is no number is left to whoever reads it
+    rows_view<float> relations{};             ///< [relation_groups · relations, dim]: gradients of the relation rows that occur
+    std::uint32_t* relation_ids = nullptr;    ///< [relation_groups · relations] positions of those rows in the table, ascending
+    std::uint32_t* relation_count = nullptr;  ///< number of them
+    link_statistics* statistics = nullptr;    ///< the reader checks for a non-finite loss or penalty
 };
 
 namespace detail {
 
-/// What the kernels of a step need to find their part of a batch: made from it on the device.
+/// Indices that the kernels of a step need, computed from the batch on the device.
 struct link_plan {
-    std::uint32_t groups = 0;                  ///< lists that a relation has: of reversed edges apart if `reciprocal`; 0: no relations
+    std::uint32_t groups = 0;                  ///< lists per relation; separate for inverse edges if `reciprocal`; 0: none
     link_list* lists = nullptr;                ///< [sides, chunks]
     std::uint32_t* negative_ids = nullptr;     ///< [chunks, sides, capacity.negatives]
     std::uint32_t* relation_rows = nullptr;    ///< [sides, capacity.positives] in the table
-    float* query_scale = nullptr;           ///< what the gradient of a question counts
-    layer_counts* node_counts = nullptr;       ///< of the lists of nodes' occurrences
+    float* query_scale = nullptr;           ///< weight of a query's gradient
+    layer_counts* node_counts = nullptr;       ///< counts of the lists of nodes' occurrences
     std::uint32_t* node_places = nullptr;      ///< [occurrences] rows of the step's gradients
-    float* node_factors = nullptr;             ///< [nodes] what the penalty of a node counts
-    layer_counts* relation_counts = nullptr;   ///< of the lists of relations' occurrences
+    float* node_factors = nullptr;             ///< [nodes] weight of a node's penalty
+    layer_counts* relation_counts = nullptr;   ///< counts of the lists of relations' occurrences
     std::uint32_t* relation_offsets = nullptr; ///< [groups · relations + 1]
     std::uint32_t* relation_places = nullptr;  ///< [groups · positives] rows of the step's gradients
     float* relation_factors = nullptr;         ///< [groups · relations]
 };
 
-/// A thread for number i of everything.
+/// One thread per index i of all arrays.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) plan_link_step(link_batch_view batch, link_step_options by, link_plan plan, link_step_results out) {
     const std::uint32_t i = blockIdx.x * Threads + threadIdx.x;
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(Threads) plan_link_step(link_batch_view batch,
     }
 }
 
-/// One block: what the questions of a batch gave together. No penalty yet.
+/// Sums the results of a batch's queries, without penalties; one block.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) sum_queries(link_batch_view batch, const query_outcome* outcomes, link_statistics* out) {
     const std::uint32_t positives = batch.counts->positives, query_list = batch.capacity.sides * positives;
@@ -144,9 +144,9 @@ __global__ void __launch_bounds__(Threads) sum_queries(link_batch_view batch, co
 
 } // namespace detail
 
-/// Loss and gradients of batches of link prediction by decoder D, as `gneiss::link_model::forward_backward` gives them: every
-/// loss, reduction, penalty, mask and correction, on one side or both. Nothing is allocated, and what changes from batch to
-/// batch is read from the device, so that a step may be captured:
+/// Loss and gradients of link prediction batches by decoder D, as from `gneiss::link_model::forward_backward`: every loss,
+/// reduction, penalty, mask and correction, on one side or both. Allocates nothing, and reads values that change per batch from
+/// the device, so a step can be captured:
 ///
 ///     device_arena counting;
 ///     link_step<distmult_decoder> needed(counting, capacities, dim, options); // never run
@@ -155,15 +155,14 @@ __global__ void __launch_bounds__(Threads) sum_queries(link_batch_view batch, co
 ///     link_step<distmult_decoder> step(arena, capacities, dim, options);
 ///     step(stream, batch, rows, relations, results);
 ///
-/// Each distinct node and relation sums its occurrences in their fixed order: results do not depend on the order of threads.
-/// Cost: that of its path, and one more write and read of a row for each occurrence of a node. Scratch: a row for each occurrence,
-/// two and one a question for queries and relations; or, where scores lie in memory, those of a list.
-///
+/// Sums the occurrences of each distinct node and relation in a fixed order: results do not depend on the order of threads.
+/// Cost: that of its path, and one more write and read of a row per occurrence of a node. Scratch: a row per occurrence, two
+/// and one per query for queries and relations; or, with scores in memory, those of a list.
 /// Rows are stored as T; gradients are floats.
 template <class D, storage T = float>
 class link_step {
 public:
-    /// Takes its scratch from `arena`. Throws `invalid_argument` if the decoder cannot use that dimension, `over_budget`.
+    /// Takes its scratch from `arena`. Throws `invalid_argument` if the decoder does not support that dimension, `over_budget`.
     link_step(device_arena& arena, const link_capacities& most, std::uint32_t dim, const link_step_options& options)
         : most_(most), dim_(dim), by_(options) {
         if (dim == 0 || dim % D::parts != 0 || most.chunks == 0 || most.sides == 0 || most.sides > 2)
@@ -186,7 +185,7 @@ public:
         node_gradients_ = rows<float>(arena, most.occurrences(), dim);
         relation_gradients_ = rows<float>(arena, std::size_t{plan_.groups} * most.positives, dim);
         const std::size_t bytes = link_tiles_bytes<T>(dim);
-        path_ = bytes != 0 && bytes + 8192 <= options.shared_memory ? link_path::tiles : link_path::scores; // 8 KiB: what kernels have besides
+        path_ = bytes != 0 && bytes + 8192 <= options.shared_memory ? link_path::tiles : link_path::scores; // 8 KiB: other use
         lists_ = path_ == link_path::tiles ? most.chunks : 1;
         const std::size_t asked = std::size_t{lists_} * most.list_positives();
         if (path_ == link_path::tiles) {
@@ -198,11 +197,11 @@ public:
             arena.take<float>(partial_slices(most.list_positives()).floats(std::size_t{most.negatives} * dim))};
     }
 
-    /// Which way scores of these shapes are made on that device: for the run's record.
+    /// Returns the path for scores of these shapes on that device, for the run's record.
     [[nodiscard]] link_path path() const noexcept { return path_; }
 
     /// `rows` [nodes, dim] are those of the batch's nodes in order, `relations` [relation rows, dim] the whole table (no data:
-    /// the decoder has none). Precondition: the batch has the capacities that this was made for. Asynchronous.
+    /// the decoder has none). Precondition: the batch is within the capacities given at construction. Asynchronous.
     void operator()(cudaStream_t stream, const link_batch_view& batch, rows_view<const T> rows, rows_view<const float> relations,
         const link_step_results& out) const {
         const std::uint32_t everything = std::max({most_.occurrences(), most_.nodes, most_.lists(), most_.query_list(), plan_.groups * most_.relations, 1U});
@@ -235,8 +234,8 @@ private:
         return of.data == nullptr ? of : rows_view<float>(of[row], of.columns, of.stride);
     }
 
-    /// The questions of chunks from `chunk` on, on one side. Gradients of the head and the tail of a positive have one row each,
-    /// to which the second side adds.
+    /// Processes the queries of chunks from `chunk` on, on one side. Gradients of the head and the tail of a positive have one
+    /// row each, to which the second side adds.
     void ask(cudaStream_t stream, const link_batch_view& batch, std::uint32_t s, std::uint32_t chunk, rows_view<const T> rows,
         rows_view<const float> relations) const {
         const bool to_tail = batch.sides[s] == side::tail;
@@ -271,7 +270,7 @@ private:
     rows_view<float> node_gradients_;     ///< [heads, tails, negatives of each list]
     rows_view<float> relation_gradients_; ///< [groups, positives]
     link_path path_ = link_path::scores;
-    std::uint32_t lists_ = 1; ///< that are asked at once
+    std::uint32_t lists_ = 1; ///< processed at once
     link_tile_scratch<T> tiles_{};
     link_score_scratch scores_{};
 };

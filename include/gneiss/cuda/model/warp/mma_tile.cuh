@@ -7,15 +7,14 @@
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/device_api.cuh>
 
-// Products of small tiles that lie in shared memory, by a whole warp: on tensor cores, or, where there are none, by plain loops
-// over the same tiles.
+// Products of small tiles in shared memory by one warp: on tensor cores or, without them, by plain loops over the same tiles.
 namespace gneiss::cuda::detail {
 
-/// c [16, 8] += a [16, depth] · b [8, depth]ᵀ, both with `depth` side by side. Lane l holds c(l / 4, 2 (l % 4)), the value
-/// right of it, and both eight rows further down.
+/// c [16, 8] += a [16, depth] · b [8, depth]ᵀ, both stored along `depth`. Lane l holds c(l / 4, 2 (l % 4)), the value to its
+/// right, and both values eight rows below.
 ///
-/// Of floats each operand is split into two of 11 bits, and three products are added up, so that errors are those of float
-/// sums but for 2⁻²¹ of a product. All lanes of the warp call.
+/// Float operands are split into two parts of 11 bits, and three products are added, so the error is that of float sums plus
+/// 2⁻²¹ of a product. All lanes of the warp call.
 template <class T>
 struct mma_tile {
     static constexpr unsigned rows = 16, columns = 8;
@@ -23,7 +22,7 @@ struct mma_tile {
     using sums = float[4];
 
 #if defined(__CUDA_ARCH__)
-    /// Rows l / 4 and l / 4 + 8 of a tile, or row l / 4 of b: what lane l needs of an operand.
+    /// Rows l / 4 and l / 4 + 8 of a tile, or row l / 4 of b: the part of an operand that lane l needs.
     template <unsigned Words>
     struct fragment {
         std::uint32_t large[Words], small[Words];
@@ -43,7 +42,7 @@ struct mma_tile {
         set(b, 0, at), set(b, 1, at + depth / 2);
         return b;
     }
-    /// Of a tile whose `depth` rows are `stride` apart: columns of b side by side.
+    /// Loads from a tile with `depth` rows, `stride` apart, and the columns of b adjacent.
     [[nodiscard]] __device__ static b_fragment load_b_across(const T* tile, unsigned stride) {
         b_fragment b;
         const T* const at = tile + first() * stride + threadIdx.x % 32 / 4;
@@ -60,7 +59,7 @@ struct mma_tile {
 
 private:
     [[nodiscard]] __device__ static unsigned first() { return threadIdx.x % 4 * (4 / sizeof(T)); }
-    /// A word from what begins at `at`, a second value of it being `apart` further on.
+    /// Sets a word from the values at `at` and, for two values, `apart` after it.
     template <class F>
     __device__ static void set(F& to, unsigned word, const T* at, unsigned apart) {
         if constexpr (sizeof(T) == 4) set(to, word, at);

@@ -12,33 +12,35 @@
 // elsewhere by plain loops over the same tiles.
 namespace gneiss::cuda::detail {
 
-/// Where element (row, depth) of an operand with so many rows, a multiple of 8, lies: in bricks of 8 rows × 8 depths, 128 bytes,
-/// those of a depth one behind the other. PTX ISA, "Asynchronous warpgroup level matrix shared memory layout", without swizzle.
+/// Position of element (row, depth) of an operand with `rows` rows, a multiple of 8: bricks of 8 rows × 8 depths, 128 bytes;
+/// the bricks of one depth are consecutive. PTX ISA, "Asynchronous warpgroup level matrix shared memory layout", without
+/// swizzle.
 [[nodiscard]] GNEISS_HD constexpr std::size_t brick_place(unsigned rows, unsigned row, unsigned depth) {
     return (std::size_t{depth / 8} * (rows / 8) + row / 8) * 64 + row % 8 * 8 + depth % 8;
 }
 
-/// PTX ISA, "wgmma.mma_async", matrix descriptor: the address in shared memory, and the bytes from a brick to the next along the
-/// depth and along the rows, each a multiple of 16 below 2¹⁸; no base offset, no swizzle.
+/// PTX ISA, "wgmma.mma_async", matrix descriptor: the address in shared memory, and the bytes from one brick to the next along
+/// the depth and along the rows, each a multiple of 16 below 2¹⁸; no base offset, no swizzle.
 [[nodiscard]] GNEISS_HD constexpr std::uint64_t wgmma_descriptor(std::uint32_t address, std::uint32_t along_depth, std::uint32_t along_rows) {
     constexpr std::uint64_t mask = 0x3fff;
     return (address / 16 & mask) | (along_depth / 16 & mask) << 16 | (along_rows / 16 & mask) << 32;
 }
 
-/// c [64, 64] += a [64, 16] · b [64, 16]ᵀ, operands in bricks. Thread t of the 128 holds, as a warp's `mma_tile` does, of rows
-/// 16 (t / 32) + l / 4 and 8 further down, l = t % 32, columns 8 j + 2 (l % 4) and the next: c[4 j], c[4 j + 1], c[4 j + 2], c[4 j + 3].
+/// c [64, 64] += a [64, 16] · b [64, 16]ᵀ, operands in bricks. Thread t of the 128 holds, as in a warp's `mma_tile`, of row 16
+/// (t / 32) + l / 4 and the row 8 below, l = t % 32, columns 8 j + 2 (l % 4) and the next: c[4 j], c[4 j + 1], c[4 j + 2], c[4
+/// j + 3].
 struct wgmma_tile {
     static constexpr unsigned threads = 128, rows = 64, columns = 64, depth = 16;
     using sums = float[32];
 
-    /// Before products of what this block's threads wrote to shared memory, in front of the barrier that tells of it.
+    /// Makes this block's writes to shared memory visible to products; call before the barrier that follows the writes.
     __device__ static void publish() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
     }
-    /// Before the first product into sums that were written otherwise, and until all products are done: for all sums of a thread,
-    /// which the compiler must leave alone in between.
+    /// Begins products into sums written otherwise. From here until all products are done, the compiler must not touch any of a
+    /// thread's sums.
     template <unsigned Tiles>
     __device__ static void begin(sums (&all)[Tiles]) {
         hold(all);
@@ -53,7 +55,7 @@ struct wgmma_tile {
 #endif
         hold(all);
     }
-    /// a and b begin at a brick, of operands with a_rows and b_rows rows.
+    /// a and b start at a brick, in operands with a_rows and b_rows rows.
     __device__ static void multiply_add(sums& c, const bfloat16* a, unsigned a_rows, const bfloat16* b, unsigned b_rows) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
         asm volatile("{\n .reg .pred add;\n setp.ne.b32 add, 1, 0;\n"

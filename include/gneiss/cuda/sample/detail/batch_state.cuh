@@ -15,34 +15,34 @@
 
 namespace gneiss::cuda::detail {
 
-/// The first batch that failed since the host last looked.
+/// The first batch that failed since the host last checked.
 struct failed_batch {
     sample_failure what = sample_failure::none;
     std::uint32_t hop = 0;
-    std::uint64_t needed = 0; ///< of what there was no room for; or the seed node
+    std::uint64_t needed = 0; ///< required amount of what did not fit; or the seed node
     batch_key batch{};
 };
 
-/// What a batch is known by on its way, in device memory.
+/// State of a batch in progress, in device memory.
 struct batch_state {
-    std::uint32_t stamp = 0;    ///< of what the table says of this batch
-    std::uint32_t hopeless = 0; ///< whether it has failed
-    std::uint32_t beyond = 0, repeated = 0; ///< first seeds that are no node, or given before; none: all ones
+    std::uint32_t stamp = 0;    ///< marks this batch's entries of the table
+    std::uint32_t hopeless = 0; ///< true if it has failed
+    std::uint32_t beyond = 0, repeated = 0; ///< first invalid and first repeated seed; none: all ones
     failed_batch failed{};
 };
 
-/// Where a hop has come to. Counts are 0 from the one that failed on.
+/// State of a hop. Counts are 0 from the failed hop on.
 struct hop_state {
     random_key key{0, random_domain::neighbor};
-    std::uint32_t first = 0;   ///< number of the first node that neighbors are drawn for
-    std::uint32_t targets = 0; ///< how many there are
+    std::uint32_t first = 0;   ///< number of the first node whose neighbors are drawn
+    std::uint32_t targets = 0; ///< number of such nodes
     std::uint32_t known = 0;   ///< nodes numbered before the hop
     std::uint32_t edges = 0;   ///< drawn
 };
 static_assert(std::is_trivially_copyable_v<hop_state>);
 
-/// The number of each node of a batch: a word for every node of the graph, with the batch's stamp in its upper half. Newer
-/// stamps are smaller there, so that one atomic minimum both forgets the batches before and finds the least of this one.
+/// Numbers of the nodes of a batch: a word per node of the graph, with the batch's stamp in its upper half. Newer stamps are
+/// smaller, so one atomic minimum both overrides earlier batches and finds the least number of this one.
 struct number_table {
     unsigned long long* words = nullptr;
     batch_state* state = nullptr;
@@ -51,12 +51,12 @@ struct number_table {
         return (static_cast<unsigned long long>(~stamp) << 32) | number;
     }
     [[nodiscard]] __device__ std::uint32_t stamp() const { return __ldcg(&state->stamp); }
-    /// The number of a node that this batch has met.
+    /// Returns the number of a node of this batch.
     template <class NodeId>
     [[nodiscard]] __device__ std::uint32_t operator[](NodeId node) const {
         return static_cast<std::uint32_t>(__ldcg(words + node));
     }
-    /// The number is `number`, unless the batch has given the node a lesser one.
+    /// Sets the number to `number`, unless the batch has given the node a smaller one.
     template <class NodeId>
     __device__ void claim(NodeId node, std::uint32_t stamp, std::uint32_t number) const {
         atomicMin(words + node, word(stamp, number));
@@ -69,13 +69,13 @@ struct number_table {
 
 inline constexpr std::uint32_t no_seed = std::numeric_limits<std::uint32_t>::max();
 
-/// Gives the batch up: nothing more is drawn, and the host will be told.
+/// Fails the batch: nothing more is drawn, and the host is notified.
 __device__ inline void give_up(batch_state& state, const batch_key& batch, sample_failure what, std::uint32_t hop, std::uint64_t needed) {
     state.hopeless = 1;
     if (state.failed.what == sample_failure::none) state.failed = {what, hop, needed, batch};
 }
 
-/// The next stamp, of `stamps`; keys of all hops. One block.
+/// Advances to the next stamp, of `stamps`, and computes the keys of all hops; one block.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) begin_batch(const sample_request* request, batch_state* state, hop_state* hops, std::uint32_t hop_count,
     std::uint32_t seed_room, std::uint32_t excluded_room, std::uint32_t stamps) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(Threads) begin_batch(const sample_request* req
     else if (!excludes) give_up(*state, of.batch, sample_failure::too_many_excluded, 0, of.excluded);
 }
 
-/// Once all stamps were used, none of the old ones may be left.
+/// Clears all old stamps once all were used.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) clear_numbers(number_table table, std::uint64_t nodes) {
     if (table.stamp() != 1) return;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(Threads) clear_numbers(number_table table, std
         __stwb(table.words + v, ~0ULL);
 }
 
-/// Seed i has number i.
+/// Gives seed i the number i.
 template <unsigned Threads, class NodeId>
 __global__ void __launch_bounds__(Threads) claim_seeds(const NodeId* seeds, const hop_state* hop, number_table table, std::uint64_t nodes, NodeId* numbered) {
     const std::uint32_t count = __ldcg(&hop->targets), stamp = table.stamp();

@@ -18,17 +18,17 @@
 
 namespace gneiss::cuda::detail {
 
-/// What a hop draws from: one list of each node, which may be the outgoing and then the incoming neighbors; or, split, both
-/// lists, each alone.
+/// Adjacency that a hop draws from: one list per node, which may be the outgoing, then the incoming neighbors; or, split, both
+/// lists separately.
 template <class NodeId>
 struct hop_lists {
-    adjacency_view<NodeId> first{}, second{}; ///< without offsets: there is no second
+    adjacency_view<NodeId> first{}, second{}; ///< without offsets: no second list
     std::uint32_t fanout = 0, second_fanout = 0;
     bool split = false, replace = false;
     bool first_incoming = false; ///< the second is
     excluded_chains excluded{};
 
-    /// The lists of a node, and how many of their edges are hidden.
+    /// The lists of a node, and the number of their excluded edges.
     struct of_node {
         edge_index begin = 0, second_begin = 0;
         std::uint32_t size = 0, second_size = 0;
@@ -53,8 +53,8 @@ struct hop_lists {
         }
         return of;
     }
-    /// List 0 or 1 of those drawn from: where its positions begin, how many of them are not hidden, how many are drawn, what
-    /// lists before it give.
+    /// List 0 or 1 to draw from: start of its positions, number of positions that are not excluded, number of draws, and output
+    /// of earlier lists.
     struct drawn_list {
         std::uint32_t first = 0, size = 0, count = 0, before = 0;
     };
@@ -64,8 +64,8 @@ struct hop_lists {
         if (which == 0) return {0, whole, count, 0};
         return {of.size, second_left, gneiss::detail::drawn_edges(second_left, second_fanout, replace), count};
     }
-    /// Position `k` of those from `begin` on that are not hidden: the first that has k more in front of it. Steps are
-    /// at most as many as hidden edges, and mostly one.
+    /// Returns the k-th position from `begin` on that is not excluded: the first with k more before it. Takes at most as many
+    /// steps as there are excluded edges, and mostly one.
     [[nodiscard]] __device__ std::uint32_t place(const of_node& of, std::uint32_t begin, std::uint32_t k) const {
         std::uint32_t at = begin + k;
         if (of.gone + of.second_gone == 0) return at;
@@ -81,16 +81,16 @@ struct hop_lists {
     }
 };
 
-/// Where what a hop draws goes. [edges], each null if not wanted but the first.
+/// Destination of a hop's draws. [edges], each but the first may be null.
 template <class NodeId>
 struct hop_arrays {
     NodeId* ids = nullptr;
-    std::uint32_t* targets = nullptr; ///< which of the hop's targets the edge is of
+    std::uint32_t* targets = nullptr; ///< the hop's target of each edge
     relation_id* relations = nullptr;
     edge_index* edge_ids = nullptr;
 };
 
-/// A hop as its kernels take it.
+/// A hop as a kernel argument.
 template <class NodeId>
 struct hop_task {
     hop_lists<NodeId> lists{};
@@ -104,7 +104,7 @@ struct hop_task {
 
     [[nodiscard]] __device__ NodeId node(std::uint32_t target) const { return __ldg(nodes + (__ldg(&state->first) + target)); }
 
-    /// Edge `e` of the hop leads to the neighbor of a target at place k, from `begin` on, of the node's lists.
+    /// Writes edge `e` of the hop: the neighbor of a target at place k, from `begin` on, of the node's lists.
     __device__ void take(std::uint32_t e, std::uint32_t target, const of_node& of, std::uint32_t begin, std::uint32_t k, std::uint32_t stamp,
         std::uint32_t known) const {
         const std::uint32_t position = lists.place(of, begin, k);
@@ -119,7 +119,7 @@ struct hop_task {
     }
 };
 
-/// How many neighbors each target draws: the lengths of its lists.
+/// Number of neighbors that each target draws: the lengths of its lists.
 template <class NodeId>
 struct drawn_count {
     hop_task<NodeId> hop;
@@ -129,14 +129,14 @@ struct drawn_count {
     }
 };
 
-inline constexpr unsigned draw_threads = 256, draw_blocks = 4; ///< which a multiprocessor has room for: 64 registers a thread
+inline constexpr unsigned draw_threads = 256, draw_blocks = 4; ///< fits a multiprocessor: 64 registers per thread
 inline constexpr std::uint32_t few_draws = warp_lanes;
 
-/// Draws from list `which` of each target by a group of `Lanes` lanes: with replacement, or else at most one draw a lane.
+/// Draws from list `which` of each target by a group of `Lanes` lanes: with replacement, or else at most one draw per lane.
 ///
-/// Floyd's sampling side by side: what draw j tries is taken if a draw before has tried it too, or if it is the position
-/// that an earlier draw was pushed to, which again is told by whether what that one tried was taken. The second holds
-/// rarely, so that a vote or two of the warp settle it.
+/// Floyd's sampling in parallel: the candidate of draw j is taken if an earlier draw has the same candidate, or if an earlier
+/// draw was displaced to it, which depends on whether that draw's candidate was taken. The second case is rare, so one or two
+/// warp votes settle it.
 template <class NodeId, unsigned Lanes, bool Replace>
 __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<NodeId> hop, unsigned which) {
     constexpr unsigned groups = warp_lanes / Lanes, warps = draw_threads / warp_lanes;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<N
             const bool draws = place < list.count && least != 0;
             const std::uint32_t tried = draws ? gneiss::detail::tried_position(key, list_word + place, least + place) : 0;
             const unsigned same = __match_any_sync(whole_warp, tried) & group_mask & __ballot_sync(whole_warp, draws);
-            const std::uint32_t pushed = draws && tried >= least ? tried - least : place; // the draw that may have been pushed there
+            const std::uint32_t pushed = draws && tried >= least ? tried - least : place; // draw possibly displaced there
             const unsigned pusher = pushed < place ? 1U << (group * Lanes + pushed) : 0;
             bool taken = draws && (same & before_me) != 0;
             for (unsigned known_taken = __ballot_sync(whole_warp, taken), last = ~known_taken; known_taken != last;) {
@@ -180,9 +180,9 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<N
     }
 }
 
-/// Draws from list `which` of each target by a block, each position once: fan-outs for which a warp is too small. As above, but
-/// who tried a position first is told by a hash table of draws. `slots` is a power of two, at least twice the fan-out; they
-/// lie in shared memory, or at far + block · slots.
+/// Draws from list `which` of each target by a block, each position once: for fan-outs larger than a warp. As above, but a hash
+/// table of draws finds the first draw of a candidate. `slots` is a power of two, at least twice the fan-out; they are in
+/// shared memory, or at far + block · slots.
 template <class NodeId>
 __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<NodeId> hop, unsigned which, std::uint32_t slots, std::uint32_t* far) {
     constexpr std::uint32_t nothing = ~std::uint32_t{0};
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<
         for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) {
             const std::uint32_t tried = tried_by(j);
             bool taken = false;
-            for (std::uint32_t draw = j, its = tried;;) { // whether what `draw` tried is taken
+            for (std::uint32_t draw = j, its = tried;;) { // decides if the candidate of `draw` is taken
                 std::uint32_t slot = home(its);
                 while (tried_by(table[slot]) != its) slot = (slot + 1) & (slots - 1);
                 taken = table[slot] < draw;
@@ -227,17 +227,17 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<
             }
             hop.take(to + j, target, of, list.first, (taken ? least + j : tried), stamp, known);
         }
-        __syncthreads(); // before the next target takes the table
+        __syncthreads(); // before the next target reuses the table
     }
 }
 
-/// Copies the lists that are taken whole, those of `which` (bits), an edge a thread, however long lists are.
+/// Copies the lists that are taken whole, those of `which` (bits), one edge per thread, for any list length.
 template <class NodeId>
 __global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop, unsigned which) {
     __shared__ std::uint32_t ends[2]; // targets of the first and the last edge of the block
     const std::uint32_t edges = __ldg(&hop.state->edges), targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known);
     const std::uint32_t stamp = hop.table.stamp();
-    const auto target_of = [&](std::uint32_t e, std::uint32_t low, std::uint32_t high) { // in [low, high]: the last whose list begins by e
+    const auto target_of = [&](std::uint32_t e, std::uint32_t low, std::uint32_t high) { // in [low, high]: the last whose list starts at or before e
         while (low < high) {
             const std::uint32_t middle = low + (high - low + 1) / 2;
             if (__ldg(hop.offsets + middle) <= e) low = middle;

@@ -22,23 +22,23 @@
 
 namespace gneiss::cuda::detail {
 
-/// Where hidden edges stand in the lists of their ends: what `gneiss::detail::excluded_positions` is. The positions of a list hang
-/// together in a chain, in no order; a hash table tells where chains begin. In device memory.
+/// Positions of excluded edges in the lists of their ends: the counterpart of `gneiss::detail::excluded_positions`. The
+/// positions of a list form an unordered chain; a hash table holds the chains' heads. In device memory.
 struct excluded_chains {
     static constexpr std::uint32_t nothing = std::numeric_limits<std::uint32_t>::max();
     static constexpr unsigned long long free = std::numeric_limits<unsigned long long>::max();
 
-    unsigned long long* lists = nullptr;  ///< [slots] whose chain; null: nothing is ever hidden
+    unsigned long long* lists = nullptr;  ///< [slots] owner of the chain; null: nothing is ever excluded
     std::uint32_t* heads = nullptr;       ///< [slots]
-    unsigned long long* places = nullptr; ///< [slots] a set: what is in a chain already
-    std::uint32_t* positions = nullptr;   ///< [2 · edges] an edge may stand in a list of either of its ends
+    unsigned long long* places = nullptr; ///< [slots] a set: the places already in a chain
+    std::uint32_t* positions = nullptr;   ///< [2 · edges] an edge may be in a list of either end
     std::uint32_t* next = nullptr;        ///< [2 · edges]
     std::uint32_t slots = 0;              ///< a power of two
 
     [[nodiscard]] __device__ static unsigned long long key(std::uint64_t of, bool incoming) { return 2 * of + (incoming ? 1 : 0); }
     [[nodiscard]] __device__ std::uint32_t home(unsigned long long one) const { return static_cast<std::uint32_t>(mix64(one)) & (slots - 1); }
 
-    /// The first of a list's chain.
+    /// Returns the head of a list's chain.
     [[nodiscard]] __device__ std::uint32_t chain(std::uint64_t node, bool incoming) const {
         const unsigned long long list = key(node, incoming);
         for (std::uint32_t slot = home(list);; slot = (slot + 1) & (slots - 1)) {
@@ -47,7 +47,7 @@ struct excluded_chains {
             if (there == free) return nothing;
         }
     }
-    /// How many of a chain stand at `shift` + position in [first, last].
+    /// Counts the elements of a chain at `shift` + position in [first, last].
     [[nodiscard]] __device__ std::uint32_t count(std::uint32_t chain, std::uint32_t shift, std::uint32_t first, std::uint32_t last) const {
         std::uint32_t found = 0;
         for (; chain != nothing; chain = __ldg(next + chain)) {
@@ -56,7 +56,7 @@ struct excluded_chains {
         }
         return found;
     }
-    /// The slot of `one` in a table, made if it is not there; `fresh` if it was not.
+    /// Returns the slot of `one` in a table, inserted if missing; `fresh` if it was missing.
     [[nodiscard]] __device__ std::uint32_t insert(unsigned long long* table, unsigned long long one, bool& fresh) const {
         for (std::uint32_t slot = home(one);; slot = (slot + 1) & (slots - 1)) {
             const unsigned long long there = atomicCAS(table + slot, free, one);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(Threads) clear_chains(excluded_chains chains) 
     }
 }
 
-/// Hangs each edge that the graph has into the chains of the lists where it stands.
+/// Adds each edge that the graph has to the chains of its lists.
 template <unsigned Threads, class NodeId>
 __global__ void __launch_bounds__(Threads) exclude_edges(const sample_request* request, const batch_state* state, graph_view<NodeId> graph,
     const excluded_edge<NodeId>* edges, excluded_chains chains) {
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(Threads) exclude_edges(const sample_request* r
         if (lists.offsets == nullptr || owner >= graph.nodes) continue;
         const edge_index begin = __ldg(lists.offsets + owner), end = __ldg(lists.offsets + owner + 1);
         edge_index at = begin;
-        for (edge_index high = end; at < high;) { // the first of those that lead to `other`
+        for (edge_index high = end; at < high;) { // the first edge to `other`
             const edge_index middle = at + (high - at) / 2;
             if (__ldg(lists.neighbors + middle) < other) at = middle + 1;
             else high = middle;
@@ -97,33 +97,33 @@ __global__ void __launch_bounds__(Threads) exclude_edges(const sample_request* r
         if (at == end || __ldg(lists.neighbors + at) != other) continue;
         bool fresh = false;
         static_cast<void>(chains.insert(chains.places, excluded_chains::key(at, incoming), fresh));
-        if (!fresh) continue; // hidden twice
+        if (!fresh) continue; // excluded twice
         __stwb(chains.positions + i, static_cast<std::uint32_t>(at - begin));
         const std::uint32_t slot = chains.insert(chains.lists, excluded_chains::key(owner, incoming), fresh);
         __stwb(chains.next + i, atomicExch(chains.heads + slot, i));
     }
 }
 
-/// Owns the hidden edges of a batch and their chains. Memory: 24 bytes an edge of room, and 80 to 160 of tables.
+/// Owns the excluded edges of a batch and their chains. Memory: 24 bytes per edge of room, and 80 to 160 of tables.
 template <node_id_type NodeId>
 class excluded_edges {
 public:
     excluded_edges() = default;
-    /// Throws `over_budget`, `device_error`; `errc::invalid_argument` for a graph that does not keep edge ids.
+    /// Throws `over_budget`, `device_error`; `errc::invalid_argument` for a graph without edge ids.
     excluded_edges(memory_budget& budget, const graph_view<NodeId>& graph, std::uint32_t room) : graph_(graph), room_(room) {
         if (room == 0) return;
         const adjacency_view<NodeId> all[] = {graph.in, graph.out};
         for (const adjacency_view<NodeId>& lists : all)
             if (graph.edges != 0 && lists.offsets != nullptr && lists.edge_ids == nullptr)
-                throw error(errc::invalid_argument, "edges are to be hidden of a graph that does not keep edge ids");
+                throw error(errc::invalid_argument, "excluding edges needs a graph with edge ids");
         const std::uint64_t slots = std::bit_ceil(4 * std::uint64_t{room});
-        if (slots > excluded_chains::nothing) throw error(errc::out_of_range, std::to_string(room) + " hidden edges");
-        edges_ = {budget, "hidden edges", room};
-        lists_ = {budget, "lists with hidden edges", slots};
-        places_ = {budget, "places of hidden edges", slots};
-        heads_ = {budget, "chains of hidden edges", slots};
-        positions_ = {budget, "positions of hidden edges", 2 * std::size_t{room}};
-        next_ = {budget, "chains of hidden edges", 2 * std::size_t{room}};
+        if (slots > excluded_chains::nothing) throw error(errc::out_of_range, std::to_string(room) + " excluded edges");
+        edges_ = {budget, "excluded edges", room};
+        lists_ = {budget, "lists with excluded edges", slots};
+        places_ = {budget, "places of excluded edges", slots};
+        heads_ = {budget, "chains of excluded edges", slots};
+        positions_ = {budget, "positions of excluded edges", 2 * std::size_t{room}};
+        next_ = {budget, "chains of excluded edges", 2 * std::size_t{room}};
     }
 
     [[nodiscard]] std::uint32_t room() const noexcept { return room_; }
@@ -132,7 +132,7 @@ public:
         return {lists_.data(), heads_.data(), places_.data(), positions_.data(), next_.data(), static_cast<std::uint32_t>(lists_.size())};
     }
 
-    /// Finds where the batch's hidden edges stand. O(room) for the tables; a binary search in each of two lists an edge.
+    /// Finds the positions of the batch's excluded edges. O(room) for the tables; a binary search in two lists per edge.
     void find(cudaStream_t in, const sample_request* request, const batch_state* state) {
         constexpr unsigned threads = 256;
         launch(in, clear_chains<threads>, strided_grid(lists_.size(), threads), threads, 0, chains());

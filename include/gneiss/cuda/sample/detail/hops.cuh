@@ -29,16 +29,17 @@
 
 namespace gneiss::cuda::detail {
 
-/// Room of one hop.
+/// Capacity of one hop.
 struct hop_room {
-    std::uint32_t targets = 0, edges = 0, known = 0; ///< nodes that draw, edges, nodes known before
+    std::uint32_t targets = 0, edges = 0, known = 0; ///< targets, edges, previously known nodes
 };
 
-/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler` and `gneiss::dense_sampler` do: what the
-/// samplers of devices have in common. Owns the arrays of hops and all scratch.
+/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler` and `gneiss::dense_sampler` do: the common
+/// part of device samplers. Owns the arrays of hops and all scratch.
 ///
-/// Cost of a hop: of each target 16 bytes of offsets, twice; of each edge its draw, a random read of its neighbor, an atomic minimum
-/// and a random read of 8 bytes in the table, and some 40 bytes of reads and writes in order. Nothing grows with the graph but the table.
+/// Cost of a hop: per target 16 bytes of offsets, twice; per edge its draw, a random read of its neighbor, an atomic minimum
+/// and a random read of 8 bytes in the table, and some 40 bytes of sequential reads and writes. Only the table grows with the
+/// graph.
 template <node_id_type NodeId>
 class hop_kernels {
 public:
@@ -49,7 +50,7 @@ public:
         : graph_(graph), options_(std::move(options)), seed_(seed),
           seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))), settings_(settings), stamps_(stamps),
           requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, seed_room_),
-          excluded_(budget, graph, capacity.excluded), staged_excluded_(budget, "hidden edges on their way", 2, capacity.excluded) {
+          excluded_(budget, graph, capacity.excluded), staged_excluded_(budget, "excluded edges on their way", 2, capacity.excluded) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         make_room(capacity);
         const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) { to = device_buffer<T>(budget, name, size); };
@@ -103,12 +104,12 @@ public:
     };
     [[nodiscard]] const hop_lists_of& lists(std::size_t hop) const noexcept { return lists_[hop]; }
 
-    /// Brings a batch's key, seeds and hidden edges to the device. Waits while two batches before are on their way.
+    /// Copies a batch's key, seeds and excluded edges to the device. Waits while two earlier batches are in transit.
     void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded) {
         const auto count = [](std::size_t size) {
             return static_cast<std::uint32_t>(std::min<std::size_t>(size, std::numeric_limits<std::uint32_t>::max()));
         };
-        const auto stage = [&](auto& staging, auto to, auto from) { // what there is room for
+        const auto stage = [&](auto& staging, auto to, auto from) { // limited to the capacity
             const auto staged = staging.next().first(std::min(from.size(), to.size()));
             std::copy_n(from.begin(), staged.size(), staged.begin());
             copy_async(to, staged, in);
@@ -122,7 +123,7 @@ public:
         if (!excluded.empty()) stage(staged_excluded_, excluded_.edges(), excluded);
     }
 
-    /// All kernels of a batch.
+    /// Runs all kernels of a batch.
     void draw(cudaStream_t in) {
         constexpr unsigned threads = 256;
         const number_table table{words_.data(), state_.data()};
@@ -154,14 +155,14 @@ public:
         }
     }
 
-    /// What the layers of the batch come to. [hops]
+    /// Computes the sizes of the batch's layers. [hops]
     void count(cudaStream_t in, layer_counts* layers) {
         constexpr unsigned threads = 32;
         const auto hops = static_cast<std::uint32_t>(lists_.size());
         launch(in, count_layers<threads>, dim3(ceil_div(hops, threads)), threads, 0, state_.data(), hops_.data(), hops, settings_ == draws::once, layers);
     }
 
-    /// The host waits for the stream and looks at what the last batch came to.
+    /// Waits for the stream and returns the sizes of the last batch.
     [[nodiscard]] sample_sizes synchronize(stream& in) {
         copy_async(looked_at_.span(), std::span<const hop_state>(hops_.data(), hops_.size()), in);
         copy_async(failed_.span(), std::span<const failed_batch>(&state_.data()->failed, 1), in);
@@ -179,7 +180,7 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t most_shared = 128 * 1024; ///< bytes that a table of draws may have in shared memory
+    static constexpr std::uint64_t most_shared = 128 * 1024; ///< maximum shared memory of a table of draws [bytes]
     static constexpr std::size_t far_blocks = 64;
 
     [[nodiscard]] std::uint32_t fanout(std::size_t hop, unsigned which) const noexcept {
@@ -187,7 +188,7 @@ private:
         if (of.in != 0 && of.out != 0) return which == 0 ? of.out : of.in;
         return which == 0 ? std::max({of.in, of.out, of.both}) : 0;
     }
-    /// Slots of the table that so many draws need, 0 where a warp draws them.
+    /// Returns the slots of the table for `fanout` draws, 0 if a warp draws them.
     [[nodiscard]] std::uint64_t slots_of(std::uint32_t fanout) const noexcept {
         if (options_.replace || fanout <= few_draws || fanout == all_neighbors) return 0;
         return std::bit_ceil(2 * std::min<std::uint64_t>(fanout, 2 * graph_.edges));
@@ -209,10 +210,10 @@ private:
         const bool known = lists.offsets != nullptr;
         const bool told = (!options_.relations || lists.relations != nullptr) && (!options_.edge_ids || lists.edge_ids != nullptr);
         if (!known || (graph_.edges != 0 && !told))
-            throw error(errc::invalid_argument, "a direction, relations or edge ids are asked of a graph that does not keep them");
+            throw error(errc::invalid_argument, "the graph does not keep the requested direction, relations or edge ids");
     }
 
-    /// Room for the worst case that fan-outs, graph and caller allow.
+    /// Computes capacities for the worst case that fan-outs, graph and caller allow.
     void make_room(const sample_capacity& capacity) {
         constexpr std::uint64_t most = gneiss::detail::too_many_edges;
         if (!capacity.edges.empty() && capacity.edges.size() != options_.fanout.size())

@@ -9,13 +9,13 @@
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// From the neighbors of a hop to the numbers of its nodes, and to what the next hop draws for.
+// From the neighbors of a hop to the numbers of its nodes, and to the targets of the next hop.
 namespace gneiss::cuda::detail {
 
-/// Whether each node draws once a batch, at the hop that first reaches it, or at every hop from then on.
+/// Draws of a node: once per batch, at the hop that first reaches it, or at every hop from then on.
 enum class draws { once, every_hop };
 
-/// A hop has drawn how many edges.
+/// Records the number of edges that a hop has drawn.
 struct then_edges {
     batch_state* state;
     hop_state* hop;
@@ -28,10 +28,10 @@ struct then_edges {
         hop->edges = static_cast<std::uint32_t>(total);
     }
 };
-/// A hop has met how many new nodes; what the next begins with.
+/// Records the number of new nodes of a hop, and initializes the next.
 struct then_nodes {
     batch_state* state;
-    hop_state* hop; ///< and the next
+    hop_state* hop; ///< this hop, followed by the next
     const sample_request* request;
     std::uint32_t room, number;
     draws how;
@@ -50,8 +50,8 @@ struct then_nodes {
     }
 };
 
-/// Whether an edge is the first that leads to its node. Its node's number, or the least place at which it stands, behind those
-/// that were known, is kept on the way.
+/// True if an edge is the first to its node. Stores on the way its node's number, or the least place of the node, after the
+/// known ones.
 template <class NodeId>
 struct first_of_node {
     const NodeId* ids;
@@ -66,8 +66,8 @@ struct first_of_node {
     }
 };
 
-/// Numbers new nodes in the order of their first edges: `rank` counts those before each edge. A place becomes the number of
-/// the node that stands there first.
+/// Numbers new nodes in the order of their first edges: `rank` counts those before each edge. A place becomes the number of the
+/// node that is there first.
 template <unsigned Threads, class NodeId>
 __global__ void __launch_bounds__(Threads) number_nodes(const NodeId* ids, const std::uint32_t* rank, number_table table, const hop_state* hop,
     std::uint32_t* numbers, NodeId* nodes) {
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(Threads) number_nodes(const NodeId* ids, const
     }
 }
 
-/// What layers come to: layer i is of the hop i + 1 from the last. None of a batch that failed has anything. `together`: a
-/// layer has the edges of all hops up to its own, and its targets lie behind its other sources.
+/// Computes the sizes of layers: layer i belongs to hop i + 1 from the last. All are empty for a failed batch. `together`: a
+/// layer has the edges of all hops up to its own, and its targets follow its other sources.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) count_layers(const batch_state* state, const hop_state* hops, std::uint32_t hop_count, bool together,
     layer_counts* layers) {

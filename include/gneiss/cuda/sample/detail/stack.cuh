@@ -10,11 +10,10 @@
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 
-// From hops as they were drawn, the seeds' first, to DENSE's arrays, in which the deltas lie newest first, and to the layers that
-// read them.
+// From drawn hops, the seeds' first, to DENSE's arrays, with the newest delta first, and to the layers that read them.
 namespace gneiss::cuda::detail {
 
-/// A hop as it was drawn. In device memory.
+/// A drawn hop. In device memory.
 template <class NodeId>
 struct drawn_hop {
     const std::uint32_t *offsets = nullptr, *numbers = nullptr, *targets = nullptr;
@@ -23,12 +22,12 @@ struct drawn_hop {
     const edge_index* edge_ids = nullptr;   ///< or null
 };
 
-/// What a layer reads. In device memory.
+/// Input of a layer. In device memory.
 struct stacked_layer {
     std::uint32_t *offsets = nullptr, *neighbors = nullptr, *edge_target = nullptr; ///< the last may be null
 };
 
-/// DENSE's arrays of edges, but for those that are layer 0's.
+/// DENSE's arrays of edges, except those of layer 0.
 template <class NodeId>
 struct stacked_sample {
     NodeId* nbrs = nullptr;
@@ -36,23 +35,23 @@ struct stacked_sample {
     edge_index* edge_ids = nullptr;
 };
 
-/// Where things lie once the deltas are stacked: delta d, the d-th from the seeds, has numbers from start(d) on.
+/// Positions after the deltas are stacked: delta d, the d-th from the seeds, has numbers from start(d) on.
 struct stacking {
     const hop_state* hops;
-    std::uint32_t count; ///< of hops
+    std::uint32_t count; ///< number of hops
 
     [[nodiscard]] __device__ std::uint32_t start(std::uint32_t d) const { return d == 0 ? 0 : __ldg(&hops[d - 1].known); }
-    /// Of layer i, which is that of the hop i + 1 from the last.
+    /// Sources of layer i, which belongs to hop i + 1 from the last.
     [[nodiscard]] __device__ std::uint32_t sources(std::uint32_t i) const { return __ldg(&hops[count - i].known); }
     [[nodiscard]] __device__ std::uint32_t targets(std::uint32_t i) const { return __ldg(&hops[count - 1 - i].known); }
-    /// Edges of a layer's hops that lie in front of `hop`'s: those of later hops.
+    /// Returns the edges of a layer before those of `hop`: those of later hops.
     [[nodiscard]] __device__ std::uint32_t edges_before(std::uint32_t hop, std::uint32_t i) const {
         std::uint32_t edges = 0;
         GNEISS_NO_UNROLL
         for (std::uint32_t h = hop + 1; h + i < count; ++h) edges += __ldg(&hops[h].edges);
         return edges;
     }
-    /// The row of node `number` among layer i's sources, given its delta.
+    /// Returns the row of node `number` among layer i's sources, given its delta.
     [[nodiscard]] __device__ std::uint32_t row(std::uint32_t number, std::uint32_t d, std::uint32_t i) const {
         return number - start(d) + (sources(i) - start(d + 1));
     }
@@ -64,7 +63,7 @@ struct stacking {
     }
 };
 
-/// Where deltas begin, and the ends of layers' offsets.
+/// Computes the starts of deltas, and the ends of layers' offsets.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) begin_deltas(const batch_state* state, stacking of, const stacked_layer* layers, std::uint32_t* node_id_offsets) {
     const bool hopeless = state->hopeless != 0;
@@ -83,7 +82,7 @@ __global__ void __launch_bounds__(Threads) stack_nodes(const batch_state* state,
         __stwb(node_ids + of.row(n, of.delta_of(n), 0), __ldg(nodes + n));
 }
 
-/// Offsets of the targets of hop blockIdx.y, in all layers that have it.
+/// Writes offsets of the targets of hop blockIdx.y, in all layers that have it.
 template <unsigned Threads, class NodeId>
 __global__ void __launch_bounds__(Threads) stack_offsets(const batch_state* state, stacking of, const drawn_hop<NodeId>* hops, const stacked_layer* layers) {
     if (state->hopeless != 0) return;
@@ -96,7 +95,7 @@ __global__ void __launch_bounds__(Threads) stack_offsets(const batch_state* stat
     }
 }
 
-/// Edges of hop blockIdx.y, in all layers that have it and in the sample's own arrays.
+/// Writes edges of hop blockIdx.y, in all layers that have it and in the sample's own arrays.
 template <unsigned Threads, class NodeId>
 __global__ void __launch_bounds__(Threads) stack_edges(const batch_state* state, stacking of, const drawn_hop<NodeId>* hops, const stacked_layer* layers,
     stacked_sample<NodeId> to) {
