@@ -116,7 +116,7 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
     const std::string at_once = flags.parallel > 1 ? fmt::format(", {} at once", flags.parallel) : "";
     std::vector<programs::table::column> columns{{"case", programs::align::left}, {"runs"}, {"epoch" + at_once}, {"run" + at_once}, {"waited"}, {"read"}, {"written"},
         {"requests"}, {"hits"}, {"loss"}, {"peak RSS"}, {"test"}};
-    if (flags.against) columns.push_back({"minus " + *flags.against});
+    if (flags.against) columns.push_back({"less " + *flags.against});
     const std::vector<std::string> stages = stages_of(seen);
     for (const std::string& name : stages) columns.push_back({name + at_once});
     programs::table result(columns);
