@@ -12,6 +12,7 @@
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/storage/feature/row_source.hpp>
 
+// Feature rows for kernels: read over the bus (uva_rows.cuh), or through a cache in device memory (device_tier.cuh).
 namespace gneiss::cuda {
 
 /// Statistics of gathers on a device.

@@ -20,6 +20,9 @@ namespace gneiss::cuda {
 /// All rows in pinned host memory, read over the bus by kernels: no cache, no host thread, no intermediate copy. Use it if only
 /// the device knows the ids, as when it samples, or if reuse is too small for a `device_tier`.
 ///
+///     uva_rows<float> features(store, batch_rows, budget);
+///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.nodes()), edge_weight::mean, features.view(), rows);
+///
 /// Cost: a row over the bus per id, repeats included. Memory: the table, charged as pinned; 4 bytes per id of the largest
 /// batch. Errors: those of `device_row_source`. Thread-safety: one call at a time; any number of concurrent gathers by device
 /// ids.

@@ -114,7 +114,7 @@ public:
 private:
     const Policy& executor_;
     thrust::device_vector<node_id> held_; // ascending
-    std::size_t merged_ = 0;              // part of the entered ones
+    std::size_t merged_ = 0;              // entered rows that are merged
 };
 
 } // namespace gneiss::cuda::detail

@@ -222,7 +222,7 @@ bool with_tile_width(std::uint32_t columns, F&& f) {
 
 } // namespace detail
 
-/// Returns the shared memory of a block of `link_tiles_by` for rows of `columns` columns [bytes]; 0: unsupported.
+/// Returns the shared memory of a block of `link_by_tiles` for rows of `columns` columns [bytes]; 0: unsupported.
 template <storage T>
 [[nodiscard]] std::size_t link_tiles_bytes(std::uint32_t columns) {
     std::size_t bytes = 0;
@@ -244,7 +244,6 @@ struct link_tile_scratch {
 /// nodes [·, dim], dim up to 256, relations [·, dim]. `of.negatives` must not be null. Results do not depend on the order of
 /// threads. Cost: 8 · queries · negatives · dim operations; a negative's row is read per 64 queries, and a query's row per 64
 /// negatives. If T is bfloat16, queries and weights are rounded to it.
-/// negatives. Where T is bfloat16, queries and weights are rounded to it.
 template <class D, storage T>
 void link_by_tiles(cudaStream_t stream, const query_batch& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
     rows_view<const float> relations, const link_tile_scratch<T>& use, const link_gradients& out) {

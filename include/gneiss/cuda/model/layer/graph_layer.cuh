@@ -123,7 +123,6 @@ private:
 /// *adds* to the parameters' gradients, and writes every row of grad_in [sources, dense inputs]; without data, grad_in is not
 /// computed. Both are asynchronous, allocate nothing, and use memory taken at construction; backward reads what forward left
 /// there.
-/// was made; backward reads what forward left there.
 template <storage T>
 class graph_layer {
 public:

@@ -158,6 +158,7 @@ __global__ void __launch_bounds__(Threads) sum_queries(link_batch_view batch, co
 /// Sums the occurrences of each distinct node and relation in a fixed order: results do not depend on the order of threads.
 /// Cost: that of its path, and one more write and read of a row per occurrence of a node. Scratch: a row per occurrence, two
 /// and one per query for queries and relations; or, with scores in memory, those of a list.
+///
 /// Rows are stored as T; gradients are floats.
 template <class D, storage T = float>
 class link_step {
