@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// gneiss/cuda is the device side of the library. core: memory, streams, transfers, recorded steps, primitives of kernels. storage:
-// feature rows for kernels. cache: Belady's change sets. sample: neighbor samplers. model: kernels, layers and training steps.
-// train: backends of the trainers. Only these headers include CUDA.
+// gneiss/cuda is the device side of the library. core: memory, streams, transfers, recorded steps, primitives of kernels.
+// storage: feature rows for kernels. cache: Belady's change sets. sample: neighbor samplers. model: kernels, layers and training
+// steps. train: backends of the trainers. Only these headers include CUDA.
 
 /// The vocabulary of kernels, and the only header that knows the compiler: nvcc, or (with GNEISS_SIMT defined) a host compiler
 /// and the SIMT emulator of the tests, so that the same source runs on a GPU and on a CPU.

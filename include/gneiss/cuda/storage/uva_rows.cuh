@@ -21,7 +21,8 @@ namespace gneiss::cuda {
 /// the device knows the ids, as when it samples, or if reuse is too small for a `device_tier`.
 ///
 ///     uva_rows<float> features(store, batch_rows, budget);
-///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.nodes()), edge_weight::mean, features.view(), rows);
+///     const edge_lists lists = gathered(incoming(sampler.layer(0)), sampler.nodes());
+///     aggregate<float>(stream, lists, edge_weight::mean, features.view(), rows);
 ///
 /// Cost: a row over the bus per id, repeats included. Memory: the table, charged as pinned; 4 bytes per id of the largest
 /// batch. Errors: those of `device_row_source`. Thread-safety: one call at a time; any number of concurrent gathers by device
