@@ -415,7 +415,7 @@ std::string memory_section(const report_data& data) {
         rows.push_back({{name, plot::color(chart.parts.size())}, {gneiss::format_bytes(bytes)}, {share(bytes)}});
         chart.parts.push_back({name, static_cast<double>(bytes)});
     }
-    rows.push_back({{"planned in all"}, {gneiss::format_bytes(sum)}, {share(sum)}});
+    rows.push_back({{"planned total"}, {gneiss::format_bytes(sum)}, {share(sum)}});
     if (run.plan.budget_bytes) {
         chart.marks.push_back({"budget", static_cast<double>(*run.plan.budget_bytes)});
         rows.push_back({{"budget"}, {gneiss::format_bytes(*run.plan.budget_bytes)}, {share(*run.plan.budget_bytes)}});
@@ -500,7 +500,7 @@ std::string stage_table(const run_record& run) {
     for (std::size_t i = 0; i < names.size(); ++i)
         rows.push_back({{names[i], plot::color(i)}, {human_seconds(sums[i] / static_cast<double>(run.epochs.size()))},
             {human_seconds(sums[i])}, {human_percent(all > 0 ? sums[i] / all : 0)}});
-    return boxed_table("Stage times, summed over workers", html_table({"stage", "per epoch", "in all", "share"}, rows));
+    return boxed_table("Stage times, summed over workers", html_table({"stage", "per epoch", "total", "share"}, rows));
 }
 
 std::string io_table(const run_record& run) {
@@ -520,7 +520,7 @@ std::string io_table(const run_record& run) {
     }
     if (const auto wait = total(run, member(&epoch_record::wait_seconds)))
         rows.push_back({{"waiting"}, {human_seconds(*wait)}, {seconds > 0 ? human_percent(*wait / seconds) : ""}});
-    return rows.empty() ? "" : boxed_table("Input and output", html_table({"", "in all", "mean"}, rows));
+    return rows.empty() ? "" : boxed_table("Input and output", html_table({"", "total", "mean"}, rows));
 }
 
 std::string epoch_table(const run_record& run) {
@@ -641,7 +641,7 @@ std::string summary_text(const run_record& run) {
     const auto add = [&](const table& t) {
         if (!t.empty()) text += (text.empty() ? "" : "\n") + t.str();
     };
-    table stages({{"stage", align::left}, {"per epoch"}, {"in all"}});
+    table stages({{"stage", align::left}, {"per epoch"}, {"total"}});
     const auto epochs = static_cast<double>(std::max<std::size_t>(run.epochs.size(), 1));
     for (const std::string& name : names_in(run, &epoch_record::stage_seconds)) {
         const double sum =
