@@ -26,7 +26,7 @@ std::vector<std::uint32_t> numbers(std::size_t count, std::uint64_t seed, std::u
 } // namespace
 
 TEST_CASE(
-    "lists are ranked by value per entry, exactly, ties by length and id, and every list that has entries is there") {
+    "lists are ranked exactly by value per entry, ties by length and id, and every list with entries is ranked") {
     const auto value = numbers(3000, 1, 20), entries = numbers(3000, 2, 8);
     const auto ranked = rank_lists(value, entries, tbb_executor(2));
     CHECK((ranked == rank_lists(value, entries)));
@@ -48,12 +48,12 @@ TEST_CASE(
     CHECK_THROWS_AS((void)rank_lists(value, shorter), error);
 }
 
-TEST_CASE("the paper's example of a ratio: few incoming edges and many outgoing ones come first") {
+TEST_CASE("the paper's example of a ratio: nodes with few incoming and many outgoing edges come first") {
     const std::vector<std::uint32_t> out{1, 9, 3, 0, 5}, in{1, 3, 6, 2, 0};
     CHECK((rank_lists(out, in) == std::vector<node_id>{1, 0, 2, 3}));
 }
 
-TEST_CASE("the choice takes by rank what fits, passes over what does not, and never exceeds its bytes") {
+TEST_CASE("the selection takes lists by rank, skips those that do not fit, and never exceeds its bytes") {
     const auto entries = numbers(500, 3, 50);
     std::vector<node_id> ranked(500);
     std::iota(ranked.begin(), ranked.end(), 0U);

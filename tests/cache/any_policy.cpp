@@ -29,7 +29,7 @@ using cache_test::random_trace;
 
 namespace {
 
-/// The smallest policy: holds nothing, every row is read every time.
+/// The smallest policy: holds nothing and reads every row each time.
 struct no_cache {
     [[nodiscard]] static std::size_t capacity() noexcept { return 0; }
     [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
@@ -37,7 +37,7 @@ struct no_cache {
 };
 static_assert(cache_policy<no_cache>);
 
-/// A model told in the plainest way: given the rows before and the ids of a batch, what is held after it.
+/// A naive model of a cache: maps the earlier rows and the ids of a batch to the rows held after it.
 using naive_cache = std::function<std::set<node_id>(std::span<const node_id>)>;
 
 naive_cache naive_lru(std::size_t capacity) {
@@ -51,11 +51,11 @@ naive_cache naive_lru(std::size_t capacity) {
     };
 }
 
-/// Algorithm 1 of the paper, row by row, on queues of the standard library.
+/// Algorithm 1 of the paper, row by row, on standard queues.
 naive_cache naive_s3_fifo(std::size_t capacity) {
     struct model {
         std::size_t capacity;
-        std::deque<node_id> small{}, main{}, ghost{}; // the oldest behind
+        std::deque<node_id> small{}, main{}, ghost{}; // oldest last
         std::map<node_id, int> uses{};
 
         [[nodiscard]] std::size_t most_small() const { return std::max<std::size_t>(capacity / 10, 1); }
@@ -102,7 +102,7 @@ naive_cache naive_s3_fifo(std::size_t capacity) {
                 }
                 const auto known = std::ranges::find(ghost, id);
                 if (known != ghost.end()) {
-                    *known = ~node_id{0}; // its place in the queue stays
+                    *known = ~node_id{0}; // keeps its place in the queue
                     main.push_front(id);
                 } else
                     small.push_front(id);
@@ -122,7 +122,7 @@ void check_like(any_cache_policy policy, const naive_cache& naive, const memory_
     simulated_cache cache(policy.capacity());
     cache.fill(policy.initial());
     change_set changes;
-    changes.out.push_back(77); // what is left of another batch
+    changes.out.push_back(77); // left over from another batch
     std::vector<node_id> room;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
         CAPTURE(batch);
@@ -139,7 +139,7 @@ void check_like(any_cache_policy policy, const naive_cache& naive, const memory_
 
 } // namespace
 
-TEST_CASE("after each batch LRU holds what a list of rows by last use holds") {
+TEST_CASE("LRU holds the same rows after each batch as a list of rows by last use") {
     for (std::uint64_t seed = 0; seed < 30; ++seed)
         for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{40}, std::size_t{100}}) {
             CAPTURE(seed);
@@ -148,7 +148,7 @@ TEST_CASE("after each batch LRU holds what a list of rows by last use holds") {
         }
 }
 
-TEST_CASE("after each batch S3-FIFO holds what the paper's queues hold") {
+TEST_CASE("S3-FIFO holds the same rows after each batch as the paper's queues") {
     for (std::uint64_t seed = 0; seed < 40; ++seed)
         for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{11}, std::size_t{40}, std::size_t{100}}) {
             CAPTURE(seed);
@@ -157,7 +157,7 @@ TEST_CASE("after each batch S3-FIFO holds what the paper's queues hold") {
         }
 }
 
-TEST_CASE("S3-FIFO misses less than LRU where most rows are used once") {
+TEST_CASE("S3-FIFO misses less than LRU if most rows are used once") {
     memory_trace trace;
     node_id once = 1000;
     for (int batch = 0; batch < 200; ++batch) {
@@ -172,7 +172,7 @@ TEST_CASE("S3-FIFO misses less than LRU where most rows are used once") {
     CHECK(simulate(queues, trace).misses < simulate(recent, trace).misses);
 }
 
-TEST_CASE("static caches keep the first of a ranking, no cache keeps nothing") {
+TEST_CASE("a static cache keeps the first rows of a ranking; no cache keeps nothing") {
     const std::vector<std::uint32_t> degrees{3, 9, 1, 9, 0, 4};
     CHECK(rank_by(degrees, 3) == std::vector<node_id>{1, 3, 5});
     CHECK(rank_by(degrees, 0).empty());
@@ -191,7 +191,7 @@ TEST_CASE("static caches keep the first of a ranking, no cache keeps nothing") {
     }
 }
 
-TEST_CASE("replayed change sets are those that were computed, and end where they end") {
+TEST_CASE("replay returns the computed change sets and ends after the last one") {
     const memory_trace trace = random_trace(20, 40, 100, 5);
     memory_change_sets computed;
     const serial_executor executor;

@@ -59,8 +59,8 @@ void check_equal(computed a, computed b) {
     CHECK(a.outcome.resident == b.outcome.resident);
 }
 
-/// Fewest fills and misses over all caches of `capacity` rows: sets of rows are words; any subset of what is in memory may stay
-/// after a batch, and before the first one any rows may be read beside those that are carried over.
+/// Fewest fills and misses of any cache of `capacity` rows. Words represent sets of rows; any subset of the rows in memory may
+/// stay after a batch, and any rows may be read before the first one, next to those carried over.
 std::uint64_t fewest_reads(const memory_trace& trace, std::size_t capacity, std::uint64_t nodes, std::uint32_t resident) {
     constexpr std::uint64_t impossible = 1000000;
     const auto fits = [&](std::uint32_t set) { return static_cast<std::size_t>(std::popcount(set)) <= capacity; };
@@ -86,7 +86,7 @@ std::uint64_t fewest_reads(const memory_trace& trace, std::size_t capacity, std:
     return *std::ranges::min_element(best);
 }
 
-/// Fills and misses of computed change sets, played to a cache that holds `resident`.
+/// Fills and misses of computed change sets, replayed to a cache that holds `resident`.
 std::uint64_t reads_of(const memory_trace& trace, std::size_t capacity, std::span<const node_id> resident, const computed& all) {
     simulated_cache cache(capacity);
     cache.fill(resident);
@@ -97,10 +97,10 @@ std::uint64_t reads_of(const memory_trace& trace, std::size_t capacity, std::spa
         for (const node_id id : trace.read(batch, room)) reads += !cache.holds(id);
         cache.apply(all.changes[batch]);
     }
-    std::vector<node_id> left(cache.rows().begin(), cache.rows().end()), told = all.outcome.resident;
+    std::vector<node_id> left(cache.rows().begin(), cache.rows().end()), resident_after = all.outcome.resident;
     std::ranges::sort(left);
-    std::ranges::sort(told);
-    CHECK(left == told);
+    std::ranges::sort(resident_after);
+    CHECK(left == resident_after);
     return reads;
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("no cache reads fewer rows, whatever it carries over") {
     }
 }
 
-TEST_CASE("the paper's algorithm gives the same change sets, by an array and by a hash table, on any threads") {
+TEST_CASE("change sets equal the paper's, with an array and with a hash table, on any number of threads") {
     const tbb_executor two(2);
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         CAPTURE(seed);
@@ -140,7 +140,7 @@ TEST_CASE("the paper's algorithm gives the same change sets, by an array and by 
     }
 }
 
-TEST_CASE("batches large enough to be shared among threads give the same as one thread") {
+TEST_CASE("batches large enough to be divided among threads give the same change sets as one thread") {
     const memory_trace trace = random_trace(12, 60000, 50000, 3);
     const computed one = run(trace, {5000, 50000, {}}, serial);
     const tbb_executor four(4);
@@ -149,7 +149,7 @@ TEST_CASE("batches large enough to be shared among threads give the same as one 
     check_equal(run_as_printed(trace, {5000, 50000, {}}), one);
 }
 
-TEST_CASE("as a policy it misses no more than any other, with room for none, some and all rows") {
+TEST_CASE("the policy misses no more than any other, with capacity for no, some and all rows") {
     constexpr std::uint64_t nodes = 300;
     for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{300}, std::size_t{1000}}) {
         CAPTURE(capacity);
@@ -174,7 +174,7 @@ TEST_CASE("as a policy it misses no more than any other, with room for none, som
     }
 }
 
-TEST_CASE("a superbatch of one batch fills what it asks for and changes nothing") {
+TEST_CASE("a superbatch of one batch fills its rows and changes nothing") {
     memory_trace trace;
     trace.append(std::vector<node_id>{5, 3, 9, 1});
     const computed got = run(trace, {3, 0, {}}, serial);
@@ -183,7 +183,7 @@ TEST_CASE("a superbatch of one batch fills what it asks for and changes nothing"
     CHECK(got.changes.at(0).empty());
 }
 
-TEST_CASE("a superbatch without batches or without rows keeps what is resident") {
+TEST_CASE("a superbatch without batches or rows keeps the resident rows") {
     memory_trace trace;
     const std::vector<node_id> resident{4, 2};
     for (int batches = 0; batches < 3; ++batches, trace.append({})) {
@@ -197,14 +197,14 @@ TEST_CASE("rows that are carried over and used are not read again") {
     memory_trace trace;
     trace.append(std::vector<node_id>{1, 2, 3});
     trace.append(std::vector<node_id>{7, 8});
-    const std::vector<node_id> resident{7, 100, 101, 2}; // 100 and 101 make room for what is used first
+    const std::vector<node_id> resident{7, 100, 101, 2}; // 100 and 101 make room for rows used first
     const computed got = run(trace, {4, 0, resident}, serial);
     CHECK(got.outcome.fill.in == std::vector<node_id>{1, 3});
     CHECK(got.outcome.fill.out == std::vector<node_id>{100, 101});
     CHECK(reads_of(trace, 4, resident, got) == 3);
 }
 
-TEST_CASE("a row that a batch asks for twice, or more rows than it declares, are told") {
+TEST_CASE("a row repeated in a batch, and more rows than declared, are reported") {
     memory_trace twice;
     twice.append(std::vector<node_id>{1, 2, 1});
     belady_policy policy(twice, {.capacity = 1}, serial);
@@ -222,10 +222,10 @@ TEST_CASE("a row that a batch asks for twice, or more rows than it declares, are
     };
     const pretended more{2, 3}, beyond{std::size_t{1} << 31, 0};
     CHECK_THROWS_AS(belady_policy(more, {.capacity = 1}, serial), error);
-    CHECK_THROWS_AS(belady_policy(beyond, {.capacity = 1}, serial), error); // before any memory is asked for
+    CHECK_THROWS_AS(belady_policy(beyond, {.capacity = 1}, serial), error); // before any memory is allocated
 }
 
-TEST_CASE("what cannot be used is refused") {
+TEST_CASE("invalid options and traces are refused") {
     memory_trace trace;
     trace.append(std::vector<node_id>{1, 2});
     const std::vector<node_id> resident{1, 2};

@@ -18,8 +18,8 @@ namespace cache_test {
 
 using namespace gneiss;
 
-/// Next accessed iterations as Ginex tracks them: `iters` lists the iterations of each node, `ptr` says at which of them
-/// each node is. Source: Ginex (VLDB'22), Figure 12.
+/// Next accessed iterations as Ginex tracks them: `iters` lists the iterations of each node, `ptr` points to each node's
+/// current one. Source: Ginex (VLDB'22), Figure 12.
 class tracked_iterations {
 public:
     static constexpr std::uint32_t first_of_node = std::uint32_t{1} << 31; // the MSB
@@ -47,7 +47,7 @@ public:
         ptr_[0] = 0;
         for (std::size_t id = 0; id < nodes; ++id)
             if (ptr_[id] == ptr_[id + 1])
-                ptr_[id] = dummy(); // no access at all
+                ptr_[id] = dummy(); // never accessed
             else
                 iters_[ptr_[id]] |= first_of_node;
     }
@@ -64,13 +64,13 @@ private:
     std::vector<std::uint32_t> ptr_, iters_;
 };
 
-/// What `belady` does, as Ginex' paper prints it: a selection among cache and batch at every iteration. A second
-/// implementation to compare with; the results are equal.
+/// Reference implementation of `belady` as in Ginex' paper: a selection among cache and batch at every iteration. The results
+/// are equal.
 ///
 /// Cost: O(nodes + accesses + batches · slots) time on one thread, four passes over the trace; memory 6 bytes a node, 4 an
-/// access, 12 a distinct row at the beginning, then 16 a slot and a row of a batch. Precondition: options.nodes is the number of nodes.
-/// Errors: errc::out_of_range for a row beyond them or 2³² accesses; what reading the trace throws.
-/// Source: Ginex (VLDB'22), section 3.4, Figures 12 and 13; ties as `belady_policy` says.
+/// access, 12 a distinct row at the start, then 16 a slot and a row of a batch. Precondition: options.nodes is the number of
+/// nodes. Errors: errc::out_of_range for a row beyond them or 2³² accesses; errors of reading the trace.
+/// Source: Ginex (VLDB'22), section 3.4, Figures 12 and 13; ties as in `belady_policy`.
 template <access_trace Trace, class Visit>
 belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Visit&& visit) {
     struct candidate {
@@ -87,7 +87,7 @@ belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Vis
     std::vector<std::uint8_t> cached(nodes, 0);
     std::vector<node_id> state(options.resident.begin(), options.resident.end()), room;
     std::vector<candidate> candidates;
-    const auto select = [&] { // the new state: the best candidates, as many as there are slots
+    const auto select = [&] { // the new state: one best candidate per slot
         if (candidates.size() <= options.capacity) return candidates.end();
         const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(options.capacity);
         std::nth_element(candidates.begin(), end, candidates.end());
@@ -103,7 +103,7 @@ belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Vis
         std::ranges::sort(changes.out);
     };
 
-    // The initial state: rows carried over that are used, then those of the first iterations until it is full.
+    // The initial state: rows carried over that are used, then rows of the first iterations until it is full.
     belady_outcome outcome;
     for (const node_id id : state) cached[id] = 1;
     for (node_id id = 0; id < nodes; ++id)

@@ -11,7 +11,7 @@
 
 namespace test_cache_hit_curve {
 
-TEST_CASE("a curve of scores that are powers of two is that of the sorted entries") {
+TEST_CASE("the curve of scores that are powers of two equals that of the sorted entries") {
     struct entry {
         double score;
         std::uint64_t bytes, requests;
@@ -27,7 +27,7 @@ TEST_CASE("a curve of scores that are powers of two is that of the sorted entrie
     for (const entry& e : entries) curve.add(e.score, e.bytes, e.requests), requests += e.requests;
     CHECK(curve.requests() == requests);
     std::ranges::stable_sort(entries, std::greater{}, &entry::score);
-    // Between levels, where a class is whole, the sums are exact.
+    // Sums are exact between levels, where a class is whole.
     std::uint64_t bytes = 0, answered = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
         bytes += entries[i].bytes;
@@ -38,14 +38,14 @@ TEST_CASE("a curve of scores that are powers of two is that of the sorted entrie
     CHECK(curve.answered(~std::uint64_t{0}) == doctest::Approx(static_cast<double>(requests)));
 }
 
-TEST_CASE("what has no score is asked for and never answered") {
+TEST_CASE("entries without a score are requested and never hit") {
     gneiss::hit_curve curve;
     curve.add(0, 8, 10);
     CHECK(curve.requests() == 10);
     CHECK(curve.answered(1000) == 0);
 }
 
-TEST_CASE("the best split is that of the better of all splits tried") {
+TEST_CASE("the best split is the best of all splits tried") {
     gneiss::hit_curve rows, lists;
     for (int i = 0; i < 100; ++i) rows.add(8 * (i + 1), 1024, static_cast<std::uint64_t>(i));
     for (int i = 0; i < 100; ++i) lists.add(8 * (i + 1), 256, static_cast<std::uint64_t>(i) / 2);
@@ -58,7 +58,7 @@ TEST_CASE("the best split is that of the better of all splits tried") {
     for (int i = 0; i <= 64; ++i) CHECK(both(split) >= both(i / 64.0) * (1 - 1e-6));
     CHECK(split > 0);
     CHECK(split < 1);
-    CHECK(gneiss::best_split({}, rows, bytes) == 0); // nothing to win: rows get all
+    CHECK(gneiss::best_split({}, rows, bytes) == 0); // no gain: rows get all
     CHECK(gneiss::best_split(lists, {}, 256 * 100) > .9);
 }
 

@@ -13,7 +13,7 @@ namespace test_cache_miss_ratio {
 
 using namespace gneiss;
 
-TEST_CASE("a part of a trace has its batches, and none beyond its end") {
+TEST_CASE("a part of a trace has its batches and ends with the trace") {
     memory_trace whole = cache_test::random_trace(7, 5, 20, 3);
     trace_part part(whole, 5, 4);
     REQUIRE(part.batches() == 2);
@@ -25,7 +25,7 @@ TEST_CASE("a part of a trace has its batches, and none beyond its end") {
     CHECK(trace_part(whole, 9, 1).batches() == 0);
 }
 
-TEST_CASE("superbatches save no more than one that knows all; carried rows never cost reads; with one superbatch nothing is carried") {
+TEST_CASE("superbatches save at most what one with all batches does; carried rows cost no reads; a single superbatch carries nothing") {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         memory_trace trace = cache_test::random_trace(24, 12, 40, seed);
         for (const std::size_t capacity : {0U, 1U, 7U, 40U})
@@ -51,7 +51,7 @@ TEST_CASE("superbatches save no more than one that knows all; carried rows never
     CHECK_THROWS_AS((void)simulate_belady(none, {.capacity = 3, .batches = 0}, serial_executor{}), error);
 }
 
-TEST_CASE("superbatches without carried rows are caches of their own") {
+TEST_CASE("superbatches without carried rows are independent caches") {
     memory_trace trace = cache_test::random_trace(10, 9, 30, 1);
     cache_counts sum;
     for (std::size_t first = 0; first < 10; first += 4) {
@@ -62,14 +62,14 @@ TEST_CASE("superbatches without carried rows are caches of their own") {
     CHECK(simulate_belady(trace, {.capacity = 6, .batches = 4, .carry = false}, serial_executor{}) == sum);
 }
 
-TEST_CASE("pages are read once a batch unless they stay, whatever shares or straddles them") {
+TEST_CASE("a page is read once per batch unless it stays, even if rows share or straddle it") {
     memory_trace trace;
     trace.append(std::vector<node_id>{0, 3, 1}); // rows of 40 bytes: page 0 of 64 bytes; 1 and 2; 0 and 1
     trace.append(std::vector<node_id>{2});       // page 1
     trace.append(std::vector<node_id>{0});       // page 0
     const auto pages = [&](std::uint64_t bytes) { return simulate_pages(trace, 40, bytes, 64); };
     CHECK(pages(0) == cache_counts{.hits = 0, .misses = 5});
-    // Used last of the first batch in its order 0, 1, 2: pages 1 and 2 stay, and then page 0 comes back.
+    // Pages 1 and 2 are used last in the order 0, 1, 2 of the first batch, so they stay; then page 0 is read again.
     CHECK(pages(2 * 64) == cache_counts{.hits = 1, .misses = 4, .fills = 0, .admitted = 3});
     CHECK(pages(3 * 64) == cache_counts{.hits = 2, .misses = 3, .fills = 0, .admitted = 3});
     CHECK_THROWS_AS((void)simulate_pages(trace, 0, 1, 64), error);
@@ -77,7 +77,7 @@ TEST_CASE("pages are read once a batch unless they stay, whatever shares or stra
     CHECK_THROWS_AS((void)simulate_pages(trace, 4096, 4096, 2048), error);
 }
 
-TEST_CASE("pages of one row are LRU over rows") {
+TEST_CASE("pages of one row behave like LRU over rows") {
     memory_trace trace = cache_test::random_trace(30, 15, 60, 4);
     for (const std::size_t capacity : {1U, 8U, 30U}) {
         lru rows(capacity);

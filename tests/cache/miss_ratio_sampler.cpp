@@ -15,7 +15,7 @@ namespace test_cache_miss_ratio_sampler {
 
 namespace {
 
-/// Batches that ask for low numbers more often, at places all over the rows.
+/// Batches that request low numbers more often, at rows spread over the whole range.
 std::vector<std::vector<gneiss::node_id>> skewed_batches(std::uint64_t rows, std::size_t batches, std::size_t size) {
     gneiss::random_stream draw(gneiss::random_key{11, gneiss::random_domain::generate});
     const gneiss::keyed_permutation place(rows, gneiss::random_key{12, gneiss::random_domain::generate});
@@ -31,11 +31,11 @@ std::vector<std::vector<gneiss::node_id>> skewed_batches(std::uint64_t rows, std
     return result;
 }
 
-/// The miss ratio of caches that are filled by every second batch, and meet the others.
+/// Miss ratio of caches that are filled by every second batch and serve the others.
 double by_hand(const std::vector<std::vector<gneiss::node_id>>& batches, std::uint64_t rows, std::size_t capacity) {
     double hits = 0, requests = 0;
     for (const std::size_t ranking : {0U, 1U}) {
-        std::vector<std::pair<std::uint32_t, std::uint32_t>> counts(static_cast<std::size_t>(rows)); // ranking, then asked
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> counts(static_cast<std::size_t>(rows)); // ranking, then requests
         for (std::size_t k = 0; k < batches.size(); ++k)
             for (const gneiss::node_id v : batches[k]) ++(k % 2 == ranking ? counts[v].first : counts[v].second);
         std::ranges::stable_sort(counts, std::greater{}, &std::pair<std::uint32_t, std::uint32_t>::first);
@@ -49,7 +49,7 @@ double by_hand(const std::vector<std::vector<gneiss::node_id>>& batches, std::ui
 
 } // namespace
 
-TEST_CASE("a cache of any size misses what one that is filled by every second batch misses of the others") {
+TEST_CASE("the predicted miss ratio of any cache size equals the measured one of a cache filled by every second batch") {
     constexpr std::uint64_t rows = 6000;
     const auto batches = skewed_batches(rows, 60, 900);
     gneiss::miss_ratio_sampler every(rows), some(rows, 1500);
@@ -66,7 +66,7 @@ TEST_CASE("a cache of any size misses what one that is filled by every second ba
     CHECK(some.miss_ratio(rows) == doctest::Approx(0));
 }
 
-TEST_CASE("rows that are asked for evenly are missed as often as they are not held, and nothing asked for is missed") {
+TEST_CASE("uniform requests miss as often as rows are not held; no requests, no misses") {
     gneiss::miss_ratio_sampler none(100), one(7, 3), even(1000);
     CHECK(none.miss_ratio(50) == 1);
     const std::vector<gneiss::node_id> all{0, 1, 2, 3, 4, 5, 6};

@@ -12,7 +12,7 @@ namespace test_cache_simulate {
 
 using namespace gneiss;
 
-TEST_CASE("rows that go in take the slots of those that leave, then free ones, the lowest first") {
+TEST_CASE("incoming rows take the slots of outgoing ones, then free slots, the lowest first") {
     simulated_cache cache(5);
     cache.fill(std::vector<node_id>{10, 11, 12});
     cache.apply({{20, 21, 22}, {12, 10}, {}});
@@ -23,10 +23,10 @@ TEST_CASE("rows that go in take the slots of those that leave, then free ones, t
 
 TEST_CASE("change sets that break the rule are refused") {
     const std::vector<change_set> wrong{
-        {{}, {1}, {}},        // more leave than go in
-        {{5}, {4}, {}},       // leaves, and is not there
-        {{1}, {}, {}},        // goes in, and is there
-        {{5, 5}, {1, 2}, {}}, // goes in twice
+        {{}, {1}, {}},        // more leave than enter
+        {{5}, {4}, {}},       // leaves, but is absent
+        {{1}, {}, {}},        // enters, but is present
+        {{5, 5}, {1, 2}, {}}, // enters twice
         {{5, 6}, {}, {}},     // more rows than slots
     };
     for (const change_set& changes : wrong) {
@@ -38,7 +38,7 @@ TEST_CASE("change sets that break the rule are refused") {
     CHECK_THROWS_AS(cache.fill(std::vector<node_id>{1, 2, 3}), error);
 }
 
-TEST_CASE("hits, misses, fills and admitted rows are counted, and rows that no batch has are refused") {
+TEST_CASE("hits, misses, fills and admitted rows are counted; a fill of a row that no batch uses is refused") {
     struct scripted {
         change_set changes;
         std::vector<node_id> first{1, 2};

@@ -16,7 +16,7 @@ namespace test_cache_slot_table {
 
 using namespace gneiss;
 
-TEST_CASE("a table finds what a map finds after any insertions and removals") {
+TEST_CASE("a table agrees with a map after any insertions and removals") {
     for (const auto kind : {slot_table_kind::direct, slot_table_kind::hashed})
         for (const std::size_t capacity : {std::size_t{1}, std::size_t{2}, std::size_t{50}, std::size_t{700}}) {
             constexpr std::uint64_t nodes = 1000;
@@ -52,7 +52,7 @@ TEST_CASE("a table finds what a map finds after any insertions and removals") {
         }
 }
 
-TEST_CASE("the largest ids and a second insertion of a row are kept in a hashed table") {
+TEST_CASE("a hashed table keeps the largest ids and a second insertion of a row") {
     constexpr std::uint64_t nodes = std::uint64_t{1} << 32;
     slot_table table(nodes, 3, slot_table_kind::hashed);
     for (const node_id id : {~node_id{0}, ~node_id{0} - 1, node_id{0}}) table.insert(id, 1);
@@ -64,7 +64,7 @@ TEST_CASE("the largest ids and a second insertion of a row are kept in a hashed 
     CHECK(table.find(~node_id{0} - 1) == 1);
 }
 
-TEST_CASE("the kind is direct within its bytes and where it is the smaller one") {
+TEST_CASE("a table is direct if that fits its bytes and is smaller") {
     CHECK(slot_table::bytes_needed(1000, 100, slot_table_kind::direct) == 4000);
     CHECK(slot_table::bytes_needed(1000000, 100, slot_table_kind::hashed) <= 1300);
     CHECK(slot_table::choose(1000, 100, 4000) == slot_table_kind::direct);
@@ -72,7 +72,7 @@ TEST_CASE("the kind is direct within its bytes and where it is the smaller one")
     CHECK(slot_table::choose(1000, 900, 0) == slot_table_kind::direct);
 }
 
-TEST_CASE("values of many ids exchanged on several threads are those of one") {
+TEST_CASE("exchanging values of many ids on several threads equals one thread") {
     constexpr std::size_t count = 60000;
     const tbb_executor four(4);
     detail::id_table one, shared;

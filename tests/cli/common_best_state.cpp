@@ -32,7 +32,7 @@ row_writer rows_saying(std::uint64_t n) {
         names.disk_slots = static_cast<std::uint32_t>(n);
     };
 }
-/// Whether `file` is state n: its checkpoint, its rows and its metrics.
+/// True if `file` is state n: its checkpoint, its rows and its metrics.
 bool is_state(const fs::path& file, std::uint64_t n) {
     const gneiss::checkpoint saved = gneiss::load_checkpoint(file);
     std::string text;
@@ -47,7 +47,7 @@ std::set<std::string> names_in(const fs::path& directory) {
 
 } // namespace
 
-TEST_CASE("the best state is the last one kept, with its rows and metrics, and nothing else stays") {
+TEST_CASE("the best state is the last one kept, with its rows and metrics, and no other remains") {
     const gneiss::test::temporary_directory folder;
     const fs::path file = folder / "best/checkpoint.bin";
     CHECK_FALSE(metrics_of_best(file));
@@ -61,7 +61,7 @@ TEST_CASE("the best state is the last one kept, with its rows and metrics, and n
     CHECK(names_in(folder / "best") == std::set<std::string>{"checkpoint.bin"});
 }
 
-TEST_CASE("whenever a state that is kept fails, the one before it is there with its rows and metrics") {
+TEST_CASE("if keeping a state fails at any point, the previous one remains with its rows and metrics") {
     const gneiss::test::temporary_directory folder;
     const fs::path file = folder / "best/checkpoint.bin";
     keep_best(file, numbered(1), metrics_of(1), rows_saying(1));
@@ -71,12 +71,12 @@ TEST_CASE("whenever a state that is kept fails, the one before it is there with 
             throw gneiss::io_error(ENOSPC, "cannot write", {.path = path});
         }), gneiss::io_error);
     }
-    SUBCASE("while its checkpoint is") {
+    SUBCASE("while its checkpoint is written") {
         fs::create_directory(folder / "best/checkpoint.bin.tmp"); // in the way
         CHECK_THROWS_AS(keep_best(file, numbered(2), metrics_of(2), rows_saying(2)), gneiss::io_error);
         fs::remove_all(folder / "best/checkpoint.bin.tmp");
     }
-    SUBCASE("in a process that ended") {
+    SUBCASE("in a process that has ended") {
         std::ofstream(folder / "best/rows-7.bin") << "half";
         CHECK(is_state(file, 1));
         keep_best(file, numbered(2), metrics_of(2), rows_saying(2));
@@ -88,7 +88,7 @@ TEST_CASE("whenever a state that is kept fails, the one before it is there with 
     CHECK(names_in(folder / "best").size() == 2);
 }
 
-TEST_CASE("states of earlier versions have their rows in rows.bin, and no metrics of their own") {
+TEST_CASE("states of earlier versions have their rows in rows.bin and no metrics of their own") {
     const gneiss::test::temporary_directory folder;
     const fs::path file = folder / "best/checkpoint.bin";
     fs::create_directory(folder / "best");

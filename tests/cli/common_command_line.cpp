@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A trainer's flags in small, one of each kind.
+/// A small set of trainer flags, one of each kind.
 struct options {
     fs::path dataset;
     std::uint64_t epochs = 10;
@@ -139,7 +139,7 @@ TEST_CASE("a former name and a former value of a flag work, on the command line 
     CHECK(contains(program().refused({"train", "data", "--store", "rom"}), "is not one of memory, disk, mmap"));
 }
 
-TEST_CASE("a slip in a name is answered with the name that was meant") {
+TEST_CASE("a misspelled name is answered with the intended one") {
     CHECK(
         contains(program().refused({"train", "data", "--epoch", "3"}), "unknown flag --epoch; did you mean --epochs?"));
     CHECK(
@@ -150,7 +150,7 @@ TEST_CASE("a slip in a name is answered with the name that was meant") {
     CHECK(contains(program().refused({"train", "data", "--store", "dsik"}), "did you mean disk?"));
 }
 
-TEST_CASE("each wrong command line is one sentence that names the flag") {
+TEST_CASE("each command line error is one sentence that names the flag") {
     CHECK(contains(program().refused({}), "a command is missing: one of train, export"));
     CHECK(contains(program().refused({"train"}), "DATASET is missing"));
     CHECK(contains(program().refused({"--epochs", "3", "train"}), "the command comes first"));
@@ -171,7 +171,7 @@ TEST_CASE("each wrong command line is one sentence that names the flag") {
         CHECK_FALSE(contains(one_line(program().refused(arguments)), "\n"));
 }
 
-TEST_CASE("help shows groups, values and defaults, and needs nothing else") {
+TEST_CASE("help shows groups, values and defaults, without other arguments") {
     program p;
     std::string text;
     CHECK(p.line.parse({"train", "--help"}, text) == nullptr);
@@ -202,7 +202,7 @@ TEST_CASE("a configuration written by a run gives the same configuration back") 
     CHECK_FALSE(second.o.out);
 }
 
-TEST_CASE("defaults that nobody could give survive the round trip") {
+TEST_CASE("defaults that no flag value could express survive the round trip") {
     const temporary_directory temporary;
     program first, second;
     first.o.epochs = second.o.epochs = 0;
@@ -212,7 +212,7 @@ TEST_CASE("defaults that nobody could give survive the round trip") {
     CHECK(second.train->to_toml() == first.train->to_toml());
 }
 
-TEST_CASE("the command line wins over the configuration file") {
+TEST_CASE("the command line takes precedence over the configuration file") {
     const temporary_directory temporary;
     const auto file = temporary.write("c.toml",
         "# a comment\ndataset = 'there'\nepochs = 7 # seven\nlr = 1e-3\nfanout = [\n 1, # one\n 2,\n]\n"
@@ -227,7 +227,7 @@ TEST_CASE("the command line wins over the configuration file") {
     CHECK(p.o.memory->bytes == 2ULL << 30);
 }
 
-TEST_CASE("what is wrong in a configuration file is told with file, line and key") {
+TEST_CASE("errors in a configuration file name file, line and key") {
     const temporary_directory temporary;
     const auto refused = [&](const std::string& text) {
         const auto file = temporary.write("bad.toml", text);
@@ -255,7 +255,7 @@ TEST_CASE("what is wrong in a configuration file is told with file, line and key
         program().parse({"train", "data", "--config", (temporary.path / "absent").string()}), gneiss::io_error);
 }
 
-TEST_CASE("the hash sees what changes the result and nothing else") {
+TEST_CASE("the hash depends on the flags that change the result and on nothing else") {
     program base, other, output;
     base.parse({"train", "data"});
     other.parse({"train", "data", "--lr", "0.1"});

@@ -50,14 +50,14 @@ TEST_CASE("each kind of exception has the exit code of the contract") {
     CHECK(describe(42).code == exit_code::failed);
 }
 
-TEST_CASE("a refused thread is called so: the exception says only that something is unavailable") {
+TEST_CASE("a refused thread is reported as such, although the exception says only that something is unavailable") {
     const failure refused = describe(std::system_error(EAGAIN, std::generic_category()));
     CHECK(refused.code == exit_code::failed);
     CHECK(refused.message.find("thread") != std::string::npos);
     CHECK(describe(gneiss::io_error(EAGAIN, "read", {.path = "f"})).message.find("thread") == std::string::npos);
 }
 
-TEST_CASE("a refused budget is told with its numbers") {
+TEST_CASE("a refused budget is reported with its numbers") {
     const std::string text = describe(gneiss::over_budget(1 << 20, {{"rows", 2 << 20}, {"queues", 4096}})).message;
     for (const char* part : {"2.00 MiB", "1.00 MiB", "rows", "queues", "4.00 KiB"})
         CHECK_MESSAGE(text.find(part) != std::string::npos, text);
@@ -69,10 +69,10 @@ TEST_CASE("a message is one line whatever the exception says") {
     CHECK(one_line("a\tb\n") == "a b");
 }
 
-TEST_CASE("what a body returns or throws is what the program returns") {
+TEST_CASE("the program returns the exit code that its body returns or throws") {
     CHECK(run_program([] { return exit_code::done; }) == 0);
     CHECK(run_program([] { return exit_code::interrupted; }) == 130);
-    CHECK(run_program([]() -> exit_code { throw usage_error("told by the test of exit codes"); }) == 2);
+    CHECK(run_program([]() -> exit_code { throw usage_error("thrown by the test of exit codes"); }) == 2);
 }
 
 } // namespace test_cli_common_exit_codes

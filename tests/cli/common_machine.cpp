@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
 
-/// A tree of files as /proc and /sys have them.
+/// A file tree like /proc and /sys.
 struct fixture {
     fs::path root = fs::temp_directory_path() / ("gneiss-machine-" + std::to_string(::getpid()));
     fixture() {
@@ -38,14 +38,14 @@ struct fixture {
 
 } // namespace
 
-TEST_CASE("without a limit, what the system has is what there is") {
+TEST_CASE("without a limit, the limits are the system's totals") {
     const fixture f;
     CHECK(available_memory(f.root) == 4096 * mib);
     CHECK(total_memory(f.root) == 8192 * mib);
     CHECK(cpu_name(f.root) == "Test CPU @ 1 GHz");
 }
 
-TEST_CASE("a cgroup v2 limit counts, of the group or of any above it, less what its file cache could give back") {
+TEST_CASE("the tightest cgroup v2 limit of the group and its ancestors counts, less the reclaimable file cache") {
     const fixture f;
     f.file("proc/self/cgroup", "0::/user/session\n");
     f.file("sys/fs/cgroup/user/session/memory.max", "max\n");
@@ -57,7 +57,7 @@ TEST_CASE("a cgroup v2 limit counts, of the group or of any above it, less what 
         "sys/fs/cgroup/user/memory.stat", "anon 5\ninactive_file " + std::to_string(128 * mib) + "\nactive_file 9\n");
     CHECK(available_memory(f.root) == 640 * mib);
     CHECK(total_memory(f.root) == 1024 * mib);
-    f.file("sys/fs/cgroup/user/session/memory.max", std::to_string(mib / 2)); // less than what is used
+    f.file("sys/fs/cgroup/user/session/memory.max", std::to_string(mib / 2)); // below the bytes in use
     CHECK(available_memory(f.root) == 0);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a container that sees only its own cgroup at the root is limited by i
     CHECK(available_memory(f.root) == 200 * mib);
 }
 
-TEST_CASE("a cgroup v1 limit counts, and its word for no limit does not") {
+TEST_CASE("a cgroup v1 limit counts, and its value for unlimited does not") {
     const fixture f;
     f.file("proc/self/cgroup", "5:cpu,cpuacct:/box\n4:memory:/box\n");
     f.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -109,9 +109,9 @@ TEST_CASE("this machine has memory, a processor and a disk") {
 }
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("large blocks between small ones, on another thread than the first, are the system's again when they are freed") {
+TEST_CASE("large blocks between small ones return to the system when freed on a thread other than the first") {
     return_large_blocks();
-    // As evaluation loads partitions: of each its rows and the blocks of its edges, and the one before goes when this one is there.
+    // Like evaluation, which loads the rows and edge blocks of one partition and frees those of the one before.
     struct loaded {
         gneiss::aligned_buffer<std::byte> rows;
         std::vector<gneiss::aligned_buffer<std::byte>> blocks;
@@ -131,7 +131,7 @@ TEST_CASE("large blocks between small ones, on another thread than the first, ar
             most = std::max(most, current_rss());
         }
     }).join();
-    CHECK(most - before < 60 * mib); // two of them are 36
+    CHECK(most - before < 60 * mib); // two of them take 36
 }
 #endif
 

@@ -1,4 +1,4 @@
-// Work on whole graphs that programs share: what tests/programs/partition.cpp does not reach.
+// Covers what tests/programs/partition.cpp does not reach of the work on whole graphs that programs share.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace test_cli_common_partitioning {
 
-TEST_CASE("of hubs those first ones are taken that fit with the edges among them") {
+TEST_CASE("the first hubs that fit are taken, together with the edges among them") {
     const gneiss::test::workshop shop("gneiss-data");
     REQUIRE(shop.run("generate planted --nodes 300 --edges 6000 --classes 3 --num-features 2 --train-fraction .5 --out a --quiet").code == 0);
     const gneiss::dataset data(shop / "a");

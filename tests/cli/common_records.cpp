@@ -11,7 +11,7 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-/// Keys of an object in their order, joined.
+/// Returns the keys of an object in their order, joined.
 std::string keys(const json& object) {
     std::string text;
     for (const auto& [key, value] : object.items()) text += (text.empty() ? "" : " ") + key;
@@ -44,7 +44,7 @@ TEST_CASE("an epoch has the keys of the contract in its order") {
                                          "staleness_p50 staleness_max passes valid");
 }
 
-TEST_CASE("what does not apply is absent, never zero") {
+TEST_CASE("a field that does not apply is absent, never zero") {
     CHECK(keys(to_json(epoch_record{.epoch = 1})) == "epoch seconds examples");
     CHECK(keys(to_json(plan_record{})).empty());
     CHECK(keys(to_json(dataset_record{.name = "x"})) == "name nodes edges");
@@ -77,7 +77,7 @@ TEST_CASE("a run has the keys of the contract in its order") {
     CHECK(object["metrics"].dump() == R"({"valid":{"mrr":0.5},"test":{"mrr":0.5,"hits@1":0.25}})");
 }
 
-TEST_CASE("an epoch read back from its line is the same epoch") {
+TEST_CASE("an epoch survives the round trip through its line") {
     for (const epoch_record& epoch : {full_epoch(), epoch_record{.epoch = 1, .seconds = 0.1}})
         CHECK(to_json(epoch_from_json(json::parse(to_json(epoch).dump()))) == to_json(epoch));
     CHECK_THROWS_AS((void)epoch_from_json(json::parse(R"({"epoch": "one"})")), gneiss::error);

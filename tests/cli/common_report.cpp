@@ -21,8 +21,8 @@ using namespace programs;
 
 namespace {
 
-/// What is wrong with the markup, empty when nothing is: every tag closed in order, attributes quoted, no stray '&' or
-/// '<'. Style sheets are checked for balanced braces.
+/// Returns the first error of the markup, or an empty string: every tag is closed in order, attributes are quoted, '&' and '<'
+/// are escaped, braces in style sheets are balanced.
 std::string flaw(const std::string& html) {
     std::vector<std::string> open;
     std::size_t at = html.starts_with("<!DOCTYPE html>") ? 15 : 0;
@@ -70,13 +70,13 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 } // namespace
 
-TEST_CASE("the checker of this test finds flaws") {
+TEST_CASE("the checker of this test finds errors") {
     CHECK(flaw("<p>a &amp; b<br/></p>").empty());
     for (const char* bad : {"<p>", "</p>", "<p><b></p></b>", "a & b", "a > b", "<p", "<style>a{</style>"})
         CHECK_FALSE(flaw(bad).empty());
 }
 
-TEST_CASE("a report is well-formed, self-contained, and has every part that was measured") {
+TEST_CASE("a report is well-formed and self-contained, and shows everything that was measured") {
     const std::string html = report_html(sample_report());
     CHECK(flaw(html) == "");
     for (const char* external : {"src=", "href=", "url(", "@import", "<script", "<link", "http:", "https:"})
@@ -103,7 +103,7 @@ TEST_CASE("text from outside is escaped everywhere") {
     CHECK_FALSE(contains(html, "<script"));
 }
 
-TEST_CASE("what was not measured is left out, down to an empty run") {
+TEST_CASE("unmeasured parts are left out, even in an empty run") {
     const std::string html = report_html({});
     CHECK(flaw(html) == "");
     for (const char* part : {"<svg", "Learning", "Staleness", "Memory plan", "Input and output"})
@@ -116,7 +116,7 @@ TEST_CASE("what was not measured is left out, down to an empty run") {
     CHECK_FALSE(contains(report_html(one), "nan"));
 }
 
-TEST_CASE("a report stays small however long the run") {
+TEST_CASE("a report stays small however long the run is") {
     report_data data = sample_report(5000);
     for (int i = 0; i < 5; ++i) data.samples.insert(data.samples.end(), data.samples.begin(), data.samples.end());
     data.staleness.assign(5000, 7);
@@ -125,14 +125,14 @@ TEST_CASE("a report stays small however long the run") {
     CHECK(html.size() < 600'000);
 }
 
-TEST_CASE("the summary on stdout tells metrics, time and memory") {
+TEST_CASE("the summary on stdout shows metrics, time and memory") {
     const std::string text = summary_text(sample_report().run);
     for (const char* part : {"stage", "compute", "MRR", "0.3219", "Peak memory", "961 MiB"})
         CHECK_MESSAGE(contains(text, part), text);
     CHECK_FALSE(summary_text({}).empty());
 }
 
-TEST_CASE("every plot is well-formed, embedded or alone, with odd values too") {
+TEST_CASE("every plot is well-formed, embedded or alone, even with odd values") {
     using namespace programs::plot;
     const double nan = std::numeric_limits<double>::quiet_NaN();
     line_chart lines{.title = "a < b & c", .x = {.label = "x"}, .y = {.label = "y", .of = quantity::bytes}};
@@ -173,10 +173,10 @@ TEST_CASE("ticks cover the data at round steps") {
             CHECK(ticks.last() >= least + span - 1e-6 * ticks.step);
         }
     CHECK(plot::nice_ticks(1, 3, 7, true).step == 1);
-    // An axis without a value has ticks, too, be it logarithmic.
+    // An axis without values has ticks, even if it is logarithmic.
     for (const bool log : {false, true})
         CHECK(plot::svg(plot::line_chart{.x = {.log = log}, .y = {.log = log}, .lines = {{.name = "none", .points = {{-1, -1}}}}}).size() < 10'000);
-    // As damaged logs have them: so small that a step would be 0, so far apart that it would be no number.
+    // Values from damaged logs: so close that a step would be 0, so far apart that it would overflow.
     constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
     for (const auto& [from, to] : {std::pair(0.0, least), std::pair(least, 4 * least), std::pair(-most, most), std::pair(0.0, most)}) {
         const auto ticks = plot::nice_ticks(from, to, 5);
@@ -185,7 +185,7 @@ TEST_CASE("ticks cover the data at round steps") {
     }
 }
 
-TEST_CASE("merged samples keep the time and the mean of what they stand for") {
+TEST_CASE("merged samples keep the time and the mean of the samples they replace") {
     const std::vector<time_sample> samples{{1, 1.0, 0.0, 100, 0, 5}, {3, 0.4, 0.6, 400, 30, 9}, {4, 0.5, 0.5, 1, 1, 1}};
     const auto half = merged_pairs(samples);
     REQUIRE(half.size() == 2);
@@ -197,7 +197,7 @@ TEST_CASE("merged samples keep the time and the mean of what they stand for") {
     CHECK(half[1].seconds == 4);
 }
 
-TEST_CASE("a sampler sees the totals grow and stops when told") {
+TEST_CASE("a sampler sees the totals grow and stops on request") {
     std::atomic<std::uint64_t> read{0};
     run_sampler sampler([&] { return activity{.read_bytes = read += 1000}; }, 1, 0.001);
     while (sampler.samples().size() < 3) std::this_thread::yield();
@@ -212,7 +212,7 @@ TEST_CASE("a sampler sees the totals grow and stops when told") {
     }
 }
 
-TEST_CASE("passes over macro-batches and the cost of I/O are shown where they are told") {
+TEST_CASE("macro-batch passes and I/O cost are shown if they are recorded") {
     report_data data = sample_report(3);
     CHECK(report_html(data).find("macro-batch") == std::string::npos);
     data.run.epochs[0].passes = {3, 0, 2};

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A directory of this test, the working directory while it lives, so that `runs/` is made in it.
+/// Working directory of a test; restored on destruction, so that `runs/` is created inside it.
 struct working_directory {
     fs::path before = fs::current_path();
     fs::path path = fs::temp_directory_path() / ("gneiss-runs-" + std::to_string(::getpid()));
@@ -63,7 +63,7 @@ TEST_CASE("runs without a name are numbered, and the latest is the one resumed")
     }
 }
 
-TEST_CASE("an existing run is refused, resumed or replaced, and nothing else is ever touched") {
+TEST_CASE("an existing run is refused, resumed or replaced; other files are never touched") {
     const working_directory here;
     fs::create_directories("empty");
     { open("empty").write_config("epochs = 1\n"); }
@@ -88,7 +88,7 @@ TEST_CASE("a run is held by one process at a time") {
     CHECK(refused("run", existing_run::resume) == errc::already_exists);
 }
 
-TEST_CASE("metrics before the epoch gone on with are kept, a line cut short is dropped") {
+TEST_CASE("a resume keeps the metrics of earlier epochs and drops a truncated line") {
     const working_directory here;
     const run_directory run = open("run");
     for (std::uint64_t epoch = 1; epoch <= 4; ++epoch) run.append_metrics({.epoch = epoch, .seconds = 1, .loss = 0.5});
@@ -105,7 +105,7 @@ TEST_CASE("metrics before the epoch gone on with are kept, a line cut short is d
     CHECK_THROWS_AS((void)run.keep_metrics_before(9), gneiss::error);
 }
 
-TEST_CASE("only a run that is done is a finished result") {
+TEST_CASE("only a run marked done counts as finished") {
     const working_directory here;
     const run_directory run = open("run");
     CHECK_FALSE(run.result());
@@ -119,14 +119,14 @@ TEST_CASE("only a run that is done is a finished result") {
     CHECK_THROWS_AS((void)run.result(), gneiss::error);
 }
 
-TEST_CASE("opening a run to read it needs a run") {
+TEST_CASE("reading a run requires that it exists") {
     const working_directory here;
     CHECK_THROWS_AS((void)run_directory::open_existing("absent"), gneiss::error);
     { open("run").write_config(""); }
     CHECK(run_directory::open_existing("run").path() == "run");
 }
 
-TEST_CASE("a file that cannot be written is an error that names it") {
+TEST_CASE("an unwritable file is an error that names it") {
     try {
         write_file_atomically("/nonexistent/file", "x");
         FAIL("was written");

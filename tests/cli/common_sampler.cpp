@@ -11,7 +11,7 @@ namespace test_cli_common_sampler {
 
 using namespace programs;
 
-TEST_CASE("a look that fails is left out, and the next one stands for its time") {
+TEST_CASE("a failed sample is left out, and the next one covers its time") {
     std::atomic<int> looks{0};
     std::atomic<bool> fails{false};
     run_sampler sampler(

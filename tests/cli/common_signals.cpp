@@ -19,7 +19,7 @@ using namespace programs;
 
 namespace {
 
-/// Blocks until `token` is stopped, on a stop callback that locks: it runs outside of the signal handler.
+/// Blocks until `token` is stopped, on a stop callback that locks: callbacks run outside the signal handler.
 void wait_for(const std::stop_token& token) {
     std::mutex mutex;
     std::condition_variable_any stopped;
@@ -29,7 +29,7 @@ void wait_for(const std::stop_token& token) {
 
 } // namespace
 
-TEST_CASE("the first signal requests a stop, and each guard starts afresh") {
+TEST_CASE("the first signal requests a stop, and each guard starts with a new token") {
     for (const int signal : {SIGINT, SIGTERM}) {
         const interrupt_guard guard;
         CHECK_FALSE(guard.interrupted());
@@ -39,7 +39,7 @@ TEST_CASE("the first signal requests a stop, and each guard starts afresh") {
     }
 }
 
-TEST_CASE("a guard that is refused its thread leaves room for the next") {
+TEST_CASE("a guard whose thread is refused leaves no trace: the next one works") {
     {
         const gneiss::test::grant_threads none(0);
         CHECK_THROWS_AS(interrupt_guard{}, std::system_error);
@@ -50,7 +50,7 @@ TEST_CASE("a guard that is refused its thread leaves room for the next") {
     CHECK(guard.interrupted());
 }
 
-TEST_CASE("two guards at once are a mistake") {
+TEST_CASE("two guards at once are an error") {
     const interrupt_guard guard;
     CHECK_THROWS_AS(interrupt_guard(), std::logic_error);
 }

@@ -16,7 +16,7 @@ TEST_CASE("Student's t has the values of published tables") {
     CHECK(programs::student_t(100000) == doctest::Approx(1.95998).epsilon(1e-4)); // the normal distribution
 }
 
-TEST_CASE("an interval holds the mean, and tells nothing of a single value") {
+TEST_CASE("an interval contains the mean, and is undefined for a single value") {
     CHECK(programs::estimate_mean({}).count == 0);
     const std::vector<double> one{3}, same{2, 2, 2}, some{1, 2, 3, 4};
     CHECK(programs::estimate_mean(one).mean == 3);

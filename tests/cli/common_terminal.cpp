@@ -10,7 +10,7 @@ using namespace programs;
 
 namespace {
 
-/// A screen and a clock of the test's own.
+/// Screen and clock of a test.
 struct stage {
     std::string text;
     double now = 100;
@@ -49,7 +49,7 @@ TEST_CASE("a live line is rewritten at most five times a second and never wraps"
     CHECK(s.text == "\r     \r");
 }
 
-TEST_CASE("without a terminal a line is told every ten seconds") {
+TEST_CASE("without a terminal a line is printed every ten seconds") {
     stage s;
     progress p(s.output(false));
     for (int i = 0; i < 250; ++i, s.now += 0.1) p.update([] { return "line"; });
@@ -58,7 +58,7 @@ TEST_CASE("without a terminal a line is told every ten seconds") {
     CHECK(s.text == "line\nline\ntalk\n");
 }
 
-TEST_CASE("quiet is silent") {
+TEST_CASE("quiet mode prints nothing") {
     for (const bool live : {true, false}) {
         stage s;
         progress p(s.output(live, true));
@@ -69,14 +69,14 @@ TEST_CASE("quiet is silent") {
     }
 }
 
-TEST_CASE("a text is cut between characters, not inside one") {
+TEST_CASE("a text is cut between characters, never inside one") {
     CHECK(truncated("abc", 5) == "abc");
     CHECK(truncated("abc", 2) == "ab");
     CHECK(truncated("a\xc3\xa9z", 2) == "a\xc3\xa9");
     CHECK(truncated("", 0).empty());
 }
 
-TEST_CASE("a table aligns its columns and leaves no blanks at line ends") {
+TEST_CASE("a table aligns its columns and leaves no trailing blanks") {
     table t({{"stage", align::left}, {"seconds"}, {"note", align::left}});
     t.add({"compute", "12.3", "x"});
     t.add({"io", "4"});

@@ -11,7 +11,7 @@ namespace test_cli_common_trace_window {
 using namespace programs;
 using namespace std::chrono_literals;
 
-TEST_CASE("a window keeps the first spans, whatever order blocks come in, and no more than it may") {
+TEST_CASE("a window keeps the first spans up to its limit, whatever the order of blocks") {
     trace_window window(40);
     for (const char* thread : {"slow", "quick"}) // one after the other, as blocks are written
         for (int i = 0; i < 1000; ++i) {
@@ -25,7 +25,7 @@ TEST_CASE("a window keeps the first spans, whatever order blocks come in, and no
     CHECK(rows[1].bars.size() >= 20);
     double ends = 0;
     for (const auto& row : rows) {
-        for (std::size_t i = 0; i < row.bars.size(); ++i) CHECK(row.bars[i].name == "step, batch " + std::to_string(i)); // none is left out
+        for (std::size_t i = 0; i < row.bars.size(); ++i) CHECK(row.bars[i].name == "step, batch " + std::to_string(i)); // all are present
         ends = std::max(ends, row.bars.back().to);
     }
     CHECK(rows[0].bars.front().from == 0);
@@ -33,7 +33,7 @@ TEST_CASE("a window keeps the first spans, whatever order blocks come in, and no
     CHECK(ends <= rows[1].bars.back().to + 1e-9);
 }
 
-TEST_CASE("outer spans come before those within them; each wait has the color of what it is for") {
+TEST_CASE("outer spans precede inner ones; each wait has the color of its reason") {
     trace_window window;
     window.add("loop", {"wait for room before gather", 2ms, 3ms, {}});
     window.add("loop", {"wait for update", 3ms, 4ms, {}});

@@ -11,7 +11,7 @@ namespace test_cli_common_units {
 
 using namespace programs;
 
-TEST_CASE("sizes take the units of the contract, fractions and blanks") {
+TEST_CASE("sizes accept the units of the contract, fractions and blanks") {
     CHECK(parse_size("0").bytes == 0);
     CHECK(parse_size("4096").bytes == 4096);
     CHECK(parse_size("7B").bytes == 7);
@@ -26,13 +26,13 @@ TEST_CASE("sizes take the units of the contract, fractions and blanks") {
     CHECK(parse_size("18446744073709551615").bytes == std::numeric_limits<std::uint64_t>::max());
 }
 
-TEST_CASE("sizes that are no sizes, or too large, are usage errors") {
+TEST_CASE("malformed and too large sizes are usage errors") {
     for (const char* text : {"", "GiB", "-1GiB", "+1GiB", "1 2", "1G", "1GiBs", "1e3MiB", "nan", "inf", "0x10",
              "1,5GiB", ".", ". GiB", "18446744073709551616", "16777216TiB", "1.0.0GiB", "99999999999999999999999999B"})
         CHECK_THROWS_AS_MESSAGE((void)parse_size(text), usage_error, text);
 }
 
-TEST_CASE("a size told as a flag reads back as itself") {
+TEST_CASE("a size printed as a flag reads back unchanged") {
     std::mt19937_64 random(1);
     for (int i = 0; i < 1000; ++i) {
         const byte_size size{random() >> random() % 64};
@@ -57,7 +57,7 @@ TEST_CASE("intervals are durations, epochs or never") {
     CHECK(to_flag(parse_interval("60s")) == "1m");
 }
 
-TEST_CASE("counts, all, shares and numbers refuse what they would misread") {
+TEST_CASE("counts, all, shares and numbers refuse ambiguous text") {
     CHECK(parse_count_or_all("all").all);
     CHECK(parse_count_or_all("12") == count_or_all{.count = 12});
     CHECK(parse_count_or_all("all").of(7) == 7);
@@ -83,7 +83,7 @@ TEST_CASE("lists have no empty elements") {
     for (const char* text : {",", "1,", ",1", "1,,2"}) CHECK_THROWS_AS((void)split_list(text), usage_error);
 }
 
-TEST_CASE("numbers for people have three digits and never four before a unit") {
+TEST_CASE("printed numbers have three digits and never four before a unit") {
     CHECK(human_count(0) == "0");
     CHECK(human_count(999) == "999");
     CHECK(human_count(1234) == "1.23 k");
@@ -100,7 +100,7 @@ TEST_CASE("numbers for people have three digits and never four before a unit") {
     CHECK(human_percent(0.1234) == "12.3%");
 }
 
-TEST_CASE("the time left is proportional, and unknown before the first unit is done") {
+TEST_CASE("the remaining time is proportional, and unknown before the first unit is done") {
     CHECK(human_eta(0, 10, 5) == "--");
     CHECK(human_eta(5, 10, 30) == "30.0 s");
     CHECK(human_eta(10, 10, 30) == "0 ms");

@@ -4,7 +4,7 @@
 
 #include "common/report.hpp"
 
-/// A made-up run with everything a report can show.
+/// A synthetic run with everything that a report can show.
 inline programs::report_data sample_report(std::uint64_t epochs = 20) {
     using namespace programs;
     report_data data;

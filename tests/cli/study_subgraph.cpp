@@ -25,7 +25,7 @@ symmetric_csr random_graph(std::uint32_t nodes, std::size_t edges, std::uint64_t
     return make_symmetric_csr(stream);
 }
 
-/// The graph's adjacency as counts.
+/// Returns the graph's adjacency as counts.
 std::vector<std::vector<double>> matrix_of(const symmetric_csr& graph) {
     std::vector<std::vector<double>> a(graph.nodes(), std::vector<double>(graph.nodes()));
     for (node_id v = 0; v < graph.nodes(); ++v)
@@ -33,7 +33,7 @@ std::vector<std::vector<double>> matrix_of(const symmetric_csr& graph) {
     return a;
 }
 
-/// Among the nodes of `of` the edges of the graph, and no others.
+/// Checks that `of` has exactly the edges of the graph among its nodes.
 void check_edges(const study::subgraph& of, const std::vector<std::vector<double>>& a) {
     const auto among = matrix_of(of.among);
     for (std::size_t i = 0; i < of.nodes.size(); ++i)
@@ -42,7 +42,7 @@ void check_edges(const study::subgraph& of, const std::vector<std::vector<double
 
 } // namespace
 
-TEST_CASE("a neighborhood holds what powers of the adjacency matrix reach; influence in it is Ã^L e of the whole graph") {
+TEST_CASE("a neighborhood is what powers of the adjacency matrix reach; influence in it is Ã^L e of the whole graph") {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         const symmetric_csr graph = random_graph(40, 20 + 3 * seed, seed);
         const auto a = matrix_of(graph);
@@ -77,7 +77,7 @@ TEST_CASE("a neighborhood holds what powers of the adjacency matrix reach; influ
     }
 }
 
-TEST_CASE("the best of a neighborhood are those of the greatest scores, beside the batch") {
+TEST_CASE("the best nodes of a neighborhood are those of the greatest scores, in addition to the batch") {
     const symmetric_csr graph = random_graph(200, 600, 5);
     const auto a = matrix_of(graph);
     const std::vector<node_id> batch{1, 2, 3, 4, 5};
@@ -107,7 +107,7 @@ TEST_CASE("the best of a neighborhood are those of the greatest scores, beside t
     CHECK(make.best(around, 50, neighborhood_policy::random, 2, key.with(1)).nodes != make.best(around, 50, neighborhood_policy::random, 2, key.with(2)).nodes);
 }
 
-TEST_CASE("layers read all nodes and at last give the batch") {
+TEST_CASE("layers read all nodes and finally return the batch") {
     const symmetric_csr graph = random_graph(30, 60, 1);
     study::subgraph_maker make(graph);
     const std::vector<node_id> batch{7, 9};

@@ -4,7 +4,7 @@
 
 using namespace gneiss;
 
-struct half_a_layer { // no way back
+struct half_a_layer { // lacks update_backward
     static constexpr message_reduction reduce = message_reduction::sum;
     std::size_t outputs() const { return 4; }
     void allocate(auto&, const std::string&, std::size_t) {}

@@ -32,7 +32,7 @@ struct two_batches {
     static constexpr std::uint32_t batches_per_step = 2;
     void reduce(std::span<float>, std::uint32_t, bool) {}
 };
-struct whole : host_backend { // does not take its step apart
+struct whole : host_backend { // not a divisible_backend
     void upload(const training_optimizers&) {}
     void compute(training_batch&) {}
 };

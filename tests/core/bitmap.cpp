@@ -11,7 +11,7 @@ namespace test_core_bitmap {
 
 using namespace gneiss;
 
-TEST_CASE("a bitmap is a set of small numbers: the same as std::set under random operations") {
+TEST_CASE("a bitmap is a set of small numbers: equal to std::set under random operations") {
     for (const std::size_t size : {1UL, 63UL, 64UL, 65UL, 1000UL}) {
         bitmap bits(size);
         std::set<std::size_t> oracle;
@@ -39,14 +39,14 @@ TEST_CASE("a bitmap is a set of small numbers: the same as std::set under random
     }
 }
 
-TEST_CASE("a bitmap takes one bit a number, in whole words") {
+TEST_CASE("a bitmap takes one bit per number, in whole words") {
     CHECK(bitmap(0).bytes() == 0);
     CHECK(bitmap(1).bytes() == 8);
     CHECK(bitmap(64).bytes() == 8);
     CHECK(bitmap(65).bytes() == 16);
 }
 
-TEST_CASE("members know how many are smaller, and others are not found") {
+TEST_CASE("each member has its rank; other numbers are not found") {
     for (const std::uint64_t size : {1U, 63U, 64U, 65U, 1000U})
         for (const std::uint64_t every : {1U, 3U, 50U}) {
             random_stream draw(random_key(size, random_domain::user));

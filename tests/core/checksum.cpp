@@ -29,7 +29,7 @@ TEST_CASE("the checksum is XXH3: known values, part of the format") {
     CHECK(checksum("gneiss") == checksum(std::as_bytes(std::span("gneiss", 6))));
 }
 
-TEST_CASE("every flipped bit changes the checksum, and so does the seed") {
+TEST_CASE("every flipped bit changes the checksum, as does the seed") {
     std::vector<std::byte> bytes = random_bytes(300, 1);
     const std::uint64_t before = checksum(bytes);
     CHECK(checksum(bytes, 1) != before);
@@ -41,7 +41,7 @@ TEST_CASE("every flipped bit changes the checksum, and so does the seed") {
     CHECK(checksum(bytes) == before);
 }
 
-TEST_CASE("a stream of pieces has the checksum of the whole, however it is cut") {
+TEST_CASE("a stream has the checksum of the whole, however it is cut") {
     random_stream random(random_key{2, random_domain::user});
     for (int round = 0; round < 50; ++round) {
         const std::vector<std::byte> bytes = random_bytes(random.below(5000), random());

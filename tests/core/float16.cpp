@@ -11,7 +11,7 @@ namespace test_core_float16 {
 
 using namespace gneiss;
 
-TEST_CASE("every bfloat16 goes to a float and back") {
+TEST_CASE("every bfloat16 survives the round trip through float") {
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
         const auto stored = static_cast<bfloat16>(bits);
         const float value = to_float(stored);
@@ -20,8 +20,8 @@ TEST_CASE("every bfloat16 goes to a float and back") {
     }
 }
 
-TEST_CASE("a float becomes the nearest bfloat16, the even one of two") {
-    for (std::uint32_t upper = 0; upper < 0x7f80; ++upper) { // each positive value, and places between it and the next
+TEST_CASE("a float rounds to the nearest bfloat16, ties to even") {
+    for (std::uint32_t upper = 0; upper < 0x7f80; ++upper) { // each positive value, and points between it and the next
         const float here = to_float(static_cast<bfloat16>(upper)), next = to_float(static_cast<bfloat16>(upper + 1));
         const auto between = [upper](std::uint32_t lower) { return std::bit_cast<float>((upper << 16) | lower); };
         CHECK(to_float(to_bfloat16(between(0x7fff))) == here);

@@ -15,7 +15,7 @@ static_assert(std::is_convertible_v<matrix_view<float>, matrix_view<const float>
 static_assert(!std::is_convertible_v<matrix_view<const float>, matrix_view<float>>, "const is not lost");
 static_assert(!std::is_convertible_v<matrix_view<float>, matrix_view<const double>>);
 
-TEST_CASE("element (r, c) lies r strides and c elements from the start, in every way to reach it") {
+TEST_CASE("every accessor finds element (r, c) r strides and c elements from the start") {
     constexpr std::size_t rows = 5, columns = 4, stride = 7;
     std::vector<int> data(rows * stride);
     std::iota(data.begin(), data.end(), 0);

@@ -16,7 +16,7 @@ using namespace gneiss;
 
 static_assert(!std::is_copy_constructible_v<memory_charge>);
 
-TEST_CASE("bytes are told in binary units with three digits") {
+TEST_CASE("bytes are printed in binary units with three digits") {
     CHECK(format_bytes(0) == "0 B");
     CHECK(format_bytes(1023) == "1023 B");
     CHECK(format_bytes(1024) == "1.00 KiB");
@@ -25,7 +25,7 @@ TEST_CASE("bytes are told in binary units with three digits") {
     CHECK(format_bytes(memory_budget::unlimited).ends_with("EiB"));
 }
 
-TEST_CASE("a charge counts until it goes out of scope, also after it was moved") {
+TEST_CASE("a charge counts until it goes out of scope, even if moved") {
     memory_budget budget(100);
     memory_charge kept;
     {
@@ -39,7 +39,7 @@ TEST_CASE("a charge counts until it goes out of scope, also after it was moved")
     CHECK(budget.used() == 0);
 }
 
-TEST_CASE("what does not fit is refused with everything that was asked, and nothing changes") {
+TEST_CASE("a charge that does not fit is refused with all its parts, and changes nothing") {
     memory_budget budget(100);
     const memory_charge first = budget.charge("partition buffer", 70);
     const memory_charge second = budget.charge("queues", 20);
@@ -67,7 +67,7 @@ TEST_CASE("a charge near 2^64 does not wrap around the limit") {
     CHECK_THROWS_AS((void)budget.charge("b", memory_budget::unlimited - 49), over_budget);
 }
 
-TEST_CASE("host, pinned and device memory have limits of their own") {
+TEST_CASE("host, pinned and device memory have separate limits") {
     memory_budget budget(100, 10, 20);
     const memory_charge host = budget.charge("rows", 100);
     CHECK_THROWS_AS((void)budget.charge("staging", 11, memory_kind::pinned), over_budget);
@@ -77,7 +77,7 @@ TEST_CASE("host, pinned and device memory have limits of their own") {
     CHECK(budget.parts(memory_kind::pinned) == std::vector<memory_part>{{"staging", 10, memory_kind::pinned}});
 }
 
-TEST_CASE("any sequence of charges and releases keeps the sum: the same as a list") {
+TEST_CASE("any sequence of charges and releases keeps the sum, as a list does") {
     memory_budget budget(1000);
     std::deque<std::pair<memory_charge, std::uint64_t>> held;
     std::uint64_t sum = 0;

@@ -13,7 +13,7 @@ namespace test_core_object_pool {
 
 using namespace gneiss;
 
-TEST_CASE("the object used last is taken first, and nothing is taken of an empty pool") {
+TEST_CASE("the object used last is taken first, and an empty pool returns none") {
     object_pool<std::unique_ptr<int>> pool;
     CHECK_FALSE(pool.take());
     pool.put(std::make_unique<int>(1));
@@ -23,7 +23,7 @@ TEST_CASE("the object used last is taken first, and nothing is taken of an empty
     CHECK_FALSE(pool.take());
 }
 
-TEST_CASE("as many objects are made as are in use at once, and no two threads have one") {
+TEST_CASE("the pool makes one object per concurrent user, and threads never share one") {
     struct object {
         std::atomic<int> users = 0;
     };
@@ -50,7 +50,7 @@ TEST_CASE("as many objects are made as are in use at once, and no two threads ha
     CHECK(idle == result);
 }
 
-TEST_CASE("an object whose use throws is gone") {
+TEST_CASE("an object whose use throws is discarded") {
     object_pool<int> pool;
     int seen = 0;
     pool.with([] { return 7; }, [&](int& mine) { seen = mine++; });

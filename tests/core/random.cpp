@@ -70,7 +70,7 @@ TEST_CASE("a keyed permutation is a bijection and inverts") {
     for (std::uint64_t i = 0; i < 1000; ++i) CHECK(large.inverse(large(i * 1000003)) == i * 1000003);
 }
 
-TEST_CASE("a keyed permutation of many elements at once equals one call each") {
+TEST_CASE("a keyed permutation of many elements at once equals one call per element") {
     for (std::uint64_t size : {1ULL, 5ULL, 1000ULL, 1025ULL, 65536ULL, 100003ULL, (1ULL << 40) + 12345}) {
         const keyed_permutation permute(size, random_key{size, random_domain::edge_shuffle});
         std::vector<std::uint64_t> elements;
@@ -83,7 +83,7 @@ TEST_CASE("a keyed permutation of many elements at once equals one call each") {
     keyed_permutation(3, random_key{1, random_domain::edge_shuffle}).apply({});
 }
 
-TEST_CASE("a keyed permutation sends an element to every place equally often") {
+TEST_CASE("a keyed permutation sends an element to every position equally often") {
     constexpr std::uint64_t size = 10;
     std::vector<double> count(size * size);
     constexpr int tries = 20000;

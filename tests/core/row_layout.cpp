@@ -11,7 +11,7 @@ namespace test_core_row_layout {
 
 using namespace gneiss;
 
-TEST_CASE("a row is its value and its state side by side") {
+TEST_CASE("a row is its value followed by its state") {
     constexpr row_layout adagrad{.dim = 100, .state = 100};
     static_assert(adagrad.floats() == 200 && adagrad.bytes() == 800);
     // The sum of two 32-bit counts does not wrap.
@@ -34,7 +34,7 @@ TEST_CASE("partitions are consecutive ranges that cover every node once, none ab
         }
 }
 
-TEST_CASE("partitions of given sizes are found from every row, whatever the sizes; those of equal ranges are equal ranges") {
+TEST_CASE("partitions of given sizes are found from every row; those of equal sizes equal the computed ranges") {
     random_stream draw(random_key{1, random_domain::user});
     for (int round = 0; round < 400; ++round) {
         std::vector<std::uint64_t> sizes(1 + draw.below(40));
@@ -76,7 +76,7 @@ TEST_CASE("partitions of given sizes are found from every row, whatever the size
         }
 }
 
-TEST_CASE("partition borders are 64-bit") {
+TEST_CASE("partition boundaries are 64-bit") {
     const row_partitioning cut{std::uint64_t{1} << 40, 1000};
     CHECK(cut.begin(999) > std::uint64_t{1} << 39);
     CHECK(cut.of(cut.begin(999)) == 999);

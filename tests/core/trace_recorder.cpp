@@ -47,7 +47,7 @@ std::map<std::uint64_t, std::string> tracks(const json& events) {
 
 } // namespace
 
-TEST_CASE("spans nest as their scopes do, with their numbers") {
+TEST_CASE("spans nest like their scopes and keep their numbers") {
     const test::temporary_directory at;
     {
         trace_recorder recorder(at / "trace.json", {.process = "a \"quoted\" name"});
@@ -75,7 +75,7 @@ TEST_CASE("spans nest as their scopes do, with their numbers") {
     CHECK(spans(events, "wait for sample").at(0).at("cat") == "wait");
 }
 
-TEST_CASE("threads have tracks of their own, whose spans are all there and in order") {
+TEST_CASE("each thread has its own track with all its spans in order") {
     const test::temporary_directory at;
     constexpr std::uint64_t threads = 4, each = 1000;
     {
@@ -102,7 +102,7 @@ TEST_CASE("threads have tracks of their own, whose spans are all there and in or
     for (const auto& [track, count] : next) CHECK(count == each);
 }
 
-TEST_CASE("a full block goes to the file: memory is bounded, and what a killed process leaves opens with its end added") {
+TEST_CASE("a full block is written to the file: memory is bounded, and a killed process's file opens once its end is added") {
     const test::temporary_directory at;
     trace_recorder recorder(at / "trace.json", {.block = 8});
     trace_track track(recorder, "worker");
@@ -115,7 +115,7 @@ TEST_CASE("a full block goes to the file: memory is bounded, and what a killed p
     CHECK(spans(events_of(at / "trace.json")).size() == 20);
 }
 
-TEST_CASE("two recorders in one process do not meet") {
+TEST_CASE("two recorders in one process are independent") {
     const test::temporary_directory at;
     {
         trace_recorder first(at / "1.json"), second(at / "2.json");
@@ -131,7 +131,7 @@ TEST_CASE("two recorders in one process do not meet") {
     }
 }
 
-TEST_CASE("without a track nothing is recorded; short waits are left out") {
+TEST_CASE("nothing is recorded without a track; short waits are left out") {
     CHECK(open_track(nullptr, "none") == nullptr);
     trace_span nothing(nullptr, "nothing");
     nothing.bytes(1);
@@ -148,7 +148,7 @@ TEST_CASE("without a track nothing is recorded; short waits are left out") {
     CHECK(seen == std::vector<std::string>{"worker: wait for long"});
 }
 
-TEST_CASE("a file that cannot be made is refused; one that is full ends the trace, and says so at the end") {
+TEST_CASE("a file that cannot be created is refused; a full disk ends the trace and is reported at the end") {
     const test::temporary_directory at;
     CHECK_THROWS_AS(trace_recorder(at / "nowhere" / "trace.json"), io_error);
     CHECK_THROWS_AS(trace_recorder{at.path()}, io_error);

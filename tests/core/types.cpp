@@ -17,7 +17,7 @@ static_assert(!std::is_convertible_v<buffer_slot, std::uint32_t>);
 static_assert(!std::is_constructible_v<buffer_slot, disk_slot>, "two numberings are not mixed up");
 static_assert(sizeof(buffer_slot) == sizeof(std::uint32_t) && std::is_trivially_copyable_v<buffer_slot>);
 
-TEST_CASE("strong ids order and hash as their values") {
+TEST_CASE("strong ids order and hash like their values") {
     CHECK(buffer_slot{1} < buffer_slot{2});
     CHECK(buffer_slot{} == buffer_slot{0});
     std::unordered_set<disk_slot> seen;
@@ -31,7 +31,7 @@ TEST_CASE("opposite swaps the two sides") {
     CHECK(opposite(opposite(side::head)) == side::head);
 }
 
-TEST_CASE("round_up is the smallest multiple that is not less") {
+TEST_CASE("round_up returns the smallest multiple that is not less") {
     for (std::uint32_t unit = 1; unit < 20; ++unit)
         for (std::uint32_t value = 0; value < 100; ++value) {
             std::uint32_t least = 0;

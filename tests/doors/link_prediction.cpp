@@ -49,7 +49,7 @@ trained train(const context_options& how, link_trainer_options options, std::uin
 
 } // namespace
 
-TEST_CASE("embeddings are learned, on disk and in memory") {
+TEST_CASE("embeddings are learned on disk and in memory") {
     for (const std::uint32_t resident : {2U, 0U}) {
         const trained result = train({.memory = 8 << 20}, {.resident = resident});
         CHECK(result.losses.back() < result.losses.front() / 2);
@@ -57,7 +57,7 @@ TEST_CASE("embeddings are learned, on disk and in memory") {
     }
 }
 
-TEST_CASE("negatives of resident partitions alone are corrected where the loss has a log-sum, by default") {
+TEST_CASE("negatives from resident partitions alone are corrected by default if the loss has a log-sum") {
     const link_trainer_options some{.resident = 2, .staleness = 0};
     const auto with = [&](std::string_view loss, bool wanted) {
         link_trainer_options options = some;
@@ -73,7 +73,7 @@ TEST_CASE("negatives of resident partitions alone are corrected where the loss h
     CHECK_THROWS_WITH_AS((void)with("logistic", true), doctest::Contains("losses with a log-sum"), error);
 }
 
-TEST_CASE("without staleness a seed names the result, whatever the threads and the engine") {
+TEST_CASE("without staleness a seed determines the result, whatever the threads and the engine") {
     const link_trainer_options synchronous{.resident = 2, .staleness = 0};
     const trained expected = train({.threads = 1, .seed = 3}, synchronous);
     CHECK(train({.threads = 2, .seed = 3}, synchronous) == expected);
@@ -81,7 +81,7 @@ TEST_CASE("without staleness a seed names the result, whatever the threads and t
     CHECK(train({.threads = 1, .seed = 4}, synchronous) != expected);
 }
 
-TEST_CASE("an epoch on disk reads and writes what its order says, one in memory nothing after the first") {
+TEST_CASE("an epoch on disk transfers what its order predicts; one in memory transfers nothing after the first") {
     const temporary_directory directory;
     context run;
     const bucketed_edges edges(two_relations(1000), {.partitions = 8});
@@ -95,7 +95,7 @@ TEST_CASE("an epoch on disk reads and writes what its order says, one in memory 
     CHECK(in_memory.train_epoch().io.read_bytes == 0);
 }
 
-TEST_CASE("edges by bucket are those given, and ids beyond what is said are refused") {
+TEST_CASE("edges by bucket are those given, and ids beyond the declared counts are refused") {
     const std::vector<edge> graph = two_relations(100);
     const bucketed_edges edges(graph, {.partitions = 4});
     CHECK(edges.rows().nodes == 100);
@@ -118,7 +118,7 @@ TEST_CASE("edges by bucket are those given, and ids beyond what is said are refu
     CHECK_THROWS_AS(bucketed_edges(graph, {.partitions = 0}), error);
 }
 
-TEST_CASE("what does not fit ends in one error that names it") {
+TEST_CASE("a budget that is too small ends in one error that names it") {
     CHECK_THROWS_WITH_AS((void)train({.memory = 50'000}, {.resident = 2}), doctest::Contains("partition buffer"), over_budget);
     CHECK_THROWS_WITH_AS((void)train({}, {.resident = 2, .order = "alphabetical"}), doctest::Contains("alphabetical"), error);
     CHECK_THROWS_WITH_AS((void)train({}, {.resident = 2, .order = "memory"}), doctest::Contains("order memory keeps all 8"), error);

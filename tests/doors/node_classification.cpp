@@ -44,7 +44,7 @@ trained train(const context_options& how, node_classifier_options options, std::
 
 } // namespace
 
-TEST_CASE("classes are learned, in memory and a macro-batch at a time") {
+TEST_CASE("classes are learned in memory and by macro-batches") {
     for (const std::uint32_t resident : {0U, 2U}) {
         const trained result = train({}, {.resident = resident}, 20);
         CHECK(result.losses.back() < result.losses.front());
@@ -52,14 +52,14 @@ TEST_CASE("classes are learned, in memory and a macro-batch at a time") {
     }
 }
 
-TEST_CASE("a seed names the result, whatever the threads and however far batches are prepared ahead") {
+TEST_CASE("a seed determines the result, whatever the threads and the prefetch depth") {
     const trained expected = train({.threads = 1}, {.resident = 2});
     CHECK(train({.threads = 2}, {.resident = 2}) == expected);
     CHECK(train({.threads = 2}, {.resident = 2, .staleness = 0}) == expected);
     CHECK(train({.threads = 1, .seed = 2}, {.resident = 2}) != expected);
 }
 
-TEST_CASE("an own sampler and own layers train: those of the library, given as objects, give the same bits") {
+TEST_CASE("a custom sampler and custom layers train: the library's own, given as objects, give the same bits") {
     const trained expected = train({}, {.resident = 2});
     const auto classes = static_cast<std::size_t>(dataset(fixtures / "node").manifest().node_attributes.classes);
     const auto layers = parse_layers("sage:16,sage", {.dropout = .5, .last_width = classes});
@@ -74,8 +74,8 @@ TEST_CASE("an own sampler and own layers train: those of the library, given as o
     }
 }
 
-TEST_CASE("features on disk behind a cache, the library's or an own one, train the same bits") {
-    struct first_come { // the rows of the first batches stay
+TEST_CASE("features on disk behind a cache, built-in or custom, train the same bits") {
+    struct first_come { // keeps the rows of the first batches
         std::size_t rows;
         std::vector<node_id> held{};
         [[nodiscard]] std::size_t capacity() const { return rows; }
@@ -101,7 +101,7 @@ TEST_CASE("features on disk behind a cache, the library's or an own one, train t
     CHECK(read(1'000'000) < read(1)); // all rows are in memory after the first epoch
 }
 
-TEST_CASE("an evaluation has the memory of what the next epoch reads again, and an epoch that was stopped goes on") {
+TEST_CASE("an evaluation may use the memory of data that the next epoch reads again, and a stopped epoch resumes") {
     const dataset data(fixtures / "node");
     const node_classifier_options options{.layers = "sage:16,sage", .fanout = "5,5", .batch = 20, .resident = 2, .staleness = 0};
     const auto run_within = [&](std::uint64_t memory, std::uint64_t stop_after) {
@@ -128,7 +128,7 @@ TEST_CASE("an evaluation has the memory of what the next epoch reads again, and 
     };
     const double expected = run_within(memory_budget::unlimited, 0);
     CHECK(run_within(memory_budget::unlimited, 2) == expected);
-    std::uint64_t least = 0; // that trains: nearly all of it is charged
+    std::uint64_t least = 0; // that can train: nearly all of it is charged
     for (std::uint64_t memory = 1 << 20; least == 0; memory += 1 << 16) {
         try {
             context run({.memory = memory, .threads = 1});
@@ -141,7 +141,7 @@ TEST_CASE("an evaluation has the memory of what the next epoch reads again, and 
     CHECK(run_within(least + (1 << 16), 0) == expected);
 }
 
-TEST_CASE("what does not fit ends in one error that names it") {
+TEST_CASE("a budget that is too small ends in one error that names it") {
     context run;
     const dataset links(fixtures / "link"), nodes(fixtures / "node");
     CHECK_THROWS_WITH_AS(node_classifier(run, links), doctest::Contains("no node labels"), error);

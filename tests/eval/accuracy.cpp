@@ -69,8 +69,8 @@ TEST_CASE("the area under the ROC curve is the fraction of pairs in order, ties 
 
 namespace {
 
-/// Fraction of (positive, negative) pairs in order by softmax probability, one class against the rest, mean over the classes
-/// for which both occur. Equal within 1e-9 is a tie. O(classes · n²).
+/// Returns the fraction of (positive, negative) pairs in order by softmax probability, one class against the rest, as a mean
+/// over the classes for which both occur. Values equal within 1e-9 tie. O(classes · n²).
 double pairs_in_order(const std::vector<std::vector<double>>& logits, const std::vector<class_id>& labels) {
     const std::size_t classes = logits[0].size();
     double sum = 0;
@@ -98,7 +98,7 @@ double pairs_in_order(const std::vector<std::vector<double>>& logits, const std:
 
 } // namespace
 
-TEST_CASE("the area is of softmax probabilities: whatever is added to a row, it equals the fraction of pairs in order") {
+TEST_CASE("the area uses softmax probabilities: a constant added to a row does not change it") {
     const random_key key(5, random_domain::user);
     for (std::uint64_t round = 0; round < 120; ++round) {
         CAPTURE(round);
@@ -109,7 +109,7 @@ TEST_CASE("the area is of softmax probabilities: whatever is added to a row, it 
         std::vector<float> plain, shifted;
         for (std::size_t i = 0; i < nodes; ++i) {
             logits.emplace_back();
-            const float by = static_cast<float>(draw.below(64)) - 32; // a row's shift: exact in f32
+            const float by = static_cast<float>(draw.below(64)) - 32; // shift of a row: exact in f32
             for (std::size_t c = 0; c < classes; ++c) {
                 plain.push_back(static_cast<float>(draw.below(5)) / 2); // many ties
                 shifted.push_back(plain.back() + by);
@@ -123,7 +123,7 @@ TEST_CASE("the area is of softmax probabilities: whatever is added to a row, it 
     }
 }
 
-TEST_CASE("probabilities that a float rounds to 0 or 1 are ranked still") {
+TEST_CASE("probabilities that a float rounds to 0 or 1 are still ranked") {
     const std::vector<class_id> labels{0, 1, 1};
     std::vector<float> two{0, 50, 0, 60, 0, 55};
     CHECK(macro_roc_auc({two.data(), 3, 2}, labels) == 1);
@@ -133,7 +133,7 @@ TEST_CASE("probabilities that a float rounds to 0 or 1 are ranked still") {
     CHECK(macro_roc_auc({one.data(), 2, 1}, std::vector<class_id>{0, 0}) == 0.5);
 }
 
-TEST_CASE("of several classes the mean over those that occur is taken, of two that of the second") {
+TEST_CASE("with several classes the area is the mean over those that occur; with two it is that of the second") {
     std::vector<float> scores{9, 1, 0, 2, 3, 0, 4, 8, 0}; // 3 nodes, 3 classes; class 2 does not occur
     const std::vector<std::uint32_t> labels{0, 1, 1};
     CHECK(macro_roc_auc({scores.data(), 3, 3}, labels) == doctest::Approx((1.0 + 1.0) / 2));

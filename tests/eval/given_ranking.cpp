@@ -54,7 +54,7 @@ ranks rank_all(P& p, C& candidates, std::uint64_t memory = 1U << 30, const E& ex
 
 } // namespace
 
-TEST_CASE_TEMPLATE("counts and metrics are those of a loop over the lists", D, complex_decoder, distmult_decoder, transe_decoder) {
+TEST_CASE_TEMPLATE("counts and metrics equal a loop over the lists", D, complex_decoder, distmult_decoder, transe_decoder) {
     for (const bool reciprocal : {false, true}) {
         problem<D> p(7, 300, 6, 2, 10, 60, reciprocal);
         random_lists candidates(p, 90);
@@ -79,7 +79,7 @@ TEST_CASE_TEMPLATE("counts and metrics are those of a loop over the lists", D, c
     }
 }
 
-TEST_CASE("matrices of candidates rank as lists, and an end without one is not ranked") {
+TEST_CASE("candidate matrices rank like lists, and a side without a matrix is not ranked") {
     problem<distmult_decoder> p(3, 200, 8, 2, 10, 30);
     std::vector<node_id> tails(30 * 25);
     random_stream draw(random_key{2, random_domain::user});
@@ -120,7 +120,7 @@ TEST_CASE("memory, blocks of the table and threads do not change given ranks") {
     CHECK(rank_all(p, candidates, 1U << 30, tbb_executor(2)) == once);
 }
 
-TEST_CASE("what cannot be ranked is an error of its kind") {
+TEST_CASE("input that cannot be ranked is an error of the documented type") {
     problem<distmult_decoder> p(1, 20, 4, 1, 10, 5);
     std::vector<node_id> nodes(5 * 3, 7);
     given_candidates candidates({}, {nodes.data(), 5, 3});

@@ -36,7 +36,7 @@ constexpr std::uint64_t plenty = 1U << 30;
 
 } // namespace
 
-TEST_CASE("known answers are those of a map of all edges") {
+TEST_CASE("known answers equal those of a map of all edges") {
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
         const auto edges = random_edges(seed, 3000, 40, 4);
         const auto queries = random_queries(seed + 100, 50, 60);
@@ -59,7 +59,7 @@ TEST_CASE("known answers are those of a map of all edges") {
     }
 }
 
-TEST_CASE("a limit covers the first queries, as many as fit") {
+TEST_CASE("a limit covers the first queries that fit") {
     const auto edges = random_edges(1, 2000, 20, 4);
     const auto queries = random_queries(2, 60, 20);
     const edge_scan scan = [&](const edge_visitor& visit) { visit(edges); };
@@ -80,7 +80,7 @@ TEST_CASE("a limit covers the first queries, as many as fit") {
     CHECK(before == queries.size());
 }
 
-TEST_CASE("chunks of any size and threads collect the same answers") {
+TEST_CASE("chunks of any size and any number of threads collect the same answers") {
     const auto edges = random_edges(3, 200000, 50, 2);
     const auto queries = random_queries(4, 30, 50);
     const known_answers once(queries, [&](const edge_visitor& visit) { visit(edges); }, serial_executor{}, plenty);
@@ -97,9 +97,9 @@ TEST_CASE("chunks of any size and threads collect the same answers") {
         }
 }
 
-TEST_CASE("no queries and no edges are fine") {
-    const known_answers nobody({}, [](const edge_visitor&) {}, serial_executor{}, 0);
-    CHECK(nobody.covered() == 0);
+TEST_CASE("an empty set of queries or edges is valid") {
+    const known_answers no_queries({}, [](const edge_visitor&) {}, serial_executor{}, 0);
+    CHECK(no_queries.covered() == 0);
     const std::vector<link_query> queries{{1, 2, side::head}};
     const known_answers nothing(queries, [](const edge_visitor&) {}, serial_executor{}, 0);
     CHECK(nothing.covered() == 1);

@@ -43,7 +43,7 @@ TEST_CASE("metrics are the means of their definitions") {
     CHECK(metrics.hits_at_10() == hits[2] / 1000);
 }
 
-TEST_CASE("any grouping and order of ranks gives the same metrics, bit for bit") {
+TEST_CASE("any grouping and order of ranks gives the same bits of the metrics") {
     auto ranks = random_ranks(999);
     rank_metrics once;
     for (const rank_counts& counts : ranks) once.add(counts);
@@ -57,7 +57,7 @@ TEST_CASE("any grouping and order of ranks gives the same metrics, bit for bit")
     }
 }
 
-TEST_CASE("first place is a reciprocal rank of exactly one") {
+TEST_CASE("the first place has a reciprocal rank of exactly one") {
     rank_metrics metrics;
     metrics.add({});
     metrics.add({});

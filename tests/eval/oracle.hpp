@@ -13,7 +13,7 @@
 
 namespace gneiss::test {
 
-/// Rows in memory that are shown in blocks of `block` rows.
+/// Rows in memory, shown in blocks of `block` rows.
 struct rows_in_memory {
     std::vector<float> values;
     std::size_t width = 0;
@@ -25,7 +25,7 @@ struct rows_in_memory {
     [[nodiscard]] matrix_view<const float> view() const { return {values.data(), values.size() / width, width}; }
     void for_each_block(const embedding_block_visitor& visit) {
         ++passes;
-        // Every block is a copy of its own, gone after the call, as a block read from disk is.
+        // Every block is a separate copy, freed after the call, like a block read from disk.
         for (std::size_t first = 0; first < rows(); first += std::min(block, view().rows() - first)) {
             const auto some = view().middle_rows(first, std::min(block, view().rows() - first));
             const std::vector<float> copy(some.data(), some.data() + some.rows() * width);
@@ -51,7 +51,7 @@ struct problem {
         rows.width = dim;
         rows.values.resize(nodes * dim);
         std::ranges::generate(rows.values, integer);
-        // Some rows are the same as others, near and far.
+        // Some rows equal others, near and far.
         for (std::size_t i = 0; i < nodes / 4; ++i) {
             const float* const from = rows.values.data() + draw.below(nodes) * dim;
             float* const to = rows.values.data() + draw.below(nodes) * dim;
@@ -74,7 +74,7 @@ struct problem {
     }
     problem(const problem&) = delete;
 
-    /// All edges in chunks of 7.
+    /// Returns all edges in chunks of 7.
     [[nodiscard]] edge_scan known() const {
         return [this](const edge_visitor& visit) {
             for (const auto* split : {&train, &test})
@@ -83,7 +83,7 @@ struct problem {
         };
     }
 
-    /// The score of an edge, from the definition.
+    /// Returns the score of an edge by its definition.
     [[nodiscard]] double score(const edge& e, side missing) const {
         const std::size_t dim = rows.width;
         std::vector<float> query(dim);
@@ -98,7 +98,7 @@ struct problem {
         return D::compare == similarity::inner_product ? sum : -std::sqrt(-sum);
     }
 
-    /// How the end `missing` of `e` stands, by a loop over all nodes.
+    /// Ranks the end `missing` of `e` by a loop over all nodes.
     [[nodiscard]] rank_counts rank(const edge& e, side missing, bool filtered) const {
         std::set<edge> true_edges;
         if (filtered) {

@@ -46,7 +46,7 @@ std::uint64_t memory_of_blocks(std::size_t edges, std::size_t dim, std::uint64_t
 
 } // namespace
 
-TEST_CASE_TEMPLATE("ranks equal a double loop over all nodes", D, dot_decoder, distmult_decoder, complex_decoder,
+TEST_CASE_TEMPLATE("ranks equal those of a double loop over all nodes", D, dot_decoder, distmult_decoder, complex_decoder,
     transe_decoder) {
     for (std::uint64_t seed = 0; seed < 8; ++seed)
         for (const bool filtered : {false, true})
@@ -66,7 +66,7 @@ TEST_CASE_TEMPLATE("ranks equal a double loop over all nodes", D, dot_decoder, d
             }
 }
 
-TEST_CASE("a table of many tiles ranks as the double loop does") {
+TEST_CASE("a table of many tiles ranks like the double loop") {
     problem<distmult_decoder> p(3, 2 * detail::tile_shape::superblock_rows + 700, 6, 2, 20000, 150);
     const ranks found = rank_all(p, true);
     for (std::size_t i = 0; i < p.test.size(); i += 37) {
@@ -78,7 +78,7 @@ TEST_CASE("a table of many tiles ranks as the double loop does") {
 TEST_CASE_TEMPLATE("blocks of the table, blocks of queries and threads do not change a bit", D, complex_decoder,
     transe_decoder) {
     problem<D> p(11, 1500, 10, 2, 4000, 333);
-    // Values of all magnitudes: rounding happens, and its order would show.
+    // Values of all magnitudes: a different order of rounding would show.
     random_stream draw(random_key{1, random_domain::user});
     for (float& value : p.rows.values) value *= 1 + to_unit_float(draw());
     const ranks once = rank_all(p, true);
@@ -98,7 +98,7 @@ TEST_CASE_TEMPLATE("blocks of the table, blocks of queries and threads do not ch
     CHECK(rank_all(p, false, memory_of_blocks(7, 10, 0)) == raw);
 }
 
-TEST_CASE("equal rows tie wherever they lie") {
+TEST_CASE("equal rows tie wherever they are") {
     problem<distmult_decoder> p(5, 1100, 17, 1, 0, 64);
     random_stream draw(random_key{2, random_domain::user});
     for (float& value : p.rows.values) value = to_unit_float(draw()) - 0.5F;
@@ -118,7 +118,7 @@ TEST_CASE("nothing to rank gives empty metrics") {
     CHECK(p.rows.passes == 0);
 }
 
-TEST_CASE("self edges and nodes that only the test set knows are ranked like others") {
+TEST_CASE("self edges and nodes that occur only in the test set are ranked like others") {
     problem<transe_decoder> p(9, 30, 4, 2, 60, 2);
     std::erase_if(p.train, [](const edge& e) { return e.source == 7 || e.destination == 7; });
     p.test = {{7, 0, 7}, {3, 1, 3}, {7, 1, 2}};
@@ -129,14 +129,14 @@ TEST_CASE("self edges and nodes that only the test set knows are ranked like oth
     }
 }
 
-TEST_CASE("a score that is not a number is an error that names the edge") {
+TEST_CASE("a NaN score is an error that names the edge") {
     for (const bool of_an_end : {false, true}) {
         problem<distmult_decoder> p(4, 1000, 4, 2, 100, 50);
         for (edge& e : p.test) e = {e.source % 900, 0, e.destination % 900};
         p.test[20] = {5, 1, 990};
         if (of_an_end) p.rows.values[990 * 4 + 2] = std::numeric_limits<float>::quiet_NaN();
         else p.relation_values[1 * 4 + 3] = std::numeric_limits<float>::quiet_NaN();
-        // A row that is NaN spoils every question; a relation that is, its own edges.
+        // A NaN row affects every query; a NaN relation affects its own edges.
         const std::string first = of_an_end ? "edge 0 (" : "edge 20 (5, 1, 990)";
         for (const std::size_t threads : {1U, 2U})
             try {
@@ -149,7 +149,7 @@ TEST_CASE("a score that is not a number is an error that names the edge") {
     }
 }
 
-TEST_CASE("an edge that names no row or relation is refused before anything is ranked") {
+TEST_CASE("an edge with an unknown row or relation is refused before anything is ranked") {
     for (const edge bad : {edge{10, 0, 1}, edge{1, 0, 10}, edge{1, 2, 1}}) {
         problem<distmult_decoder> p(4, 10, 4, 4, 10, 3, true);
         p.model = link_scorer::reciprocal(distmult_decoder{}, {p.relation_values.data(), 4, 4}); // 0, 1 and their inverses
@@ -159,7 +159,7 @@ TEST_CASE("an edge that names no row or relation is refused before anything is r
     }
 }
 
-TEST_CASE("a budget that holds no edge is refused with what was asked") {
+TEST_CASE("a budget that holds no edge is refused with the requested bytes") {
     problem<distmult_decoder> p(4, 100, 4, 1, 1000, 10);
     CHECK_THROWS_AS(rank_all(p, true, 1000), over_budget);
     CHECK_THROWS_AS(rank_all(p, true, memory_of_blocks(1, 4, 1)), over_budget); // the answers do not fit

@@ -34,7 +34,7 @@ ranks rank_all(P& p, const candidate_sampling& sampling, std::uint64_t memory = 
     return found;
 }
 
-/// The least memory for one edge, and `edges` more.
+/// Returns the least memory for one edge plus `edges` more.
 std::uint64_t memory_of(const candidate_sampling& sampling, std::size_t dim, std::uint64_t edges) {
     try {
         detail::sampled_block_edges(sampling, dim, 1, 0, fixed_order_kernel{});
@@ -46,7 +46,7 @@ std::uint64_t memory_of(const candidate_sampling& sampling, std::size_t dim, std
 
 } // namespace
 
-TEST_CASE_TEMPLATE("counts are those of a loop over the candidates that the documented keys give", D, complex_decoder,
+TEST_CASE_TEMPLATE("counts equal those of a loop over the candidates drawn with the documented keys", D, complex_decoder,
     transe_decoder) {
     for (const std::uint64_t edges_per_set : {1U, 8U, 1000U}) {
         problem<D> p(7, 300, 6, 2, 500, 60);
@@ -120,7 +120,7 @@ TEST_CASE("uniform candidates expect the fraction of the raw rank") {
     }
 }
 
-TEST_CASE("candidates by degree are in proportion to degree") {
+TEST_CASE("candidates by degree are proportional to degree") {
     const std::vector<edge> train{{0, 0, 1}, {0, 0, 2}, {0, 0, 3}, {4, 0, 4}};
     const training_edges training{4, [&](const edge_visitor& visit) { visit(train); }};
     constexpr std::uint32_t count = 40000;
@@ -140,7 +140,7 @@ TEST_CASE("candidates by degree are in proportion to degree") {
     CHECK(std::abs(chi - 8) < 5 * std::sqrt(16.0));
 }
 
-TEST_CASE("a chosen subset is a seeded sample in order, and all edges when it asks for more") {
+TEST_CASE("a chosen subset is a seeded, ordered sample; a request for more returns all edges") {
     std::vector<edge> edges(1000);
     for (std::size_t i = 0; i < edges.size(); ++i) edges[i].source = static_cast<node_id>(i);
     const auto some = choose_edges(edges, 100, 1);
@@ -152,7 +152,7 @@ TEST_CASE("a chosen subset is a seeded sample in order, and all edges when it as
     CHECK(choose_edges(edges, 0, 1).empty());
 }
 
-TEST_CASE("bad settings and scores that are not numbers are errors of their kind") {
+TEST_CASE("invalid options and NaN scores are errors of the documented type") {
     problem<distmult_decoder> p(1, 20, 4, 1, 10, 5);
     const auto code_of = [&](const candidate_sampling& sampling) {
         try {

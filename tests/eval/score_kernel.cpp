@@ -72,17 +72,17 @@ void check_position() {
 
 } // namespace
 
-TEST_CASE("scores are those of a loop in double") {
+TEST_CASE("scores equal those of a loop in double") {
     check_against_double<similarity::inner_product>();
     check_against_double<similarity::negative_distance>();
 }
 
-TEST_CASE("a score depends on its two rows alone, bit for bit") {
+TEST_CASE("the bits of a score depend on its two rows alone") {
     check_position<similarity::inner_product>();
     check_position<similarity::negative_distance>();
 }
 
-TEST_CASE("rows with a stride score as packed ones do") {
+TEST_CASE("rows with a stride score like packed ones") {
     const matrix q(3, 30, 10), x(4, 60, 10);
     const matrix_view<const float> even_q(q.values.data(), 15, 10, 20), even_x(x.values.data(), 30, 10, 20);
     const auto some = scores<similarity::inner_product>(even_q, even_x);
@@ -91,7 +91,7 @@ TEST_CASE("rows with a stride score as packed ones do") {
         for (std::size_t j = 0; j < 30; ++j) CHECK(some[i * 30 + j] == all[2 * i * 60 + 2 * j]);
 }
 
-TEST_CASE("a squared distance stands for the distance") {
+TEST_CASE("a squared distance replaces the distance") {
     CHECK(similarity_of(similarity::negative_distance, -9) == -3);
     CHECK(similarity_of(similarity::inner_product, -9) == -9);
 }

@@ -26,7 +26,7 @@ std::vector<link_query> queries_of(const P& p) {
     return queries;
 }
 
-/// By sorting all nodes.
+/// Reference: sorts all nodes.
 template <class P>
 std::vector<scored_node> best_by_sorting(const P& p, const link_query& q, std::size_t k, bool leave_out) {
     std::vector<scored_node> all;
@@ -45,7 +45,7 @@ constexpr std::uint64_t plenty = 1U << 30;
 
 } // namespace
 
-TEST_CASE_TEMPLATE("the best k are those of sorting all nodes, ties by id", D, dot_decoder, distmult_decoder,
+TEST_CASE_TEMPLATE("the best k equal those of sorting all nodes, ties by id", D, dot_decoder, distmult_decoder,
     complex_decoder, transe_decoder) {
     for (std::uint64_t seed = 0; seed < 4; ++seed)
         for (const std::size_t k : {1U, 3U, 10U, 1000U})
@@ -79,7 +79,7 @@ TEST_CASE("blocks and threads do not change the best k") {
     CHECK(p.rows.passes > 4);
 }
 
-TEST_CASE("no queries, no answers wanted and nothing left are empty results") {
+TEST_CASE("without queries, requested answers or candidates the results are empty") {
     problem<distmult_decoder> p(3, 10, 4, 1, 10, 4);
     CHECK(top_k(p.model, p.rows, std::span<const link_query>{}, 5, {}, serial_executor{}).empty());
     const std::vector<link_query> queries{{1, 0, side::tail}};
@@ -89,7 +89,7 @@ TEST_CASE("no queries, no answers wanted and nothing left are empty results") {
     CHECK(top_k(p.model, p.rows, queries, 5, p.known(), serial_executor{})[0].empty());
 }
 
-TEST_CASE("queries out of range and scores that are not numbers are errors of their kind") {
+TEST_CASE("out-of-range queries and NaN scores are errors of the documented type") {
     problem<distmult_decoder> p(3, 10, 4, 2, 10, 4);
     const auto code_of = [&](const link_query& q) {
         try {

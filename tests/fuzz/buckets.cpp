@@ -10,7 +10,7 @@ namespace test_fuzz_buckets {
 
 using namespace gneiss;
 
-/// Words that pass the check decode within their bounds.
+/// Decodes words that pass the check; they must stay within their bounds.
 static void read_block(fuzz::input bytes) {
     edge_block_shape shape;
     const auto kind = fuzz::take<std::uint8_t>(bytes);

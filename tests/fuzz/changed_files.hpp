@@ -17,14 +17,14 @@
 
 namespace gneiss::fuzz {
 
-/// Files of a store that were whole, and what inputs make of them: with checksums made right, or nothing would come behind them.
+/// Intact files of a store, and the changes that inputs make to them. Checksums are corrected, or no input would get past them.
 ///
-/// An input is a list of changes: which file (a byte), what is done and how many bytes that takes (a byte: the upper three
-/// bits and the others), where (two bytes), and those bytes. They are written over the data or the header, the file ends there,
-/// or they come behind its end.
+/// An input is a list of changes: the file (a byte), the operation and its length (a byte: the upper three bits and the
+/// others), the position (two bytes), and the bytes. They overwrite data or header, truncate the file there, or are appended to
+/// it.
 class changed_files {
 public:
-    /// Of a directory's arrays with checksums, and its manifest.
+    /// Takes a directory's arrays with checksums, and its manifest.
     explicit changed_files(const std::filesystem::path& directory) { add(directory); }
     void add(const std::filesystem::path& directory) {
         for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -36,7 +36,7 @@ public:
         std::ranges::sort(files_, {}, &whole_file::path);
     }
 
-    /// Makes the files whole again, and then what `changes` say.
+    /// Restores all files and then applies `changes`.
     void change(input changes) {
         for (const std::size_t file : std::exchange(changed_, {})) write(files_[file], files_[file].bytes);
         std::vector<std::pair<std::size_t, std::vector<std::byte>>> result;
@@ -61,7 +61,7 @@ private:
     struct whole_file {
         std::filesystem::path path;
         std::vector<std::byte> bytes;
-        std::optional<checksum_table> sums; ///< a text has none
+        std::optional<checksum_table> sums; ///< absent for a text
 
         [[nodiscard]] std::size_t data_offset() const { return sums ? static_cast<std::size_t>(sums->data_offset()) : 0; }
     };
@@ -69,7 +69,7 @@ private:
     static void apply(std::vector<std::byte>& file, unsigned what, std::size_t where, input given, std::size_t data_offset) {
         const std::size_t data = std::min(data_offset, file.size()), behind = file.size() - data;
         switch (what) {
-        case 5: // the text of a header
+        case 5: // text of a header
             for (std::size_t i = 0; i < given.size() && (where + i) % 256 < data; ++i) file[(where + i) % 256] = given[i];
             return;
         case 6: file.resize(data + (behind == 0 ? 0 : where % behind)); return;

@@ -22,7 +22,7 @@ static void read(const std::vector<std::byte>& bytes) {
 GNEISS_FUZZ_TARGET("checkpoint", bytes) {
     std::vector<std::byte> all(bytes.begin(), bytes.end());
     read(all);
-    // The same with its last word made right.
+    // The same with its last word corrected.
     const std::uint64_t sum = checksum(all, detail::checkpoint_magic);
     const auto word = std::as_bytes(std::span(&sum, 1));
     all.insert(all.end(), word.begin(), word.end());

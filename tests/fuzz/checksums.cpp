@@ -33,7 +33,7 @@ GNEISS_FUZZ_TARGET("checksums", bytes) {
     if (!std::filesystem::exists(file)) plain_file::create(file).truncate(8192);
     std::vector<std::byte> all(bytes.begin(), bytes.end());
     read(file, all);
-    // The same with magic, file id and both checksums made right.
+    // The same with magic, file id and both checksums corrected.
     std::array<std::uint64_t, 8> head{};
     if (all.size() < sizeof head) return;
     std::memcpy(head.data(), all.data(), sizeof head);

@@ -22,7 +22,8 @@ using namespace gneiss;
 
 static constexpr std::uint64_t nodes = 24;
 
-/// Two datasets: names, sparse features with values, names of classes; and numbers, dense features, edges to validate with.
+/// Makes one of two datasets: names, sparse features with values and class names; or numbers, dense features and validation
+/// edges.
 static void make(const std::filesystem::path& at, bool named) {
     import_options options;
     options.out = at;
@@ -61,7 +62,7 @@ static void make(const std::filesystem::path& at, bool named) {
     (void)test::import_with(options, serial_executor{});
 }
 
-/// Labels of rows, relations and classes lead back to these, where all was verified.
+/// Checks that labels of rows, relations and classes map back to their ids if all was verified.
 static void check_labels(const dataset& data, bool verified) {
     for (std::uint64_t row = 0; row < std::min<std::uint64_t>(data.manifest().nodes, 100); ++row) {
         const std::string label = data.node_label(row);
@@ -73,7 +74,7 @@ static void check_labels(const dataset& data, bool verified) {
     for (std::int32_t c = 0; c < 10; ++c) (void)data.class_label(c);
 }
 
-/// What a buffer of partitions does with features: it looks where their parts lie, reads those whole, and checks them.
+/// Reads features like a partition buffer: locates the parts, reads them whole and checks them.
 static void read_partitions(const feature_store& store) {
     for (partition_id p = 0; p < store.rows().partitions; ++p) {
         std::array<std::vector<std::byte>, 3> read;
@@ -113,7 +114,7 @@ static void check_features(const dataset& data) {
         }
 }
 
-/// What programs do with a dataset, each of it in turn: a fault that one does not meet may be another's.
+/// Uses a dataset in each way that programs do: each may fail on a different fault.
 static void use(const std::filesystem::path& directory) {
     std::optional<dataset> data;
     if (!fuzz::accepted([&] { data.emplace(directory); })) return;

@@ -13,7 +13,7 @@
 namespace gneiss::fuzz {
 namespace {
 
-/// What the importer's first pass makes of a text.
+/// Result of the importer's first pass over a text.
 struct first_pass {
     std::string refusal; ///< empty: accepted
     bool integers = false;

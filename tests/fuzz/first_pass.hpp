@@ -9,10 +9,10 @@
 
 namespace gneiss::fuzz {
 
-/// One text read in small and in large chunks gives the same edges, or the same refusal, and ids within their bounds.
+/// Checks that small and large chunks of a text give the same edges or the same refusal, and ids within their bounds.
 void check_first_pass(const import_options& options, const std::string& name, std::string_view text);
 
-/// Options by letters, those of the first line of an input; takes the line off.
+/// Parses the letters of an input's first line into options and removes the line.
 [[nodiscard]] import_options take_options(std::string_view& text);
 
 } // namespace gneiss::fuzz

@@ -12,7 +12,7 @@ namespace test_fuzz_import {
 
 using namespace gneiss;
 
-/// Whether a number of more than four digits occurs: as an id it would make as many nodes, and take as long.
+/// True if the text has a number of more than four digits: as an id it would make that many nodes, and take too long.
 static bool has_long_number(std::string_view text) {
     std::size_t digits = 0;
     return std::any_of(text.begin(), text.end(), [&](char c) {
@@ -36,7 +36,7 @@ GNEISS_FUZZ_TARGET("import", bytes) {
     options.sources = {{.path = at / name}};
     options.out = at / "out";
     options.partitions = 3;
-    options.memory = 1 << 20; // the least
+    options.memory = 1 << 20; // the minimum
     options.force = true;
     options.unseen_to_train = letters.ends_with('u');
     import_report report;

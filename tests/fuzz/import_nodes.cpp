@@ -20,7 +20,7 @@ static constexpr std::uint64_t nodes = 8;
 
 static void write(const std::filesystem::path& path, fuzz::input bytes) { plain_file::create(path).write_at(0, bytes); }
 
-/// Up to a line that says "=", as a file.
+/// Writes the text up to a line "=" to a file.
 static std::filesystem::path cut(std::string_view& text, const std::filesystem::path& path) {
     constexpr std::string_view border = "\n=\n";
     const std::size_t end = std::min(text.find(border), text.size());
@@ -29,7 +29,7 @@ static std::filesystem::path cut(std::string_view& text, const std::filesystem::
     return path;
 }
 
-/// An array of one dimension that has what the input says: how many bytes, of which type.
+/// Writes a one-dimensional array; the input states its bytes and type.
 static std::filesystem::path array(fuzz::input& bytes, const std::filesystem::path& path) {
     constexpr std::array types{npy_dtype::i64, npy_dtype::u32, npy_dtype::f32, npy_dtype::i32, npy_dtype::u8, npy_dtype::f16, npy_dtype::u64, npy_dtype::f64};
     const auto what = fuzz::take<std::uint8_t>(bytes);
@@ -42,7 +42,7 @@ static std::filesystem::path array(fuzz::input& bytes, const std::filesystem::pa
     return path;
 }
 
-/// Whether a column of so many digits occurs: all before it would be made.
+/// True if a column has that many digits: all columns before it would be created.
 static bool has_long_number(std::string_view text) {
     std::size_t digits = 0;
     return std::ranges::any_of(text, [&](char c) { return (digits = c >= '0' && c <= '9' ? digits + 1 : 0) > 5; });
@@ -107,15 +107,15 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
     if (!fuzz::accepted([&] { report = test::import_with(options, serial_executor{}); })) return;
     const dataset result(options.out);
     result.verify();
-    const dataset_node_attributes& told = report.node_attributes;
-    fuzz::property(result.manifest().node_attributes == told, "what is reported is written");
+    const dataset_node_attributes& reported = report.node_attributes;
+    fuzz::property(result.manifest().node_attributes == reported, "what is reported is written");
     if (!data.empty() && data.has_labels()) {
         const auto parts = result.node_splits();
         const auto count = [&](node_split part) { return static_cast<std::uint64_t>(std::ranges::count(parts.values(), static_cast<std::uint8_t>(part))); };
-        fuzz::property(count(node_split::train) == told.train && told.train != 0, "somebody trains");
-        fuzz::property(told.train + told.valid + told.test <= report.nodes, "parts are of nodes");
+        fuzz::property(count(node_split::train) == reported.train && reported.train != 0, "some node trains");
+        fuzz::property(reported.train + reported.valid + reported.test <= report.nodes, "parts are of nodes");
     }
-    if (data.has_features()) fuzz::property(result.features().columns() == told.features && told.features != 0, "there are features");
+    if (data.has_features()) fuzz::property(result.features().columns() == reported.features && reported.features != 0, "there are features");
 }
 
 } // namespace test_fuzz_import_nodes

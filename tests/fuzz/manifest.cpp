@@ -17,7 +17,7 @@ static void read(const std::string& text) {
 GNEISS_FUZZ_TARGET("manifest", bytes) {
     std::string text(fuzz::text_of(bytes));
     read(text);
-    // The same with its checksum made right, or nothing would come behind it.
+    // The same with its checksum corrected, or no input would get past it.
     const std::size_t key = text.rfind(detail::manifest_checksum_key);
     if (key == std::string::npos) return;
     const std::size_t at = key + detail::manifest_checksum_key.size();

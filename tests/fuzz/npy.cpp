@@ -9,7 +9,7 @@ namespace test_fuzz_npy {
 
 using namespace gneiss;
 
-/// Elements that a reader hands out as T.
+/// Checks the elements that a reader returns as T.
 template <class T>
 static std::uint64_t count_as(const std::filesystem::path& path) {
     npy_reader reader(path);

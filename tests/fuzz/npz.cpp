@@ -15,7 +15,7 @@ GNEISS_FUZZ_TARGET("npz", bytes) {
     static const test::temporary_directory directory;
     (void)fuzz::accepted([&] {
         const importing::npz_file archive(file.path());
-        std::size_t left = 8; // of damaged directories each entry may be large
+        std::size_t left = 8; // entries of damaged directories may each be large
         for (const std::string& name : archive.names()) {
             if (left-- == 0) break;
             fuzz::property(archive.has(name), "what is listed is there");

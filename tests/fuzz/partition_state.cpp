@@ -24,7 +24,7 @@ using namespace gneiss;
 static constexpr std::uint64_t nodes = 12, identity = 5;
 static constexpr std::uint32_t parts = 3;
 
-/// Nodes without data; their rows are in another order than their numbers.
+/// Makes a graph without node attributes whose row order differs from the numbers.
 static dataset graph_of(const std::filesystem::path& at) {
     dataset_writer writer(at);
     bucket_builder<> builder({{nodes, 2}, 0}, 1 << 20, writer.partial());
@@ -43,7 +43,7 @@ static dataset graph_of(const std::filesystem::path& at) {
     return dataset(at);
 }
 
-/// An assignment, as users give it.
+/// Reads an assignment as users provide it.
 static void read_parts(fuzz::input bytes) {
     static const test::temporary_directory at;
     static const dataset data = graph_of(at / "data");
@@ -55,7 +55,7 @@ static void read_parts(fuzz::input bytes) {
     fuzz::property(read_assignment(data, at / "again.npy") == read, "what is written is read");
 }
 
-/// A partitioner goes on from what a file says, or refuses it.
+/// Resumes a partitioner from the contents of a file, or expects a refusal.
 static void resume(const std::filesystem::path& path) {
     static const symmetric_csr graph = [] {
         random_stream draw(random_key(1, random_domain::user));
@@ -91,7 +91,7 @@ GNEISS_FUZZ_TARGET("partition_state", bytes) {
     const std::filesystem::path path = at / "journal";
     plain_file::create(path).write_at(0, bytes);
     (void)fuzz::accepted([&] { const partition_journal_file found(path, identity); });
-    // A sound file: the first byte is the step, the others are its state.
+    // An intact file: the first byte is the step, the others are its state.
     fuzz::input state = bytes;
     const std::uint32_t step = fuzz::take<std::uint8_t>(state) % 7 + 1U;
     std::filesystem::remove(path);

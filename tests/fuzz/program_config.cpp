@@ -9,7 +9,7 @@ using namespace gneiss;
 GNEISS_FUZZ_TARGET("program_config", bytes) {
     std::vector<programs::config_item> items;
     if (!fuzz::accepted([&] { items = programs::parse_toml(fuzz::text_of(bytes), "config.toml"); })) return;
-    // Everything as texts, under names that are keys for sure.
+    // All values as texts, under names that are valid keys.
     auto object = nlohmann::ordered_json::object();
     for (std::size_t i = 0; i < items.size(); ++i) {
         auto& value = object["k" + std::to_string(i)];

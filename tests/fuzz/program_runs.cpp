@@ -15,7 +15,7 @@ namespace test_fuzz_program_runs {
 
 using namespace gneiss;
 
-/// Logs of a run that is resumed: what is kept of them is read again.
+/// Logs of a resumed run: the lines that are kept can be read again.
 static void read_logs(std::string_view metrics, std::string_view result) {
     static const test::temporary_directory at;
     const std::filesystem::path run = at / "run";
@@ -31,7 +31,7 @@ static void read_logs(std::string_view metrics, std::string_view result) {
     fuzz::property(programs::read_json_lines(run / "metrics.jsonl").size() == kept.size(), "a line an epoch");
 }
 
-/// Charts of any numbers have a bounded number of ticks.
+/// Checks that charts of any numbers have a bounded number of ticks.
 static void draw(fuzz::input bytes) {
     namespace plot = programs::plot;
     const auto what = fuzz::take<std::uint8_t>(bytes);

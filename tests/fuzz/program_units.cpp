@@ -9,7 +9,7 @@ namespace test_fuzz_program_units {
 
 using namespace gneiss;
 
-/// A value that is read is written as a text that is read as the same value.
+/// Checks that an accepted value survives the round trip through its text.
 template <class Parse>
 static void round_trip(std::string_view text, Parse parse) {
     decltype(parse(text)) value{};

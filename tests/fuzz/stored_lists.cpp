@@ -34,7 +34,7 @@ static void make_lists(const std::filesystem::path& at, bool incoming) {
     for (npy_writer* file : {&indptr, &neighbors, &stamp}) (void)file->close();
 }
 
-/// Every neighbor of every node, as a sampler asks for them.
+/// Reads every neighbor of every node, as a sampler does.
 template <class Graph>
 static std::vector<node_id> all_of(const Graph& graph, neighbor_direction d) {
     std::vector<node_id> ids(static_cast<std::size_t>(graph.nodes()));

@@ -19,13 +19,13 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
-/// A file of this folder is a target: a function of any bytes that hands them to one reader of the library.
+/// A file of this folder is a target: a function that passes any bytes to one reader of the library.
 ///
 ///     GNEISS_FUZZ_TARGET("npy", bytes) { … }
 ///
-/// With GNEISS_FUZZ (clang) each becomes the libFuzzer program fuzz_NAME; in every build the same functions are compiled
-/// into test_fuzz, which gives them the inputs in corpus/NAME. A reader has two ways out: it accepts, and then what it
-/// read must hold together, or it throws one of the library's errors, one line long. Everything else is a finding.
+/// With GNEISS_FUZZ (clang) each becomes the libFuzzer program fuzz_NAME. Every build also compiles the functions into
+/// test_fuzz, which passes them the inputs in corpus/NAME. A reader has two valid outcomes: it accepts, and the values must be
+/// consistent; or it throws one of the library's errors, one line long. Everything else is a finding.
 namespace gneiss::fuzz {
 
 using input = std::span<const std::byte>;
@@ -34,7 +34,7 @@ using input = std::span<const std::byte>;
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What a target found out to be wrong.
+/// A defect that a target found.
 struct finding : std::logic_error {
     using std::logic_error::logic_error;
 };
@@ -43,15 +43,15 @@ inline void property(bool holds, const std::string& what) {
     if (!holds) throw finding("does not hold: " + what);
 }
 
-/// What no reader throws.
+/// A type that no reader throws.
 struct no_other_refusal {};
 
-/// Whether `read` accepts its input; a refusal is told on one line. Programs refuse by another type as well.
+/// Returns true if `read` accepts its input; a refusal must be one line. Programs have another type of refusal as well.
 template <class OtherRefusal = no_other_refusal, class Read>
 [[nodiscard]] bool accepted(Read&& read) {
-    const auto one_line = [](std::string_view told) {
+    const auto one_line = [](std::string_view message) {
         const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-        property(std::none_of(told.begin(), told.end(), control), "a refusal is told on one line");
+        property(std::none_of(message.begin(), message.end(), control), "a refusal is one line");
     };
     try {
         read();
@@ -60,12 +60,12 @@ template <class OtherRefusal = no_other_refusal, class Read>
         one_line(refused.what());
     } catch (const io_error& refused) {
         one_line(refused.what());
-    } catch (const OtherRefusal&) { // NOLINT(bugprone-empty-catch): refused, in words of its own
+    } catch (const OtherRefusal&) { // NOLINT(bugprone-empty-catch): a refusal of its own type
     }
     return false;
 }
 
-/// A file that exists in memory and under `path` in this process only.
+/// A file in memory, visible under `path` in this process only.
 class memory_file {
 public:
     explicit memory_file(input bytes = {}) : descriptor_(::memfd_create("input", MFD_CLOEXEC)) {
@@ -91,7 +91,7 @@ private:
     std::filesystem::path path_;
 };
 
-/// Takes numbers off the front of an input; zeros when it is used up.
+/// Takes numbers off the front of an input; zeros once it is exhausted.
 template <class T>
 [[nodiscard]] T take(input& bytes) noexcept {
     T value{};
@@ -116,7 +116,7 @@ template <class T>
 
 namespace gneiss::fuzz {
 
-/// Gives every file of corpus/NAME to a target, and nothing at all.
+/// Passes every file of corpus/NAME, and an empty input, to a target.
 inline void replay(const char* name, void (*target)(input)) {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(GNEISS_FUZZ_CORPUS) / name))
@@ -134,7 +134,7 @@ inline void replay(const char* name, void (*target)(input)) {
 
 #define GNEISS_FUZZ_TARGET(name, bytes)                                                                                \
     static void fuzz_one(gneiss::fuzz::input);                                                                         \
-    TEST_CASE("every input is refused in one line or read as what it says: " name) {                                   \
+    TEST_CASE("every input is accepted consistently or refused in one line: " name) {                                   \
         gneiss::fuzz::replay(name, fuzz_one);                                                                          \
     }                                                                                                                  \
     static void fuzz_one(gneiss::fuzz::input bytes)

@@ -11,7 +11,7 @@ namespace test_fuzz_trace_file {
 
 using namespace gneiss;
 
-/// Reads a file as whatever it may be.
+/// Reads a file as each supported kind.
 static void read(const std::filesystem::path& path) {
     (void)fuzz::accepted([&] {
         run_file_reader file(path);
@@ -42,7 +42,7 @@ static void read(const std::filesystem::path& path) {
 
 GNEISS_FUZZ_TARGET("trace_file", bytes) {
     read(fuzz::memory_file(bytes).path());
-    // A sound file with records of these bytes: the first two bytes of each say how long it is, and how many ids it has.
+    // An intact file with records of these bytes: the first two bytes of each give its length and its number of ids.
     static const test::temporary_directory at;
     run_file_writer file(at / "records");
     while (!bytes.empty()) {

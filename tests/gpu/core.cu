@@ -1,4 +1,4 @@
-// <gneiss/cuda/core> on a GPU; tests/simt/core.cpp has the same on the emulator, and what no GPU can be made to do.
+// Tests <gneiss/cuda/core> on a GPU; tests/simt/core.cpp has the same on the emulator, and faults that a GPU cannot produce.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(1024) reverse(int* values) {
     for (unsigned i = threadIdx.x; i < 20000; i += blockDim.x) values[i] = tile[19999 - i];
 }
 
-TEST_CASE("copies go there and back through a kernel, and shared memory may be large") {
+TEST_CASE("copies arrive and return through a kernel, and shared memory may be large") {
     memory_budget budget;
     stream in;
     std::vector<int> host(20000), back(20000);
@@ -42,7 +42,7 @@ TEST_CASE("copies go there and back through a kernel, and shared memory may be l
     for (int i = 0; i < 20000; ++i) CHECK(back[static_cast<std::size_t>(i)] == 19999 - i + 5);
 }
 
-TEST_CASE("a recorded step runs with what it finds in device memory") {
+TEST_CASE("a recorded step uses the current contents of device memory") {
     memory_budget budget;
     stream in;
     device_buffer<int> value(budget, "value", 1), what(budget, "what", 1);
@@ -64,7 +64,7 @@ TEST_CASE("a recorded step runs with what it finds in device memory") {
     CHECK(found == 12);
 }
 
-TEST_CASE("streams wait for events, rings for the device") {
+TEST_CASE("streams wait for events, rings wait for the device") {
     memory_budget budget;
     stream first, second;
     event begun(true), done(true);
@@ -87,7 +87,7 @@ TEST_CASE("streams wait for events, rings for the device") {
     CHECK(done.milliseconds_since(begun) > 0.0F);
 }
 
-TEST_CASE("what does not fit is refused with numbers, and the next call works") {
+TEST_CASE("an allocation that does not fit is refused with numbers, and the next call works") {
     memory_budget budget;
     CHECK_THROWS_AS(device_buffer<char>(budget, "too much", std::size_t{1} << 45), device_error);
     CHECK(budget.used(gneiss::memory_kind::device) == 0);

@@ -1,5 +1,5 @@
-// Runs tests where the GPU sees what they hand to kernels, as the emulator does, so that the same sources serve both:
-// operator new gives managed memory, a test's stack is pinned memory, and calls in the null stream are over when they return.
+// Runs tests with memory that the GPU can access, as on the emulator, so that both share their sources: operator new returns
+// managed memory, the stack of a test is pinned memory, and calls in the null stream are complete when they return.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -21,8 +21,8 @@
 
 namespace {
 
-/// Managed memory by operator new. What is small comes from chunks of one size each, at multiples of that size; the rest is
-/// allocated on its own, so that a memory checker knows its bounds. Before begin(): malloc.
+/// Managed memory for operator new. Small objects come from chunks of one size each, at multiples of that size; larger ones are
+/// allocated separately, so that a memory checker knows their bounds. Before begin(): malloc.
 class managed_heap {
 public:
     [[nodiscard]] bool begin() {
@@ -35,9 +35,9 @@ public:
         if (first_ == nullptr) return on_host(size, alignment);
         const std::size_t bytes = std::bit_ceil(std::max({size, alignment, sizeof(void*)}));
         if (bytes > largest_small) {
-            void* memory = nullptr; // at a multiple of 256, which is all that tests ask for
+            void* memory = nullptr; // a multiple of 256, the most that tests request
             const unsafe_calls allowed;
-            return cudaMallocManaged(&memory, size) == cudaSuccess ? memory : on_host(size, alignment); // to tell of the failure
+            return cudaMallocManaged(&memory, size) == cudaSuccess ? memory : on_host(size, alignment); // to report the failure
         }
         const std::scoped_lock lock(mutex_);
         void*& free = free_[static_cast<std::size_t>(std::countr_zero(bytes))];
@@ -66,7 +66,7 @@ private:
     static void* on_host(std::size_t size, std::size_t alignment) {
         return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
     }
-    /// Tests allocate while they record a graph, too.
+    /// Allows tests to allocate while they record a graph.
     struct unsafe_calls {
         cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
         unsafe_calls() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode)); }
@@ -85,7 +85,7 @@ private:
 
     std::byte *first_ = nullptr, *next_ = nullptr;
     std::mutex mutex_;
-    std::array<void*, 12> free_{};                          ///< by the logarithm of their size
+    std::array<void*, 12> free_{};                          ///< by logarithm of their size
     std::array<std::uint8_t, capacity / chunk> sizes_{}; ///< of chunks, as logarithms
 };
 constinit managed_heap heap;
@@ -106,7 +106,7 @@ void* run(void* given) {
     return nullptr;
 }
 
-/// Runs the tests in a thread whose stack the GPU sees.
+/// Runs the tests in a thread whose stack the GPU can access.
 int run_on_pinned_stack(int count, char** values) {
     constexpr std::size_t bytes = std::size_t{64} << 20;
     void* stack = nullptr;
@@ -127,7 +127,7 @@ cudaError_t in_null_stream(cudaError_t result, cudaStream_t stream) {
 
 } // namespace
 
-// The rest of the family calls these.
+// The other operators call these.
 void* operator new(std::size_t size) { return allocate(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
 void operator delete(void* memory) noexcept { heap.give_back(memory); }
@@ -135,7 +135,7 @@ void operator delete(void* memory, std::align_val_t) noexcept { heap.give_back(m
 void operator delete(void* memory, std::size_t) noexcept { heap.give_back(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { heap.give_back(memory); }
 
-// The linker leads calls here (--wrap).
+// Targets of the linker's --wrap.
 extern "C" {
 cudaError_t __real_cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
 cudaError_t __real_cudaMemcpyAsync(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t);

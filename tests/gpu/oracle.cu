@@ -1,5 +1,5 @@
-// Products and sums as large as they are in training, where the CPU would take minutes: against cuBLASLt and cuSPARSE. A library
-// that is not there is told of, and its test has nothing to say.
+// Compares products and sums of training size, which would take minutes on the CPU, with cuBLASLt and cuSPARSE. If a library is
+// missing, that is reported and its test passes.
 #include <cuda/oracle.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/model/device/aggregate.cuh>
@@ -12,7 +12,7 @@ using namespace simt_model;
 
 namespace {
 
-/// Both wrote floats or bfloat16; each may be off by its rounding and by `relative` of the largest.
+/// Compares outputs in float or bfloat16: each may differ by its rounding and by `relative` of the largest value.
 template <class T>
 void check_alike(const std::string& what, const rows<T>& got, const rows<T>& want, double relative) {
     const double rounding = std::is_same_v<T, bfloat16> ? 0x1p-7 : 0x1p-22;
@@ -30,7 +30,7 @@ void check_alike(const std::string& what, const rows<T>& got, const rows<T>& wan
 
 } // namespace
 
-TEST_CASE_TEMPLATE("gpu.oracle: products of many rows are cuBLASLt's", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("gpu.oracle: products of many rows equal those of cuBLASLt", T, float, bfloat16) {
     const gpu_bench::oracle by;
     if (by.products() == nullptr) {
         MESSAGE("left out: " << by.missing().front());
@@ -64,7 +64,7 @@ TEST_CASE_TEMPLATE("gpu.oracle: products of many rows are cuBLASLt's", T, float,
     }
 }
 
-TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbors are cuSPARSE's", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbors equal those of cuSPARSE", T, float, bfloat16) {
     const gpu_bench::oracle by;
     if (by.sums() == nullptr) {
         MESSAGE("left out: " << by.missing().back());

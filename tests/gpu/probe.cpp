@@ -1,5 +1,5 @@
-// probe [COMMAND…]: tells of the GPUs of this machine and becomes COMMAND; without a GPU tells why and exits 77, which tests
-// take for "skipped".
+// probe [COMMAND…]: prints the GPUs of this machine and becomes COMMAND; without a GPU prints the reason and exits with 77,
+// which tests treat as "skipped".
 #include <unistd.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ int main(int count, char** arguments) {
     }
     std::fflush(stdout);
     if (count < 2) return 0;
-    const std::vector<char*> command(arguments + 1, arguments + count + 1); // with the null at its end
+    const std::vector<char*> command(arguments + 1, arguments + count + 1); // with the terminating null
     execvp(command[0], command.data());
     std::perror(command[0]);
     return 1;

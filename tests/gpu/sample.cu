@@ -1,4 +1,4 @@
-// Samplers of <gneiss/cuda/sample> on a GPU against the CPU's; tests/simt/sample has smaller graphs and all options.
+// Compares samplers of <gneiss/cuda/sample> on a GPU with the CPU's; tests/simt/sample has smaller graphs and all options.
 #include <simt/sample/support.hpp>
 
 #include <gneiss/cuda/core/graph.cuh>
@@ -7,7 +7,7 @@ using namespace simt_sample;
 
 namespace {
 
-/// Batches of a sampler, run at once and from a recorded graph, are the oracle's.
+/// Checks that batches of a sampler, run directly and from a recorded graph, equal the oracle's.
 template <class Sampler, class Oracle>
 void compare(const csr_graph<>& host, const std::vector<edge>& edges, const neighbor_options& options, memory_kind where) {
     memory_budget budget;
@@ -31,7 +31,7 @@ void compare(const csr_graph<>& host, const std::vector<edge>& edges, const neig
 
 } // namespace
 
-TEST_CASE("samples are those of the CPU, layered and DENSE") {
+TEST_CASE("samples equal those of the CPU, layered and DENSE") {
     constexpr std::uint64_t nodes = 30'000;
     const auto edges = edges_with_star(nodes, 300'000, 20'000, 3);
     const auto host = test::whole_graph(nodes, edges);
@@ -46,7 +46,7 @@ TEST_CASE("samples are those of the CPU, layered and DENSE") {
             }
 }
 
-TEST_CASE("draws beyond shared memory, and stamps that come to their end") {
+TEST_CASE("draws beyond shared memory are right, and so are stamps that wrap around") {
     const auto edges = edges_with_star(400, 1000, 20'000, 4);
     const auto host = test::whole_graph(400, edges);
     compare<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>(host, edges, {parse_fanout("17000")}, memory_kind::device);

@@ -27,7 +27,7 @@ std::vector<basic_edge<NodeId>> random_edges(std::size_t count, std::uint64_t no
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbor, relation and edge id, in each direction", NodeId,
+TEST_CASE_TEMPLATE("a node's list has its edges sorted by neighbor, relation and edge id, in each direction", NodeId,
     std::uint32_t, std::uint64_t) {
     for (const std::uint64_t nodes : {1U, 2U, 7U, 50U})
         for (const std::size_t count : {0U, 1U, 20U, 500U}) {
@@ -57,7 +57,7 @@ TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbor, relation and 
                     REQUIRE(degree == expected.size());
                     std::vector<std::uint32_t> positions(degree);
                     for (std::uint32_t i = 0; i < degree; ++i) positions[i] = degree - 1 - i;
-                    const std::vector<std::uint32_t> offsets{100, 100 + degree}; // any beginning
+                    const std::vector<std::uint32_t> offsets{100, 100 + degree}; // any first value
                     std::vector<NodeId> neighbors(degree);
                     std::vector<relation_id> relations(degree);
                     std::vector<edge_index> ids(degree);
@@ -69,7 +69,7 @@ TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbor, relation and 
         }
 }
 
-TEST_CASE("a graph from arrays is the graph from edges, and arrays that disagree are refused") {
+TEST_CASE("a graph from arrays equals the graph from edges, and inconsistent arrays are refused") {
     const csr<> graph({0, 3, 3, 4}, {2, 0, 2, 1});
     CHECK(std::ranges::equal(graph.neighbors(0), std::vector<node_id>{0, 2, 2}));
     CHECK(graph.degree(1) == 0);
@@ -82,7 +82,7 @@ TEST_CASE("a graph from arrays is the graph from edges, and arrays that disagree
     CHECK_THROWS_AS(csr<>({0, 2}, {0, 0}, {1}), error);
 }
 
-TEST_CASE("what a graph does not keep is refused") {
+TEST_CASE("a request for data that the graph does not store is refused") {
     edge_list<> stream(3, {{0, 0, 1}, {1, 1, 2}});
     const auto graph = make_csr_graph(stream, neighbor_direction::in);
     const std::vector<node_id> ids{1};

@@ -8,7 +8,7 @@ namespace test_graph_edge_list {
 
 using namespace gneiss;
 
-TEST_CASE("a list streams its edges in order, in chunks, again after a rewind") {
+TEST_CASE("a list streams its edges in order and in chunks, and again after a rewind") {
     std::vector<edge> edges;
     for (node_id i = 0; i < 10; ++i) edges.push_back({i, 0, i + 1});
     edge_list<> list(11, edges, 4);
@@ -26,7 +26,7 @@ TEST_CASE("a list streams its edges in order, in chunks, again after a rewind") 
     }
 }
 
-TEST_CASE("what is written to a scratch is streamed back") {
+TEST_CASE("edges written to a scratch are streamed back") {
     memory_scratch<std::uint64_t> place;
     auto writer = place.create(1ULL << 40);
     const std::vector<basic_edge<std::uint64_t>> edges{{1ULL << 39, 2, 3}, {4, 5, 6}};

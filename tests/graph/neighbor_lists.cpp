@@ -13,7 +13,7 @@ namespace test_graph_neighbor_lists {
 
 using namespace gneiss;
 
-TEST_CASE("the lists that are read at once are those of each node, in any order of nodes and in each direction") {
+TEST_CASE("lists read in batches equal those of each node, in any order of nodes and in each direction") {
     random_stream draw(random_key(1, random_domain::user));
     std::vector<edge> edges(300);
     for (edge& e : edges) e = {static_cast<node_id>(draw.below(40)), 0, static_cast<node_id>(draw.below(40))};
@@ -37,7 +37,7 @@ TEST_CASE("the lists that are read at once are those of each node, in any order 
     }
 }
 
-TEST_CASE("lists of a direction that the graph does not keep are refused") {
+TEST_CASE("lists of a direction that the graph does not store are refused") {
     std::vector<edge> edges{{0, 0, 1}};
     edge_list<> stream(2, edges);
     const auto graph = make_csr_graph(stream, neighbor_direction::in);

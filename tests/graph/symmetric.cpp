@@ -24,7 +24,7 @@ symmetric_csr random_graph(std::uint64_t nodes, std::size_t edges, std::vector<e
 
 } // namespace
 
-TEST_CASE("an edge stands in the lists of both its ends as often as it occurs, a self loop in none") {
+TEST_CASE("an edge is in the lists of both its ends as often as it occurs, a self loop in none") {
     for (const std::uint64_t nodes : {1U, 2U, 5U, 40U})
         for (const std::size_t count : {0U, 1U, 30U, 300U}) {
             std::vector<edge> edges;
@@ -47,7 +47,7 @@ TEST_CASE("an edge stands in the lists of both its ends as often as it occurs, a
         }
 }
 
-TEST_CASE("a stream gives every list once a pass, whatever the chunk, also behind one type") {
+TEST_CASE("a stream returns every list once per pass, whatever the chunk, also type-erased") {
     std::vector<edge> edges;
     const symmetric_csr graph = random_graph(50, 200, edges);
     for (const std::size_t chunk : {1U, 3U, 50U, 1000U}) {

@@ -54,7 +54,7 @@ struct stored_graph {
     }
 };
 
-/// Rows that lie in memory.
+/// Returns rows in memory as an input.
 layerwise_input source_of(const input_rows<float>& all, const row_partitioning& rows) {
     return {{all.dense.columns(), all.sparse.columns}, 0, [=] {
                 return [=](partition_id p, const std::stop_token&) {
@@ -78,7 +78,7 @@ struct inputs {
     [[nodiscard]] layerwise_input source(const row_partitioning& rows) const { return source_of(all(), rows); }
 };
 
-/// The layers of a text; "own": one of the library's and three of a user's.
+/// Makes the layers of a text; "own": one of the library's and three custom ones.
 std::vector<any_layer_factory<float, eigen_backend>> layers_of(const std::string& text) {
     using namespace own_layers;
     if (text == "own")
@@ -97,7 +97,7 @@ struct model {
     }
 };
 
-/// Rows of the encoder over a sample around all nodes with all their neighbors.
+/// Returns the rows of the encoder over a sample with all neighbors of all nodes.
 std::vector<float> sampled(model& m, const stored_graph& graph, const inputs& in, neighbor_direction d) {
     std::string fanout = "all";
     for (std::size_t hop = 1; hop < m.encode.hops(); ++hop) fanout += ",all";
@@ -125,7 +125,7 @@ std::vector<float> all_rows(scratch_rows& rows) {
     return all;
 }
 
-/// Each row within 1e-5 of its largest number.
+/// Checks that each row is within 1e-5 of its largest value.
 void check_close(const std::vector<float>& found, const std::vector<float>& expected, std::size_t columns) {
     REQUIRE(found.size() == expected.size());
     for (std::size_t at = 0; at < found.size(); at += columns) {
@@ -143,7 +143,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// The least memory that a run out of core takes.
+/// Returns the least memory of an out-of-core run.
 std::uint64_t least_memory(
     const model& m, const stored_graph& graph, const layerwise_input& in, const layerwise_options& options) {
     try {
@@ -184,7 +184,7 @@ outcome infer(model& m, const stored_graph& graph, const layerwise_input& in, ne
 constexpr neighbor_direction directions[] = {
     neighbor_direction::in, neighbor_direction::out, neighbor_direction::both};
 
-/// Against the encoder over a sample of everything; in memory, on disk and on several threads.
+/// Compares with the encoder over a sample of all nodes; in memory, on disk and on several threads.
 void check_model(const std::string& layers, std::size_t dense, std::size_t sparse) {
     const tbb_executor three(3);
     for (const auto& [nodes, partitions] : {std::pair{61U, 1U}, {150U, 2U}, {150U, 7U}, {6U, 4U}}) {
@@ -221,34 +221,34 @@ void check_model(const std::string& layers, std::size_t dense, std::size_t spars
 
 } // namespace
 
-TEST_CASE("GraphSAGE of all nodes is what a sample with all neighbors gives, in memory and on disk") {
+TEST_CASE("GraphSAGE over all nodes equals a sample with all neighbors, in memory and on disk") {
     for (const std::string reduce : {"mean", "sum", "max"})
         for (const std::string combine : {"concat", "add"}) check_model("sage:5:" + reduce + ":" + combine, 7, 0);
     check_model("sage:9:tanh,sage:4:sum:no-bias", 5, 0);
     check_model("sage:6:mean,sage:12:max,sage:3:mean:add,sage:8:max:add", 4, 0);
 }
 
-TEST_CASE("graph convolutions of all nodes are what a sample with all neighbors gives, in memory and on disk") {
+TEST_CASE("graph convolutions over all nodes equal a sample with all neighbors, in memory and on disk") {
     check_model("gcn:5:symmetric", 7, 0);
     check_model("gcn:9:row:no-bias", 4, 0);
     check_model("gcn:8:symmetric:elu,gcn:4:row,gcn:7:symmetric", 5, 0);
 }
 
-TEST_CASE("graph attention of all nodes is what a sample with all neighbors gives, in memory and on disk") {
+TEST_CASE("graph attention over all nodes equals a sample with all neighbors, in memory and on disk") {
     check_model("gat:4x3", 5, 0);
     check_model("gat:6:mean:slope=.05:no-bias", 5, 0);
     check_model("gat:3x4,gat:5x2:mean,gat:2x8", 6, 0);
 }
 
-TEST_CASE("linear layers, norms, residuals and layers of several kinds keep that") {
+TEST_CASE("linear layers, norms, residuals and mixed layers equal a sample with all neighbors") {
     check_model("linear:5", 3, 0);
     check_model("sage:6:norm:residual,gcn:6:residual:tanh,gat:3x2:residual:norm,linear:4:norm", 6, 0);
     check_model("linear:6:sigmoid,sage:7:residual,linear:7:residual,gcn:3:norm", 5, 0);
 }
 
-TEST_CASE("layers of a user's own keep that") { check_model("own", 5, 0); }
+TEST_CASE("custom layers equal a sample with all neighbors") { check_model("own", 5, 0); }
 
-TEST_CASE("sparse features, alone and beside dense rows, keep that") {
+TEST_CASE("sparse features, alone and with dense rows, equal a sample with all neighbors") {
     for (const std::size_t dense : {0U, 3U}) {
         check_model("sage:5:residual,gat:2x2", dense, 9);
         check_model("gcn:12:symmetric,sage:3", dense, 9);
@@ -257,7 +257,7 @@ TEST_CASE("sparse features, alone and beside dense rows, keep that") {
     }
 }
 
-TEST_CASE("a plan sums for more partitions where there is more memory, and reads less for it") {
+TEST_CASE("with more memory a plan sums for more partitions and reads less") {
     const stored_graph graph(3000, 12, 20000);
     const inputs in(3000, 16, 0);
     const layerwise_input source = in.source(graph.rows);
@@ -280,7 +280,7 @@ TEST_CASE("a plan sums for more partitions where there is more memory, and reads
     CHECK(plan_layerwise(m.encode, source, graph.store, options, least * 1000).in_memory);
 }
 
-TEST_CASE("a budget that is too small is refused with its parts, before anything is read") {
+TEST_CASE("a budget that is too small is refused with its parts before anything is read") {
     const stored_graph graph(400, 8, 2000);
     const inputs in(400, 16, 0);
     layerwise_input source = in.source(graph.rows);
@@ -303,7 +303,7 @@ TEST_CASE("a budget that is too small is refused with its parts, before anything
     };
     CHECK(refused(least - 1));
     CHECK_THROWS_WITH_AS(refused(least), "was read", error);
-    options.scratch.clear(); // nowhere to put rows: all must fit
+    options.scratch.clear(); // no scratch directory: all rows must fit
     CHECK(refused(least));
     model wide("sage:4", {.dense = 17});
     memory_budget budget;
@@ -312,7 +312,7 @@ TEST_CASE("a budget that is too small is refused with its parts, before anything
         error);
 }
 
-TEST_CASE("a stop ends a run at any step, and leaves no file") {
+TEST_CASE("a stop ends a run at any step and leaves no file") {
     const stored_graph graph(120, 7, 700);
     const inputs in(120, 6, 0);
     const layerwise_input source = in.source(graph.rows);
@@ -328,7 +328,7 @@ TEST_CASE("a stop ends a run at any step, and leaves no file") {
                 CHECK(done == last + 1);
                 CHECK(done <= all);
                 last = done;
-                steps = all - 1; // after the last one there is nothing to stop
+                steps = all - 1; // nothing to stop after the last one
                 if (done == at + 1) stop.request_stop();
             };
             try {
@@ -346,7 +346,7 @@ TEST_CASE("a stop ends a run at any step, and leaves no file") {
     }
 }
 
-TEST_CASE("whatever fails on disk, a run ends with a typed error or the right rows, and leaves no file") {
+TEST_CASE("on any disk fault, a run ends with a typed error or the right rows, and leaves no file") {
     const stored_graph graph(60, 5, 300);
     const inputs in(60, 4, 0);
     const layerwise_input source = in.source(graph.rows);
@@ -377,7 +377,7 @@ TEST_CASE("whatever fails on disk, a run ends with a typed error or the right ro
             }
 }
 
-TEST_CASE("rows of a partition buffer are read as they are, more than once") {
+TEST_CASE("rows of a partition buffer are read unchanged, more than once") {
     const stored_graph graph(100, 5, 600);
     const inputs in(100, 6, 0);
     model m("sage:4", {.dense = 6});
@@ -399,7 +399,7 @@ TEST_CASE("rows of a partition buffer are read as they are, more than once") {
             CHECK(same_bits(
                 infer(m, graph, source, neighbor_direction::in, memory_budget::unlimited, serial_executor{}).rows,
                 expected.rows));
-        std::stop_source stop; // ends the epoch also when it is stopped
+        std::stop_source stop; // ends the epoch, even if the run is stopped
         stop.request_stop();
         memory_budget other;
         CHECK_THROWS_AS((void)infer_layerwise(m.encode, m.weights, source, graph.store, {.engines = threads()},
@@ -413,7 +413,7 @@ TEST_CASE("rows of a partition buffer are read as they are, more than once") {
 
 namespace {
 
-/// A dataset with the features of `in`, dense ones or sparse ones.
+/// Writes a dataset with the features of `in`, dense or sparse.
 void write_features(
     const std::filesystem::path& at, const inputs& in, const row_partitioning& rows, npy_dtype type, bool sparse) {
     dataset_writer writer(at);
@@ -453,10 +453,10 @@ void write_features(
 
 } // namespace
 
-TEST_CASE("features of a dataset are read as they are stored, alone and beside other rows") {
+TEST_CASE("features of a dataset are read as stored, alone and with other rows") {
     const stored_graph graph(100, 7, 600);
     inputs in(100, 6, 9);
-    for (float& x : in.dense.memory) x = std::round(x * 64) / 64; // halves
+    for (float& x : in.dense.memory) x = std::round(x * 64) / 64; // exact in f16
     for (float& x : in.words.values) x = std::round(x * 64) / 64;
     const inputs rows(100, 3, 0);
     gnn::matrix<float> beside(100, 9); // of `rows` and the dense ones of `in`

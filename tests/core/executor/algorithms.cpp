@@ -42,7 +42,7 @@ TEST_CASE("parallel_for covers every index once, in ranges of at most the grain"
             for (const std::size_t grain : grains) {
                 std::vector<int> visits(size);
                 parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) {
-                    if (end - begin > std::max<std::size_t>(grain, 1)) return; // shows as an index not visited
+                    if (end - begin > std::max<std::size_t>(grain, 1)) return; // shows up as an index not visited
                     for (std::size_t i = begin; i < end; ++i) ++visits[i];
                 });
                 CHECK(std::ranges::count(visits, 1) == static_cast<std::ptrdiff_t>(size));
@@ -50,7 +50,7 @@ TEST_CASE("parallel_for covers every index once, in ranges of at most the grain"
     });
 }
 
-TEST_CASE("parallel_reduce gives the same bits on every executor, in floating point") {
+TEST_CASE("parallel_reduce gives the same floating-point bits on every executor") {
     std::vector<double> values(10000);
     random_stream random(random_key{1, random_domain::user});
     for (double& value : values) value = std::exp(40 * to_unit(random()) - 20); // any other order gives other bits
@@ -81,7 +81,7 @@ TEST_CASE("parallel_reduce folds chunks in order, with operations that do not co
     });
 }
 
-TEST_CASE("exclusive_scan is std::exclusive_scan, and returns the total") {
+TEST_CASE("exclusive_scan equals std::exclusive_scan and returns the total") {
     on_every_executor([](const auto& executor) {
         for (const std::size_t size : sizes)
             for (const std::size_t grain : {1UL, 8UL, 5000UL}) {
@@ -94,7 +94,7 @@ TEST_CASE("exclusive_scan is std::exclusive_scan, and returns the total") {
     });
 }
 
-TEST_CASE("parallel_sort is std::sort") {
+TEST_CASE("parallel_sort equals std::sort") {
     on_every_executor([](const auto& executor) {
         for (const std::size_t size : sizes)
             for (const std::size_t grain : {1UL, 8UL, 600UL, 5000UL}) {

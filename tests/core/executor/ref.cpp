@@ -13,7 +13,7 @@ namespace test_core_executor_ref {
 
 using namespace gneiss;
 
-TEST_CASE("a reference runs every task once on the executor it stands for") {
+TEST_CASE("a reference runs every task once on its executor") {
     const serial_executor serial;
     const tbb_executor threads(2);
     for (const executor_ref executor : {executor_ref(serial), executor_ref(threads)}) {

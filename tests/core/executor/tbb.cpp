@@ -20,9 +20,9 @@ TEST_CASE("the TBB executor runs every task once, with any number of threads") {
         }
 }
 
-TEST_CASE("the TBB executor keeps to its threads, and copies share them") {
+TEST_CASE("the TBB executor stays within its threads, and copies share them") {
     const tbb_executor executor(2);
-    const tbb_executor copy = executor; // NOLINT(performance-unnecessary-copy-initialization): that it shares is the point
+    const tbb_executor copy = executor; // NOLINT(performance-unnecessary-copy-initialization): sharing is what the test checks
     CHECK(executor.concurrency() == 2);
     std::atomic<int> running{0}, most{0};
     copy.run(200, [&](std::size_t) {
@@ -35,7 +35,7 @@ TEST_CASE("the TBB executor keeps to its threads, and copies share them") {
     CHECK(tbb_executor().concurrency() >= 1);
 }
 
-TEST_CASE("an exception of a task reaches the caller, and the executor works on") {
+TEST_CASE("an exception of a task reaches the caller, and the executor remains usable") {
     const tbb_executor executor(2);
     CHECK_THROWS_AS(executor.run(100, [](std::size_t task) { if (task == 50) throw std::runtime_error("task 50"); }),
         std::runtime_error);
@@ -44,7 +44,7 @@ TEST_CASE("an exception of a task reaches the caller, and the executor works on"
     CHECK(ran == 100);
 }
 
-TEST_CASE("tasks may run tasks of their own on the same executor") {
+TEST_CASE("tasks may run nested tasks on the same executor") {
     const tbb_executor executor(2);
     std::atomic<int> ran{0};
     executor.run(10, [&](std::size_t) { executor.run(10, [&](std::size_t) { ++ran; }); });

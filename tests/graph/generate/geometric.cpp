@@ -40,7 +40,7 @@ TEST_CASE("edges are pure functions of their number, in any chunks and on any th
     CHECK(all_edges({.nodes = 3000, .edges = 20000, .seed = 5}) != edges);
 }
 
-TEST_CASE("the number of edges is that asked for; each is there once, none is a self loop") {
+TEST_CASE("the graph has the requested number of distinct edges and no self loop") {
     for (const std::uint32_t wanted : {1000U, 20000U, 400000U}) {
         const auto edges = all_edges({.nodes = 4000, .edges = wanted});
         CHECK(static_cast<double>(edges.size()) == doctest::Approx(wanted).epsilon(.12));
@@ -55,7 +55,7 @@ TEST_CASE("the number of edges is that asked for; each is there once, none is a 
     }
 }
 
-TEST_CASE("edges join exactly the points that are near: all pairs by the points' own key") {
+TEST_CASE("edges join exactly the points that are near: checked for all pairs, with the points' own key") {
     constexpr std::uint64_t nodes = 500;
     const geometric_options options{.nodes = nodes, .edges = 5000, .shuffle = false, .seed = 8};
     const auto edges = all_edges(options);
@@ -75,7 +75,7 @@ TEST_CASE("edges join exactly the points that are near: all pairs by the points'
     CHECK(edges.size() == static_cast<std::size_t>(std::ranges::count_if(distances, [&](double d) { return d < high; })));
 }
 
-TEST_CASE("in natural order neighbors have near numbers, shuffled they do not; the graph is the same") {
+TEST_CASE("neighbors have near numbers in natural order but not when shuffled; the graph is the same") {
     const auto natural = all_edges({.nodes = 10000, .edges = 80000, .shuffle = false, .seed = 2});
     const auto shuffled = all_edges({.nodes = 10000, .edges = 80000, .shuffle = true, .seed = 2});
     REQUIRE(natural.size() == shuffled.size());
@@ -94,7 +94,7 @@ TEST_CASE("in natural order neighbors have near numbers, shuffled they do not; t
     CHECK(a == b);
 }
 
-TEST_CASE("what cannot be is refused by its field") {
+TEST_CASE("an impossible option is refused by its field") {
     const auto field = [](const geometric_options& options) {
         try {
             (void)geometric<>(options);

@@ -15,7 +15,7 @@ using namespace gneiss;
 
 namespace {
 
-/// Edges that are listed, as a graph A.
+/// A graph A as a list of edges.
 struct listed {
     using edge_type = edge;
     std::uint64_t count;
@@ -40,7 +40,7 @@ listed random_graph(std::uint64_t nodes, std::size_t edges, std::uint64_t seed) 
 
 } // namespace
 
-TEST_CASE("a Kronecker product is the product of the adjacency matrices") {
+TEST_CASE("a Kronecker product equals the product of the adjacency matrices") {
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
         const listed a = random_graph(7 + seed, 30, seed);
         const seed_graph b = random_seed_graph(2 + seed, default_seed_edges(2 + seed), seed);
@@ -54,7 +54,7 @@ TEST_CASE("a Kronecker product is the product of the adjacency matrices") {
         std::vector<edge> got(product.edges());
         product.fill(0, got);
         CHECK(got == expected);
-        for (edge_index first = 0; first < product.edges(); first += 7) { // any run of edges is that run
+        for (edge_index first = 0; first < product.edges(); first += 7) { // any range of edges equals that range of the product
             std::vector<edge> some(std::min<std::size_t>(1 + first % 50, product.edges() - first));
             product.fill(first, some);
             CHECK(std::equal(some.begin(), some.end(), expected.begin() + static_cast<std::ptrdiff_t>(first)));
@@ -63,7 +63,7 @@ TEST_CASE("a Kronecker product is the product of the adjacency matrices") {
     }
 }
 
-TEST_CASE("a product streams in long runs as by single edges, and degrees multiply") {
+TEST_CASE("long ranges equal single edges, and degrees multiply") {
     const rmat<> a({.nodes = 300, .edges = 2000, .seed = 3});
     const seed_graph b = random_seed_graph(5, 13, 1);
     const kronecker_product product(a, b);
@@ -84,7 +84,7 @@ TEST_CASE("a product streams in long runs as by single edges, and degrees multip
         for (std::size_t w = 0; w < 5; ++w) REQUIRE(of_product[v * 5 + w] == of_a[v] * of_b[w]);
 }
 
-TEST_CASE("a seed graph has exactly the edges asked for, all distinct and both ways, is connected and has a loop") {
+TEST_CASE("a seed graph has exactly the requested edges, distinct and in both directions, is connected and has a loop") {
     const auto check = [](std::uint64_t nodes, std::uint64_t edges, std::uint64_t seed) {
         CAPTURE(nodes);
         CAPTURE(edges);
@@ -123,7 +123,7 @@ TEST_CASE("a seed graph has exactly the edges asked for, all distinct and both w
     CHECK(random_seed_graph(30, 80, 5).edges != random_seed_graph(30, 80, 6).edges);
 }
 
-TEST_CASE("a product that cannot be is refused") {
+TEST_CASE("an impossible product is refused") {
     CHECK_THROWS_WITH_AS((void)random_seed_graph(1, 1, 0), doctest::Contains("factor"), error);
     CHECK_THROWS_WITH_AS((void)random_seed_graph(5000, 20000, 0), doctest::Contains("4096"), error);
     CHECK_THROWS_WITH_AS((void)random_seed_graph(4, 6, 0), doctest::Contains("from 7 to 16"), error);

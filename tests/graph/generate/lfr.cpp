@@ -42,7 +42,7 @@ TEST_CASE("edges are pure functions of their number, on any threads; another see
     CHECK(all_edges(lfr<>({.nodes = 3000, .edges = 20000, .seed = 5})) != edges);
 }
 
-TEST_CASE("nodes, edges and mixing are those asked for, and no edge is a self loop") {
+TEST_CASE("nodes, edges and mixing are as requested, and no edge is a self loop") {
     for (const double mixing : {0., .1, .33, .7, 1.}) {
         const lfr<> g({.nodes = 20000, .edges = 200000, .mixing = mixing});
         const auto edges = all_edges(g);
@@ -61,8 +61,8 @@ TEST_CASE("nodes, edges and mixing are those asked for, and no edge is a self lo
 TEST_CASE("degrees follow the power law up to the largest one") {
     const lfr<> g({.nodes = 50000, .edges = 500000, .degree_exponent = 2.5, .max_degree = 200, .max_community = 5000});
     const auto degrees = degrees_of(all_edges(g), 50000);
-    CHECK(std::ranges::max(degrees) <= 205); // the next node of a self loop
-    // The share above d is (d^-1.5 - 200^-1.5) / (low^-1.5 - 200^-1.5): its ratio at two degrees tells the exponent.
+    CHECK(std::ranges::max(degrees) <= 205); // a self loop moves to the next node
+    // The share above d is (d^-1.5 - 200^-1.5) / (low^-1.5 - 200^-1.5): its ratio at two degrees gives the exponent.
     const auto above = [&](std::uint64_t d) {
         return static_cast<double>(std::ranges::count_if(degrees, [&](std::uint64_t x) { return x > d; }));
     };
@@ -70,7 +70,7 @@ TEST_CASE("degrees follow the power law up to the largest one") {
     CHECK(above(60) / above(20) == doctest::Approx(law(60.5) / law(20.5)).epsilon(.1));
 }
 
-TEST_CASE("communities have sizes between those asked for, and nodes that fit into them") {
+TEST_CASE("communities have sizes within the requested range, and their nodes fit into them") {
     const lfr<> g({.nodes = 30000, .edges = 300000, .min_community = 50, .max_community = 800, .shuffle = false});
     std::vector<std::uint64_t> sizes(g.communities());
     for (std::uint64_t v = 0; v < g.nodes(); ++v) {
@@ -89,7 +89,7 @@ TEST_CASE("communities have sizes between those asked for, and nodes that fit in
     CHECK(large == 0);
 }
 
-TEST_CASE("shuffled ids are the same graph by other numbers") {
+TEST_CASE("shuffled ids renumber the same graph") {
     lfr_options options{.nodes = 2000, .edges = 10000, .seed = 3};
     const auto shuffled = lfr<>(options);
     options.shuffle = false;
@@ -102,7 +102,7 @@ TEST_CASE("shuffled ids are the same graph by other numbers") {
     CHECK(a == b);
 }
 
-TEST_CASE("small graphs work, and what cannot be is refused by its field") {
+TEST_CASE("small graphs work, and impossible options are refused by field") {
     for (const std::uint64_t nodes : {2U, 3U, 10U, 100U})
         CHECK(all_edges(lfr<>({.nodes = nodes, .edges = (nodes + 1) / 2})).size() <= 2 * nodes);
     const auto field = [](const lfr_options& options) {

@@ -28,7 +28,7 @@ std::vector<std::uint32_t> all_labels(const planted_partition<>& g) {
     return labels;
 }
 
-/// Fraction of nodes whose nearest centroid is their own: the best any linear model can hope for.
+/// Returns the fraction of nodes whose nearest centroid is their own: an upper bound for any linear model.
 double nearest_centroid_accuracy(const planted_partition<>& g, const std::vector<std::uint32_t>& labels,
     const std::vector<float>& rows, std::size_t dim) {
     std::vector<float> centroids(g.classes() * dim);
@@ -53,7 +53,7 @@ double nearest_centroid_accuracy(const planted_partition<>& g, const std::vector
 
 } // namespace
 
-TEST_CASE("the fraction of edges between communities is the mixing, and they go to the others by size") {
+TEST_CASE("the fraction of edges between communities equals the mixing, and they reach the others in proportion to size") {
     for (const double mixing : {0.0, .1, .5, 1.0}) {
         const planted_partition<> g(
             {.nodes = 5000, .edges = 100000, .communities = 10, .mixing = mixing, .size_skew = .5, .seed = 2});
@@ -79,7 +79,7 @@ TEST_CASE("the fraction of edges between communities is the mixing, and they go 
     }
 }
 
-TEST_CASE("communities are alike in size without skew, and fall by their power with it") {
+TEST_CASE("communities have equal sizes without skew, and follow their power law with it") {
     const planted_partition<> even({.nodes = 1003, .communities = 10, .seed = 1});
     std::vector<int> size(10);
     for (const std::uint32_t l : all_labels(even)) ++size[l];
@@ -105,7 +105,7 @@ TEST_CASE("degrees follow the power law: hubs have the given multiple of the mea
     CHECK(slope < 1.8);
 }
 
-TEST_CASE("with exponent 0 all nodes of a community are alike, by chi-square") {
+TEST_CASE("with exponent 0 all nodes of a community are equally likely, by chi-square") {
     const planted_partition<> g({.nodes = 1000, .edges = 100000, .communities = 4, .degree_exponent = 0, .seed = 4});
     std::vector<double> degree(1000);
     for (const edge& e : all_edges(g)) ++degree[e.source];
@@ -114,7 +114,7 @@ TEST_CASE("with exponent 0 all nodes of a community are alike, by chi-square") {
     CHECK(std::abs(chi - 999) < 5 * std::sqrt(2 * 999.0));
 }
 
-TEST_CASE("there is no self loop unless a community has a single node") {
+TEST_CASE("a self loop occurs only in a community of a single node") {
     for (const std::uint64_t nodes : {20ULL, 21ULL, 50ULL}) {
         const planted_partition<> g({.nodes = nodes, .edges = 20000, .communities = 10, .seed = nodes});
         for (const edge& e : all_edges(g)) {
@@ -170,7 +170,7 @@ TEST_CASE("edges are functions of seed and number: chunks, threads and passes ag
     CHECK(all_labels(other) != all_labels(g));
 }
 
-TEST_CASE("features have unit noise around the centroid, and centroids the length of the signal") {
+TEST_CASE("features have unit noise around the centroid, and centroids have the length of the signal") {
     constexpr std::size_t dim = 64;
     const planted_partition<> g({.nodes = 2000, .communities = 5, .feature_signal = 3, .seed = 5});
     double sum = 0, squares = 0, fourth = 0, length = 0;
@@ -190,7 +190,7 @@ TEST_CASE("features have unit noise around the centroid, and centroids the lengt
     constexpr double count = 2000.0 * dim;
     CHECK(std::abs(sum / count) < 5 / std::sqrt(count));
     CHECK(squares / count == doctest::Approx(1).epsilon(.02));
-    CHECK(fourth / count == doctest::Approx(2.7).epsilon(.03)); // of the sum of four uniforms; 3 for a normal
+    CHECK(fourth / count == doctest::Approx(2.7).epsilon(.03)); // kurtosis of the sum of four uniforms; 3 for a normal
     for (std::uint32_t c = 0; c < 5; ++c) {
         g.centroid(c, center);
         length += std::inner_product(center.begin(), center.end(), center.begin(), 0.0) / 5;
@@ -198,7 +198,7 @@ TEST_CASE("features have unit noise around the centroid, and centroids the lengt
     CHECK(std::sqrt(length) == doctest::Approx(3).epsilon(.25));
 }
 
-TEST_CASE("the neighborhood tells far more than the node alone") {
+TEST_CASE("the neighborhood predicts the class far better than the node alone") {
     constexpr std::size_t dim = 32;
     const planted_partition<> g({.nodes = 4000, .edges = 40000, .communities = 8, .mixing = .2, .seed = 7});
     const std::vector<std::uint32_t> labels = all_labels(g);
@@ -219,7 +219,7 @@ TEST_CASE("the neighborhood tells far more than the node alone") {
     CHECK(graph > linear + .2);
 }
 
-TEST_CASE("options that make no graph are refused by name") {
+TEST_CASE("invalid options are refused by name") {
     const auto refused = [](planted_partition_options options) {
         try {
             (void)planted_partition<>(options);

@@ -49,7 +49,7 @@ TEST_CASE("every level picks its quadrant with the given probabilities, independ
     }
 }
 
-TEST_CASE("numbers of nodes that are no power of two split in halves, reach every node and stay in range") {
+TEST_CASE("node counts that are not a power of two split in halves, reach every node and stay in range") {
     for (const std::uint64_t nodes : {1ULL, 2ULL, 3ULL, 5ULL, 7ULL, 13ULL, 100ULL, 129ULL, 1000ULL}) {
         const rmat_options options{.nodes = nodes, .edges = 100000, .a = .4, .b = .25, .c = .2, .seed = nodes};
         std::vector<double> quadrant(4);
@@ -95,7 +95,7 @@ TEST_CASE("noise changes the levels but neither their mean nor the range") {
         noisy.edges = edges;
         for (const edge& e : all_edges(noisy)) low += e.source < 1 << 11 && e.destination < 1 << 11;
     }
-    // One shift a graph, of standard deviation .1/√3 · 2a/(a+d): five sigma of the mean of the graphs.
+    // One shift per graph, of standard deviation .1/√3 · 2a/(a+d): five sigma of the mean of the graphs.
     const double sigma = std::sqrt((.106 * .106 + .25 / edges) / graphs);
     CHECK(std::abs(low / (graphs * edges) - .57) < 5 * sigma);
 }
@@ -159,7 +159,7 @@ TEST_CASE("64-bit ids reach beyond 32 bits") {
     CHECK(largest > 1ULL << 39);
 }
 
-TEST_CASE("options that make no graph are refused by name") {
+TEST_CASE("invalid options are refused by name") {
     const auto refused = [](rmat_options options) {
         try {
             (void)rmat<>(options);
