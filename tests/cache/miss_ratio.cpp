@@ -25,7 +25,7 @@ TEST_CASE("a part of a trace has its batches and ends with the trace") {
     CHECK(trace_part(whole, 9, 1).batches() == 0);
 }
 
-TEST_CASE("superbatches save at most what one with all batches does; carried rows cost no reads; a single superbatch carries nothing") {
+TEST_CASE("superbatches save no more than one with all batches; carried rows cost no reads; one superbatch carries nothing") {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         memory_trace trace = cache_test::random_trace(24, 12, 40, seed);
         for (const std::size_t capacity : {0U, 1U, 7U, 40U})

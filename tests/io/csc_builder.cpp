@@ -32,7 +32,7 @@ std::string bytes_of(const std::filesystem::path& path) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// What `build_csc` refuses to do with less [bytes].
+/// Returns the least bytes that `build_csc` accepts.
 std::uint64_t least_memory(const bucket_store& edges) {
     using builder = detail::csc_builder<serial_executor>;
     return builder::fixed_bytes(edges) + builder::minimum_windows;
@@ -41,7 +41,7 @@ std::uint64_t least_memory(const bucket_store& edges) {
 } // namespace
 
 TEST_CASE(
-    "lists on disk are those of a CSR: multigraphs, self loops, isolated nodes, hubs, one node, no node, no edge") {
+    "lists on disk equal those of a CSR: multigraphs, self loops, isolated nodes, hubs, one node, no node, no edge") {
     for (const auto& [nodes, partitions, edges] : {std::tuple(std::uint64_t{900}, 7U, std::size_t{40000}),
              {500, 1, 30000}, {211, 211, 3000}, {64, 5, 60}, {1, 1, 40}, {1, 3, 0}, {0, 1, 0}, {10, 4, 0}}) {
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
@@ -50,23 +50,23 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("memory and executor change nothing, down to lists that are longer than what fits") {
+TEST_CASE("memory and executor change nothing, even for lists longer than the memory") {
     const stored_lists data(900, 3, test::lists_edges(900, 60000));
     const std::uint64_t least = least_memory(data.store);
     for (const std::uint64_t memory : {least, least + 10000, least + 100000, std::uint64_t{1} << 28})
         for (const auto d : {neighbor_direction::in, neighbor_direction::out}) {
             const auto directory = data.directory.path() / "again";
-            edge_index told = 0;
+            edge_index reported = 0;
             CHECK(build_csc(data.store, d, directory,
                 {.memory = memory,
                     .progress =
                         [&](edge_index done, edge_index all) {
-                            CHECK(done >= told);
+                            CHECK(done >= reported);
                             CHECK(all == 60000);
-                            told = done;
+                            reported = done;
                         }},
                 tbb_executor(2)));
-            CHECK(told == 60000);
+            CHECK(reported == 60000);
             const auto& first = d == neighbor_direction::in ? data.files.in : data.files.out;
             for (const char* name :
                 {"indptr.npy", "indptr.npy.xxh3", "neighbours.npy", "neighbours.npy.xxh3", "stamp.npy"})
@@ -81,7 +81,7 @@ TEST_CASE("memory and executor change nothing, down to lists that are longer tha
     }
 }
 
-TEST_CASE("lists of the same edges are kept, those of others refused, and what was half made is made anew") {
+TEST_CASE("lists of the same edges are kept, those of other edges are refused, and unfinished ones are rebuilt") {
     const stored_lists data(300, 3, test::lists_edges(300, 4000)), other(300, 3, test::lists_edges(300, 4001));
     CHECK_FALSE(build_csc(data.store, neighbor_direction::in, data.files.in));
     const auto refuse = [](const bucket_store& store, neighbor_direction d, const std::filesystem::path& directory) {
@@ -111,7 +111,7 @@ TEST_CASE("lists of the same edges are kept, those of others refused, and what w
     CHECK_FALSE(std::filesystem::exists(partial));
 }
 
-TEST_CASE("damage in the buckets is found, wherever it is, and leaves nothing behind") {
+TEST_CASE("damage anywhere in the buckets is found, and no files remain") {
     const stored_lists data(300, 2, test::lists_edges(300, 4000));
     const auto path = data.store.path(edge_direction::in);
     const std::string whole = bytes_of(path);

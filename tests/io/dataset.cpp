@@ -49,7 +49,7 @@ void write_names(gneiss::dataset_writer& writer, const std::string& prefix, cons
     }
 }
 
-/// A dataset of random edges, by name or by number.
+/// Writes a dataset of random edges, by name or by number.
 sample write(const std::filesystem::path& directory, gneiss::dataset_ids ids, std::uint64_t nodes, std::size_t edges) {
     gneiss::random_stream draw(gneiss::random_key{nodes, gneiss::random_domain::user});
     sample result;
@@ -96,7 +96,7 @@ sample write(const std::filesystem::path& directory, gneiss::dataset_ids ids, st
 
 } // namespace
 
-TEST_CASE("a dataset reads back: edges, splits, and names both ways") {
+TEST_CASE("a dataset survives the round trip: edges, splits, and names both ways") {
     const gneiss::test::temporary_directory directory;
     for (const auto ids : {gneiss::dataset_ids::string, gneiss::dataset_ids::integer})
         for (const std::uint64_t nodes : std::vector<std::uint64_t>{1, 2, 50, 3000}) {
@@ -118,7 +118,7 @@ TEST_CASE("a dataset reads back: edges, splits, and names both ways") {
                 if (ids == gneiss::dataset_ids::string) CHECK(data.node_label(row) == result.names[row]);
                 CHECK(data.find_row(data.node_label(row)) == row);
             }
-            for (const char* absent : {"nobody", "-1", "3000", "1x", " 1"}) CHECK_FALSE(data.find_row(absent));
+            for (const char* absent : {"absent", "-1", "3000", "1x", " 1"}) CHECK_FALSE(data.find_row(absent));
             CHECK(data.find_relation("likes") == 2);
             CHECK(data.find_relation("") == 0);
             CHECK_FALSE(data.find_relation("liked"));
@@ -126,9 +126,9 @@ TEST_CASE("a dataset reads back: edges, splits, and names both ways") {
         }
 }
 
-TEST_CASE("a name is found among equal hashes and hashes that lie badly") {
+TEST_CASE("a name is found among equal and among clustered hashes") {
     const gneiss::test::temporary_directory directory;
-    // Hashes that are all equal, or far apart but for one cluster: interpolation gets no help.
+    // Hashes that are all equal, or far apart except for one cluster: the worst cases of interpolation.
     const std::string name = "x";
     const std::uint64_t hash = gneiss::name_hash(name, 0);
     for (const bool equal : {true, false}) {
@@ -158,7 +158,7 @@ TEST_CASE("a name is found among equal hashes and hashes that lie badly") {
     }
 }
 
-TEST_CASE("without a commit nothing is left, and nothing is overwritten") {
+TEST_CASE("without a commit no files remain, and nothing is overwritten") {
     const gneiss::test::temporary_directory directory;
     {
         gneiss::dataset_writer writer(directory / "a");
@@ -176,7 +176,7 @@ TEST_CASE("without a commit nothing is left, and nothing is overwritten") {
     CHECK_NOTHROW(gneiss::dataset(directory / "a").verify());
 }
 
-TEST_CASE("a manifest that disagrees with the arrays is not committed") {
+TEST_CASE("a manifest that contradicts the arrays is not committed") {
     const gneiss::test::temporary_directory directory;
     gneiss::dataset_writer writer(directory / "a");
     gneiss::bucket_builder<> builder({{5, 2}, 0}, 1 << 20, writer.partial());

@@ -17,7 +17,7 @@ namespace {
 
 using namespace gneiss;
 
-/// A graph of 500 nodes in a ring with 8 dense features, uniform numbers around 3.
+/// Makes a ring of 500 nodes with 8 dense features, uniform values around 3.
 void make_ring(const std::filesystem::path& to, npy_dtype type) {
     import_options options;
     options.sources = {{.path = "ring",
@@ -40,7 +40,7 @@ void make_ring(const std::filesystem::path& to, npy_dtype type) {
 
 } // namespace
 
-TEST_CASE("noise of dense features has mean 0 and the deviation asked for, of f32 and f16") {
+TEST_CASE("noise of dense features has mean 0 and the requested deviation, in f32 and f16") {
     for (const npy_dtype type : {npy_dtype::f32, npy_dtype::f16}) {
         const test::temporary_directory at;
         make_ring(at / "a", type);
@@ -64,13 +64,13 @@ TEST_CASE("noise of dense features has mean 0 and the deviation asked for, of f3
                 squares += x * x;
             }
         }
-        const double deviation = .5 * 2 / std::sqrt(12.0); // half of that of a uniform number from 2 to 4
+        const double deviation = .5 * 2 / std::sqrt(12.0); // half of that of a uniform value from 2 to 4
         CHECK(std::abs(sum / 28000) < 5 * deviation / std::sqrt(28000.0));
         CHECK(std::sqrt(squares / 28000) == doctest::Approx(deviation).epsilon(.03));
     }
 }
 
-TEST_CASE("sizes are told beforehand; noise and fractions that cannot be are refused") {
+TEST_CASE("sizes are predicted; invalid noise and fractions are refused") {
     const test::temporary_directory at;
     make_ring(at / "a", npy_dtype::f32);
     const dataset a(at / "a");

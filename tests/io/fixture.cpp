@@ -1,4 +1,4 @@
-// Datasets that gneiss-data of revision 56c2978 made, beside what it exported of them: they open for ever.
+// Datasets of gneiss-data of revision 56c2978 and what it exported of them. Every later revision must open them.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ std::set<std::string> names_in(const fs::path& directory) {
 
 } // namespace
 
-TEST_CASE("a dataset of 56c2978 opens, verifies and exports to the bytes of then") {
+TEST_CASE("a dataset of 56c2978 opens, verifies and exports to the same bytes as then") {
     for (const std::string name : {"link", "node"}) {
         CAPTURE(name);
         const gneiss::dataset data(fixtures / name);
@@ -49,7 +49,7 @@ TEST_CASE("a dataset of 56c2978 opens, verifies and exports to the bytes of then
     }
 }
 
-TEST_CASE("a dataset of 56c2978 holds what it held: versions 1 and 3, names, classes, splits and hubs") {
+TEST_CASE("a dataset of 56c2978 has its contents: versions 1 and 3, names, classes, splits and hubs") {
     const gneiss::dataset link(fixtures / "link"), node(fixtures / "node");
     CHECK(link.manifest().task == gneiss::dataset_task::link);
     CHECK(link.manifest().ids == gneiss::dataset_ids::integer);

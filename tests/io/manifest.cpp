@@ -34,7 +34,7 @@ gneiss::dataset_manifest sample() {
     return m;
 }
 
-/// The text with `change` applied to its JSON and the checksum made right again.
+/// Returns the text with `change` applied to its JSON and the checksum corrected.
 std::string changed(const std::function<void(nlohmann::ordered_json&)>& change) {
     auto root = nlohmann::ordered_json::parse(gneiss::format_manifest(sample()));
     change(root);
@@ -42,7 +42,7 @@ std::string changed(const std::function<void(nlohmann::ordered_json&)>& change) 
         root["checksum"] = std::string(16, '0');
         std::string text = root.dump();
         const std::string key = "\"checksum\":\"";
-        // Compact JSON has no space behind the colon: the format asks for one.
+        // Compact JSON has no space after the colon; the format requires one.
         text.replace(text.rfind(key), key.size(), "\"checksum\": \"");
         const std::size_t at = text.rfind("\"checksum\": \"") + 13;
         return text.replace(at, 16, gneiss::detail::hexadecimal(gneiss::checksum(text)));
@@ -61,7 +61,7 @@ gneiss::error reading(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("a manifest reads back as it was written") {
+TEST_CASE("a manifest survives the round trip") {
     const gneiss::test::temporary_directory directory;
     gneiss::write_manifest(directory / "manifest.json", sample());
     CHECK(gneiss::read_manifest(directory / "manifest.json") == sample());
@@ -71,7 +71,7 @@ TEST_CASE("a manifest reads back as it was written") {
     CHECK_THROWS_AS((void)gneiss::read_manifest(directory / "absent.json"), gneiss::io_error);
 }
 
-TEST_CASE("only partitions of unequal sizes, or pinned ones, need version 3") {
+TEST_CASE("only partitions of unequal sizes and pinned ones need version 3") {
     gneiss::dataset_manifest m{.nodes = 10, .partitions = 3};
     const auto version = [&] {
         const std::string text = gneiss::format_manifest(m);
@@ -90,7 +90,7 @@ TEST_CASE("only partitions of unequal sizes, or pinned ones, need version 3") {
     CHECK(m.rows().begin(1) == 1);
 }
 
-TEST_CASE("fields from a later time are accepted") {
+TEST_CASE("fields of later versions are accepted") {
     const std::string text = changed([](auto& root) {
         root["features"] = {{"dim", 128}};
         root["arrays"][0]["unit"] = "metre";
@@ -120,7 +120,7 @@ TEST_CASE("each missing or mistyped field is one error that names file and field
         }
 }
 
-TEST_CASE("wrong versions, choices, shapes and overflows are told apart") {
+TEST_CASE("wrong versions, choices, shapes and overflows have different errors") {
     const auto code = [](auto change) { return reading(changed(change)).code(); };
     using gneiss::errc;
     CHECK(code([](auto& m) { m["version"] = 4; }) == errc::version_mismatch);

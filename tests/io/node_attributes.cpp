@@ -20,10 +20,10 @@ namespace {
 
 using namespace gneiss;
 
-/// Node data in the clear.
+/// Node attributes in plain arrays.
 struct node_sample {
     std::uint64_t nodes = 0, columns = 0;
-    std::vector<float> dense; ///< [nodes, columns]; all are halves
+    std::vector<float> dense; ///< exact in f16
     std::vector<std::int32_t> labels;
     std::vector<std::uint8_t> parts;
 };
@@ -46,7 +46,7 @@ void append_real(npy_writer& out, npy_dtype type, float value) {
     out.append(std::span(&small, 1));
 }
 
-/// A dataset with one edge and the data of `from`, checksum blocks cut at partitions.
+/// Writes a dataset with one edge and the attributes of `from`, checksum blocks aligned to partitions.
 void write(const std::filesystem::path& at, const node_sample& from, npy_dtype type, bool sparse, bool ones = false) {
     dataset_writer writer(at);
     dataset_manifest manifest;
@@ -95,7 +95,7 @@ void write(const std::filesystem::path& at, const node_sample& from, npy_dtype t
     writer.commit(manifest);
 }
 
-/// The dense form of what a dataset says of rows first … first + count − 1.
+/// Returns rows first … first + count − 1 of a dataset's features in dense form.
 std::vector<float> read(const node_features& features, std::uint64_t first, std::uint64_t count) {
     std::vector<float> out(static_cast<std::size_t>(count * features.columns()));
     if (!features.sparse()) {
@@ -111,7 +111,7 @@ std::vector<float> read(const node_features& features, std::uint64_t first, std:
 
 } // namespace
 
-TEST_CASE("node data reads back, any range of it, dense or sparse, f32 or f16") {
+TEST_CASE("node attributes survive the round trip, in any range, dense or sparse, f32 or f16") {
     const test::temporary_directory directory;
     int number = 0;
     for (const std::uint64_t nodes : {2U, 50U, 3000U})
@@ -157,7 +157,7 @@ TEST_CASE("sparse features without values are ones") {
     CHECK(read(dataset(directory / "a").features(), 0, 40) == result.dense);
 }
 
-TEST_CASE("a dataset without node data has none") {
+TEST_CASE("a dataset without node attributes reports none") {
     const test::temporary_directory directory;
     dataset_writer writer(directory / "a");
     bucket_builder<> builder({{5, 2}, 0}, 1 << 20, writer.partial());
@@ -193,7 +193,7 @@ TEST_CASE("a partition of features ends with a checksum block") {
     }
 }
 
-TEST_CASE("damaged node data is found by a read and by verify") {
+TEST_CASE("damaged node attributes are found by a read and by verify") {
     const test::temporary_directory directory;
     write(directory / "a", draw_sample(100, 7), npy_dtype::f32, false);
     {
@@ -208,7 +208,7 @@ TEST_CASE("damaged node data is found by a read and by verify") {
     CHECK_THROWS_AS(data.verify(), error);
 }
 
-TEST_CASE("node data that contradicts itself is refused") {
+TEST_CASE("inconsistent node attributes are refused") {
     const test::temporary_directory directory;
     int number = 0;
     const auto refuses = [&](auto&& change) {

@@ -28,7 +28,7 @@ void spit(const std::filesystem::path& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-/// A file as NumPy writes it.
+/// Returns a file as NumPy writes it.
 std::string numpy_file(int version, std::string dictionary, const std::string& data) {
     const std::size_t prefix = version == 1 ? 10 : 12;
     while ((prefix + dictionary.size() + 1) % 64 != 0) dictionary += ' ';
@@ -58,7 +58,7 @@ gneiss::errc code_of_reading(const std::filesystem::path& path) {
 
 } // namespace
 
-TEST_CASE("files made by NumPy are read, versions 1 to 3") {
+TEST_CASE("files written by NumPy are read, versions 1 to 3") {
     const gneiss::test::temporary_directory directory;
     const auto path = directory / "a.npy";
     const std::vector<float> values{1, 2, 3, 4, 5, 6};
@@ -87,7 +87,7 @@ TEST_CASE("files made by NumPy are read, versions 1 to 3") {
     CHECK(gneiss::mapped_npy(path).elements<std::uint8_t>().empty());
 }
 
-TEST_CASE("what is not read is refused by a clear code") {
+TEST_CASE("an unsupported file is refused with a specific error code") {
     const gneiss::test::temporary_directory directory;
     const auto path = directory / "a.npy";
     const auto code = [&](const std::string& dictionary, int version = 1) {
@@ -117,7 +117,7 @@ TEST_CASE("what is not read is refused by a clear code") {
     CHECK_THROWS_AS(gneiss::npy_reader(directory / "absent.npy"), gneiss::io_error);
 }
 
-TEST_CASE("a written array reads back, begins at byte 4096, and verifies") {
+TEST_CASE("a written array survives the round trip, starts at byte 4096, and verifies") {
     const gneiss::test::temporary_directory directory;
     const auto path = directory / "rows.npy";
     std::vector<float> values(3 * 400000);
@@ -151,7 +151,7 @@ TEST_CASE("a file that was not closed is not an array") {
     CHECK(code_of_reading(directory / "a.npy") == gneiss::errc::invalid_format);
 }
 
-TEST_CASE("segments are verified alone, and only whole") {
+TEST_CASE("segments are verified independently, and only as a whole") {
     const gneiss::test::temporary_directory directory;
     const auto path = directory / "a.npy";
     gneiss::npy_writer writer(path, npy_dtype::u8);
@@ -209,13 +209,13 @@ TEST_CASE("every truncation and bit flip of an array or its checksums is found")
         spit(victim, whole);
     }
     CHECK_NOTHROW(check());
-    // The right bytes under another name are another file.
+    // The right bytes under another name are a different file.
     std::filesystem::rename(path, directory / "b.npy");
     std::filesystem::rename(gneiss::sidecar_path(path), directory / "b.npy.xxh3");
     CHECK_THROWS_AS((void)gneiss::checksum_table::load(directory / "b.npy"), gneiss::error);
 }
 
-TEST_CASE("random headers are read or refused, never worse") {
+TEST_CASE("random headers are read or refused") {
     const gneiss::test::temporary_directory directory;
     const auto path = directory / "a.npy";
     const std::string good =
@@ -247,7 +247,7 @@ TEST_CASE("random headers are read or refused, never worse") {
     }
 }
 
-TEST_CASE("conversions keep values or refuse, naming the element") {
+TEST_CASE("conversions keep values or are refused with the element's index") {
     const gneiss::test::temporary_directory directory;
     const auto path = directory / "a.npy";
     gneiss::npy_writer writer(path, npy_dtype::i64);
@@ -266,7 +266,7 @@ TEST_CASE("conversions keep values or refuse, naming the element") {
     }
 }
 
-TEST_CASE("half converts exactly up and to the nearest down") {
+TEST_CASE("f16 converts exactly to f32 and rounds to nearest from it") {
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
         const auto h = static_cast<gneiss::half>(bits);
         const float f = gneiss::to_float(h);
@@ -275,7 +275,7 @@ TEST_CASE("half converts exactly up and to the nearest down") {
         else
             CHECK(gneiss::to_half(f) == h);
     }
-    // Oracle: the nearest of two neighbors, the even one in the middle.
+    // Oracle: the nearest of two neighbors, ties to even.
     gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
     for (int i = 0; i < 20000; ++i) {
         const auto low = static_cast<std::uint32_t>(draw.below(0x7bff));
@@ -291,7 +291,7 @@ TEST_CASE("half converts exactly up and to the nearest down") {
     CHECK(gneiss::to_half(std::numeric_limits<float>::infinity()) == static_cast<gneiss::half>(0x7c00));
 }
 
-TEST_CASE("NumPy reads what is written (skipped where NumPy is not installed)") {
+TEST_CASE("NumPy reads written arrays (skipped if NumPy is not installed)") {
     if (std::system("python3 -c 'import numpy' >/dev/null 2>&1") != 0) return;
     const gneiss::test::temporary_directory directory;
     gneiss::npy_writer writer(directory / "a.npy", npy_dtype::u32, {2});

@@ -36,18 +36,18 @@ std::vector<std::string> sorted_lines(const std::filesystem::path& path) {
     return lines;
 }
 
-/// How nodes are called, and how their features lie.
+/// Kinds of node ids and features.
 struct kind {
     id_kind ids = id_kind::integer;
     bool sparse = false;
 };
 
-/// Datasets of random nodes and edges with everything that a dataset can have.
+/// Datasets of random nodes and edges with every optional part.
 struct world {
     test::temporary_directory directory;
 
     [[nodiscard]] std::filesystem::path path(const std::string& name) const { return directory / name; }
-    /// A graph of `nodes` nodes; every 5th trains.
+    /// Makes a graph of `nodes` nodes; every 5th trains.
     [[nodiscard]] dataset make(kind of, std::uint64_t nodes, std::uint64_t edges, std::uint32_t partitions = 4) const {
         random_stream draw(random_key{nodes, random_domain::user});
         const auto name = [&](std::uint64_t v) { return (of.ids == id_kind::string ? "n" : "") + std::to_string(v); };
@@ -90,7 +90,7 @@ struct world {
         out.append(std::span<const std::uint32_t>(order));
         out.close();
     }
-    /// Edges, features, labels and parts by name, as text.
+    /// Returns edges, features, labels and parts by name, as text.
     [[nodiscard]] std::map<std::string, std::vector<std::string>> by_name(const dataset& data) const {
         std::filesystem::remove_all(path("text"));
         export_dataset(data, path("text"), export_format::tsv);
@@ -123,7 +123,7 @@ constexpr kind kinds[] = {
 
 } // namespace
 
-TEST_CASE("a reordered dataset says the same by name, and every row is the node that the file asked for") {
+TEST_CASE("a reordered dataset has the same contents by name, and its rows are in the order of the file") {
     const world here;
     for (const kind of : kinds) {
         const dataset from = here.make(of, 300, 2000);
@@ -136,17 +136,17 @@ TEST_CASE("a reordered dataset says the same by name, and every row is the node 
         CHECK(here.by_name(result) == said);
         CHECK(result.manifest().node_attributes == from.manifest().node_attributes);
         for (std::uint64_t row = 0; row < nodes; ++row) {
-            // By number in the source; where nodes have names, by the row before.
+            // By number in the source; by the previous row if nodes have names.
             const std::string expected =
                 of.ids == id_kind::integer ? std::to_string(order[row]) : from.node_label(order[row]);
             REQUIRE(result.node_label(row) == expected);
             REQUIRE(result.find_row(expected) == row);
         }
-        CHECK_FALSE(result.find_row("nobody"));
+        CHECK_FALSE(result.find_row("absent"));
     }
 }
 
-TEST_CASE("reordering again goes by the new rows, and back to the first order gives the first bytes") {
+TEST_CASE("a second reordering applies to the new rows, and the inverse order restores the first bytes") {
     const world here;
     for (const kind of : kinds) {
         const dataset from = here.make(of, 200, 1500);
@@ -157,7 +157,7 @@ TEST_CASE("reordering again goes by the new rows, and back to the first order gi
         const dataset once = here.reordered(from, "once", {.by = here.path("first.npy")});
         const dataset twice = here.reordered(once, "twice", {.by = here.path("second.npy")});
         CHECK(here.by_name(twice) == said);
-        // Where each of the first dataset's nodes is now; or its number.
+        // The current row of each of the first dataset's nodes, or its number.
         std::vector<std::uint32_t> back;
         for (std::uint64_t row = 0; row < nodes; ++row)
             back.push_back(static_cast<std::uint32_t>(
@@ -173,7 +173,7 @@ TEST_CASE("reordering again goes by the new rows, and back to the first order gi
     }
 }
 
-TEST_CASE("training nodes first: they take the first rows, at random within both groups, by the seed alone") {
+TEST_CASE("training nodes first: they take the first rows, in random order within both groups, determined by the seed alone") {
     const world here;
     for (const kind of : kinds) {
         const dataset from = here.make(of, 400, 2000, 8);
@@ -195,7 +195,7 @@ TEST_CASE("training nodes first: they take the first rows, at random within both
     }
 }
 
-TEST_CASE("a computed order sends every row where it says, the first ones among themselves, into any number of partitions") {
+TEST_CASE("a computed order applies to every row, keeps the order of the first ones, and works for any number of partitions") {
     const world here;
     for (const kind of : kinds) {
         const dataset from = here.make(of, 400, 2000);
@@ -224,13 +224,13 @@ TEST_CASE("a computed order sends every row where it says, the first ones among 
     }
 }
 
-TEST_CASE("an assignment sends every node to its partition, at random within it, and says the same by name") {
+TEST_CASE("an assignment moves every node to its partition, in random order within it, and keeps the contents by name") {
     const world here;
     for (const kind of : kinds) {
         const dataset from = here.make(of, 300, 2000);
         const auto nodes = from.manifest().nodes;
         const auto said = here.by_name(from);
-        std::vector<std::uint32_t> parts; // 1 and 4 get nothing, 2 little
+        std::vector<std::uint32_t> parts; // 1 and 4 get no nodes, 2 few
         random_stream draw(random_key{9, random_domain::user});
         for (std::uint64_t v = 0; v < nodes; ++v) parts.push_back(v % 50 == 3 ? 2 : std::array{0U, 3U, 5U}[draw.below(3)]);
         here.save("parts.npy", parts);
@@ -248,7 +248,7 @@ TEST_CASE("an assignment sends every node to its partition, at random within it,
             for (std::uint64_t row = 0; row < nodes; ++row) {
                 const std::uint64_t before = *from.find_row(result.node_label(row));
                 rows_before.push_back(before);
-                // By number in the source; where nodes have names, by the row before.
+                // By number in the source; by the previous row if nodes have names.
                 const std::uint64_t entry = of.ids == id_kind::integer ? std::stoul(result.node_label(row)) : before;
                 const bool hub = with_hubs && std::ranges::find(hubs, before) != hubs.end();
                 REQUIRE(result.rows().of(row) == (hub ? 0 : parts[entry] + shift));
@@ -256,7 +256,7 @@ TEST_CASE("an assignment sends every node to its partition, at random within it,
             if (with_hubs) CHECK(result.rows().size(0) == 3);
             const auto begin = static_cast<std::ptrdiff_t>(result.rows().begin(3 + shift));
             CHECK_FALSE(std::is_sorted(rows_before.begin() + begin, rows_before.begin() + begin + 40));
-            // The seed alone decides, not the memory.
+            // The seed determines the result, not the memory.
             options.memory = 1 << 20;
             const dataset again = here.reordered(from, "again", options);
             REQUIRE(again.manifest() == result.manifest());
@@ -265,7 +265,7 @@ TEST_CASE("an assignment sends every node to its partition, at random within it,
             const dataset other = here.reordered(from, "other", options);
             CHECK(other.rows() == result.rows());
             CHECK(slurp(other.path("edges.out")) != slurp(result.path("edges.out")));
-            // What is partitioned is shuffled within its borders, and bucketed anew into equal ranges.
+            // A partitioned dataset is shuffled within its partitions, and bucketed again into equal ranges.
             const dataset mixed = here.reordered(result, "mixed", {.shuffle = row_shuffle(nodes, 0, {8, random_domain::user})});
             CHECK(mixed.rows() == result.rows());
             CHECK(mixed.manifest().pinned == 0);
@@ -299,7 +299,7 @@ TEST_CASE("hubs alone leave the other nodes in their partitions") {
     }
 }
 
-TEST_CASE("many nodes in little memory on two threads give the bytes that much memory gives" * doctest::timeout(300)) {
+TEST_CASE("many nodes in little memory on two threads give the same bytes as ample memory" * doctest::timeout(300)) {
     const world here;
     for (const kind of : {kinds[0], kinds[3]}) {
         // Above 2¹⁷ nodes no permutation fits in its share of a MiB.
@@ -327,7 +327,7 @@ TEST_CASE("many nodes in little memory on two threads give the bytes that much m
     }
 }
 
-TEST_CASE("a file that is no order of all nodes is refused with the entry, and nothing is left") {
+TEST_CASE("a file that is not an order of all nodes is refused with the entry, and no files remain") {
     const world here;
     for (const kind of : {kinds[0], kinds[2]}) {
         const dataset from = here.make(of, 100, 500);
@@ -369,7 +369,7 @@ TEST_CASE("a file that is no order of all nodes is refused with the entry, and n
     }
 }
 
-TEST_CASE("damage in the source is found before anything is made of it") {
+TEST_CASE("damage in the source is found before anything is written") {
     const world here;
     const dataset from = here.make(kinds[0], 100, 500);
     for (const char* array : {"features", "labels", "split", "row_to_node", "valid", "edges.out"}) {
@@ -383,11 +383,11 @@ TEST_CASE("damage in the source is found before anything is made of it") {
         std::ofstream(from.path(array), std::ios::binary | std::ios::trunc) << bytes;
     }
     const dataset result = here.reordered(from, "to", {.training_first = true});
-    CHECK_THROWS_AS(reorder(from, here.path("to"), {.training_first = true}, serial_executor()), error); // it is there
+    CHECK_THROWS_AS(reorder(from, here.path("to"), {.training_first = true}, serial_executor()), error); // it exists
     CHECK_NOTHROW(result.verify());
 }
 
-TEST_CASE("only names in another order of rows need version 2 of the format") {
+TEST_CASE("only a permuted order of names needs version 2 of the format") {
     const world here;
     const auto version = [&](const char* name) {
         const std::string text = slurp(here.path(name) / "manifest.json");

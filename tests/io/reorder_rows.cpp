@@ -40,14 +40,14 @@ struct table {
         rows->commit();
     }
     static any_engine engines() { return any_engine(threads_engine(4)); }
-    /// Of the row that was `row` at first: a word that no arithmetic would leave alone, NaNs among them.
+    /// Returns a word of the row that was `row` at first: a bit pattern that arithmetic would change, NaNs among them.
     static float value(std::uint64_t row, std::size_t column) {
         const auto bits = static_cast<std::uint32_t>(random_key{row, random_domain::user}[column]);
         float word = 0;
         std::memcpy(&word, &bits, sizeof word);
         return word;
     }
-    /// All rows as they lie.
+    /// Returns all rows in their order on disk.
     [[nodiscard]] std::vector<std::uint32_t> words(embedding_file& of) const {
         std::vector<std::uint32_t> all;
         auto slot = aligned_buffer<std::byte>::zeroed(static_cast<std::size_t>(of.slot_bytes()));
@@ -77,7 +77,7 @@ std::vector<node_id> identity(std::uint64_t nodes) {
 } // namespace
 
 TEST_CASE(
-    "rows with their optimizer state follow a permutation bit for bit, and the version before is kept until a commit") {
+    "rows with their optimizer state follow a permutation bit for bit, and the previous version remains until a commit") {
     for (const auto& [nodes, partitions] :
         std::vector<std::pair<std::uint64_t, std::uint32_t>>{{1, 1}, {50, 1}, {100, 7}, {3000, 5}, {5, 4}}) {
         CAPTURE(nodes);
@@ -91,12 +91,12 @@ TEST_CASE(
         reorder_rows(*result.rows, map, result.directory / "scratch", reorder_rows_memory(result.cut, result.layout));
         CHECK_FALSE(std::filesystem::exists(result.directory / "scratch"));
         CHECK(result.words(*result.rows) == result.expected(old_of_new));
-        // A crash now goes back to what the last commit named.
+        // A crash at this point returns to the last commit.
         embedding_file before(table::engines, result.directory / "rows", result.cut, result.layout, slots, partitions * 2, sums);
         CHECK(result.words(before) == result.expected(identity(nodes)));
         result.rows->sync();
         result.rows->commit();
-        // And once more, from an array on disk in slices.
+        // A second time, from an array on disk in slices.
         std::vector<node_id> again = identity(nodes);
         shuffle(again, random_key{9, random_domain::user});
         plain_file::create(result.directory / "map").write_at(0, std::as_bytes(std::span(again)));
@@ -109,7 +109,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "too few spare slots, too little memory and maps that are no permutation are refused, the committed rows stay") {
+    "too few spare slots, too little memory and invalid maps are refused, and the committed rows stay") {
     table few(60, 4, 3);
     importing::permutation_map map{keyed_permutation(60, random_key{1, random_domain::user})};
     CHECK_THROWS_AS(reorder_rows(*few.rows, map, few.directory / "scratch", 1 << 20), error);
@@ -119,7 +119,7 @@ TEST_CASE(
     CHECK_THROWS_AS(reorder_rows(*result.rows, map, result.directory / "scratch", 10000), over_budget);
     const auto slots = result.rows->slots();
     const auto sums = result.rows->checksums();
-    for (const node_id wrong : {node_id{3}, node_id{60}}) { // another row's place; nobody's
+    for (const node_id wrong : {node_id{3}, node_id{60}}) { // a duplicate; out of range
         std::vector<node_id> order = identity(60);
         order[7] = wrong;
         plain_file::create(result.directory / "map").write_at(0, std::as_bytes(std::span(order)));

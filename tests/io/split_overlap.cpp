@@ -19,7 +19,7 @@ namespace test_io_split_overlap {
 
 using namespace gneiss;
 
-TEST_CASE("pairs in two splits are counted as a brute force counts them, whatever the memory") {
+TEST_CASE("pairs in two splits are counted like a brute force, whatever the memory") {
     for (const bool undirected : {false, true})
         for (const std::uint64_t edges : {std::uint64_t{60}, std::uint64_t{300'000}}) { // 300,000: several tables of 1 MiB
             const test::temporary_directory at;
@@ -55,7 +55,7 @@ TEST_CASE("pairs in two splits are counted as a brute force counts them, whateve
         }
 }
 
-TEST_CASE("a graph whose directions are split apart is taken for undirected by all its edges") {
+TEST_CASE("a graph whose directions are in different splits is recognized as undirected") {
     const test::temporary_directory at;
     std::ofstream(at.path() / "train.tsv") << "0\t1\n1\t2\n2\t1\n";
     std::ofstream(at.path() / "test.tsv") << "1\t0\n";

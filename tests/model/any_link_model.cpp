@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t dim = 8, relations = 3, nodes = 20;
 
-/// DistMult times a factor that each object has of its own; four floats at a time.
+/// DistMult times a factor that is state of the object; four floats at a time.
 struct scaled_distmult {
     float factor = 1;
     static constexpr similarity compare = similarity::inner_product;
@@ -38,7 +38,7 @@ struct scaled_distmult {
 };
 static_assert(decoder<scaled_distmult>);
 
-/// The library's softmax, from outside of it.
+/// The library's softmax, reimplemented as a custom loss.
 struct own_softmax {
     loss_and_gradient<float> operator()(float positive, std::span<const float> negatives, std::span<float> gradient) const {
         return softmax_loss{}(positive, negatives, gradient);
@@ -77,7 +77,7 @@ outcome run(any_link_model& model) {
 
 } // namespace
 
-TEST_CASE("an own decoder and an own loss make a model: objects or names, and the object's state counts") {
+TEST_CASE("a custom decoder and loss make a model, as objects or by name, and the object's state counts") {
     for (const bool reciprocal : {false, true}) {
         const link_model_options options{.reciprocal = reciprocal};
         any_link_model named = make_link_model("distmult", "softmax", dim, options);
@@ -95,7 +95,7 @@ TEST_CASE("an own decoder and an own loss make a model: objects or names, and th
     CHECK_THROWS_WITH_AS((void)make_link_model("simple", own_softmax{}, dim), doctest::Contains("no decoder \"simple\""), error);
 }
 
-TEST_CASE("a decoder says which dimensions it accepts") {
+TEST_CASE("a decoder restricts its dimensions") {
     CHECK_NOTHROW((void)make_link_model(scaled_distmult{}, "softmax", 12));
     CHECK_THROWS_WITH_AS((void)make_link_model(scaled_distmult{}, "softmax", 10), "the decoder does not accept rows of 10 floats", error);
     CHECK_THROWS_WITH_AS((void)make_link_model("complex", "softmax", 7),
@@ -106,7 +106,7 @@ TEST_CASE("a decoder says which dimensions it accepts") {
     }
 }
 
-TEST_CASE("a model's scorer asks as the model does: by its decoder, and by reciprocal relations if it was trained with them") {
+TEST_CASE("a model's scorer uses its decoder, and reciprocal relations if the model was trained with them") {
     for (const bool reciprocal : {false, true}) {
         const link_model_options options{.reciprocal = reciprocal};
         std::vector<any_link_model> models;
@@ -130,7 +130,7 @@ TEST_CASE("a model's scorer asks as the model does: by its decoder, and by recip
     }
 }
 
-TEST_CASE("a table of relations that is not the model's is refused where a scorer is made") {
+TEST_CASE("a scorer refuses a table of relations that does not match the model") {
     const any_link_model model = make_link_model("distmult", "softmax", dim, {.reciprocal = true});
     const auto table = values(6 * dim, 1);
     CHECK_NOTHROW((void)model.scorer({table.data(), 6, dim}));

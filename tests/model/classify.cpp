@@ -59,7 +59,7 @@ TEST_CASE("the gradient of the cross-entropy equals finite differences of the me
     }
 }
 
-TEST_CASE("loss and gradient are the same bits at any number of threads, and large scores do not overflow") {
+TEST_CASE("loss and gradient have the same bits at any number of threads, and large scores do not overflow") {
     constexpr std::size_t n = 3000, classes = 11;
     auto a = random_scores<float>(n * classes, 2), b = a;
     std::vector<std::uint32_t> labels(n);
@@ -73,7 +73,7 @@ TEST_CASE("loss and gradient are the same bits at any number of threads, and lar
     CHECK(softmax_cross_entropy<float>({large.data(), 1, 3}, first, serial_executor{}).loss == 0);
 }
 
-TEST_CASE("labels that are no class are named, none labeled is no loss, NaN is an error") {
+TEST_CASE("invalid labels are named, without labels the loss is zero, NaN is an error") {
     std::vector<float> scores{1, 2, 3, 4};
     const auto before = scores;
     const std::vector<std::uint32_t> outside{0, 2}, none{unlabeled, unlabeled}, short_of{0}, fine{0, 1};

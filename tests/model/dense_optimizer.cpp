@@ -33,7 +33,7 @@ void set_gradients(dense_parameters<>& p, int t) {
         for (std::size_t i = 0; i < a.size(); ++i) p.gradients()[a.offset + i] = static_cast<float>(gradient_at(a.offset + i, t));
 }
 
-/// The textbook, one number at a time in double.
+/// Reference: the textbook formula, one value at a time in double.
 double expected(const std::string& name, double x, std::size_t i, bool decays, double decay, double rate, int steps) {
     double m = 0, v = 0;
     for (int t = 1; t <= steps; ++t) {
@@ -78,7 +78,7 @@ TEST_CASE("each optimizer follows the textbook, with decay of weights and not of
         }
 }
 
-TEST_CASE("clipping shortens long gradients to the norm and leaves short ones; the norm before is told") {
+TEST_CASE("clipping scales long gradients to the norm, leaves short ones, and reports the norm before") {
     for (const double limit : {0.0, 1.0, 1e6}) {
         dense_parameters<> p = some_parameters();
         const std::vector<float> before(p.values().begin(), p.values().end());
@@ -116,7 +116,7 @@ TEST_CASE("the schedule's factor multiplies the rate, the reduction sees all gra
 
 namespace {
 
-/// Momentum, whose rate stands in the middle of its members.
+/// Momentum, with the rate between its other members.
 struct momentum {
     float keep = 0.9F, rate = 0.05F, first = 0.25F;
 
@@ -131,7 +131,7 @@ struct momentum {
 };
 static_assert(dense_update_rule<momentum>);
 
-/// Adagrad with one sum of squares a row, as for embeddings.
+/// Adagrad with one sum of squares per row, as for embeddings.
 struct row_adagrad {
     float rate = 0.1F;
 
@@ -142,7 +142,7 @@ struct row_adagrad {
 
 } // namespace
 
-TEST_CASE("a rule of your own steps with decay, factor and threads as the library's do") {
+TEST_CASE("a custom rule steps with decay, factor and threads like the library's") {
     dense_parameters<> p = some_parameters(), threads = some_parameters();
     const std::vector<float> before(p.values().begin(), p.values().end());
     const dense_optimizer o(momentum{.rate = 0.06F}, {.weight_decay = 0.02, .decoupled = true});
@@ -172,7 +172,7 @@ TEST_CASE("a rule of your own steps with decay, factor and threads as the librar
     CHECK_THROWS_WITH((void)dense_optimizer(row_adagrad{}), doctest::Contains("keeps it for each row"));
 }
 
-TEST_CASE("gradients that are no numbers stop a step before anything changed; bad settings are refused") {
+TEST_CASE("a NaN gradient stops a step before any change; invalid settings are refused") {
     dense_parameters<> p = some_parameters();
     const dense_parameters<> fresh = some_parameters();
     p.gradients()[7] = std::numeric_limits<float>::infinity();

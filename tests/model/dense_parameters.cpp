@@ -35,7 +35,7 @@ TEST_CASE("arrays are aligned, padded with zeros, and views of one arena") {
     CHECK(p.gradients()[20] == 0);
 }
 
-TEST_CASE("first values depend on the seed and an array's number, not on the others") {
+TEST_CASE("initial values depend on the seed and an array's number only") {
     dense_parameters<> a, b, c;
     a.add("x", 2, 2, initializer::zeros());
     a.add("y", 9, 9, initializer::normal(0, 1));

@@ -9,7 +9,7 @@ namespace test_model_dropout {
 
 using namespace gneiss;
 
-TEST_CASE("each element is dropped at the rate, independently of its neighbors, and the mean is kept") {
+TEST_CASE("each element is dropped at the rate, independently of others, and the mean is kept") {
     constexpr std::size_t rows = 2000, columns = 30;
     for (const double rate : {0.0, 0.1, 0.5, 0.9}) {
         const dropout_mask mask(random_key{3, random_domain::dropout}, rate, {});
@@ -35,7 +35,7 @@ TEST_CASE("each element is dropped at the rate, independently of its neighbors, 
     }
 }
 
-TEST_CASE("rows are told apart by name, ids or numbers, and rates that drop everything are refused") {
+TEST_CASE("rows are identified by name, ids or numbers, and rates that drop everything are refused") {
     const std::vector<node_id> ids{5, 2, 9};
     const logical_rows by_id{ids}, by_number{{}, 10};
     CHECK(by_id[1] == 2);

@@ -6,7 +6,7 @@ namespace test_model_embedding_table {
 
 using namespace gneiss;
 
-TEST_CASE("a parameter keeps state beside values, all zero at first") {
+TEST_CASE("an embedding table keeps state next to values, all zero at first") {
     embedding_table table(3, {4, 2});
     CHECK(table.size_bytes() == 3 * 6 * sizeof(float));
     for (std::size_t i = 0; i < 3; ++i)

@@ -55,15 +55,15 @@ TEST_CASE("gradients of graph attention equal finite differences, for each optio
     check_gradients("gat:2x4,gat:3x2:mean:attention-dropout=.5:no-bias", false, 3, 0, 33);
 }
 
-TEST_CASE("gradients of what surrounds a layer equal finite differences: activation, dropout, norm, residual") {
+TEST_CASE("gradients of activation, dropout, norm and residual equal finite differences") {
     for (const std::string then : {"none", "relu", "leaky", "elu", "tanh", "sigmoid"}) check_gradients("sage:4:" + then, true, 3, 0, 41);
     check_gradients("sage:4:dropout=.4,sage:3:dropout=.5", false, 6, 0, 42);
     check_gradients("sage:4:norm:relu,gcn:3:norm:no-bias", true, 3, 0, 43);
-    check_gradients("sage:4:residual:elu,sage:4:residual:norm", false, 3, 0, 44); // by a matrix, then as it is
+    check_gradients("sage:4:residual:elu,sage:4:residual:norm", false, 3, 0, 44); // with a matrix, then without
     check_gradients("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", true, 4, 0, 45);
 }
 
-TEST_CASE("gradients with sparse rows equal finite differences, alone and beside dense ones") {
+TEST_CASE("gradients with sparse rows equal finite differences, alone and with dense ones") {
     for (const std::string layer : {"sage:3", "sage:3:sum:add", "gcn:3:symmetric", "gat:2x2", "linear:4,sage:3:max"})
         for (const std::size_t dense : {0U, 2U}) {
             check_gradients(layer + ":dropout=.3", true, dense, 8, 51);
@@ -71,7 +71,7 @@ TEST_CASE("gradients with sparse rows equal finite differences, alone and beside
         }
 }
 
-TEST_CASE("sparse rows give what the same rows give written out") {
+TEST_CASE("sparse rows give the same as the rows in dense form") {
     const gnn::sample views({40, 12}, true, 5);
     const gnn::words<> words(40, 30, 6);
     gnn::matrix<> dense(40, 30);
@@ -120,7 +120,7 @@ outcome run_floats(const std::string& text, std::size_t sparse, executor_ref exe
 
 } // namespace
 
-TEST_CASE("rows and gradients are the same bits on one thread, three threads and again") {
+TEST_CASE("rows and gradients have the same bits on one thread, on three threads and when repeated") {
     const tbb_executor three(3);
     for (const std::string text : {"sage:40:norm:dropout=.3,sage:70:max:residual", "gcn:40:symmetric:dropout=.5,gcn:70:row", "gat:12x4:attention-dropout=.3,gat:40x2:mean"})
         for (const std::size_t sparse : {0U, 50U}) {
@@ -131,7 +131,7 @@ TEST_CASE("rows and gradients are the same bits on one thread, three threads and
         }
 }
 
-TEST_CASE("Eigen's products give the rows and gradients of naive ones") {
+TEST_CASE("Eigen's products give the same rows and gradients as naive ones") {
     const gnn::sample views({60, 30, 8}, false, 2);
     for (const std::string text : {"sage:20,sage:9", "gcn:5:symmetric:norm,gcn:30", "gat:6x4,gat:7x2:mean"}) {
         dense_parameters<float> a;
@@ -159,7 +159,7 @@ TEST_CASE("Eigen's products give the rows and gradients of naive ones") {
     }
 }
 
-TEST_CASE("a layer in parts, whatever parts, gives what it gives at once without dropout") {
+TEST_CASE("a layer computed in parts equals the whole, for any parts, without dropout") {
     const gnn::sample graph({40, 40}, false, 3);
     for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm", "gcn:9:symmetric", "gcn:4:row",
              "gcn:5:symmetric:residual:dropout=.5", "gat:2x3:residual:norm", "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "linear:3:tanh:norm"})
@@ -190,8 +190,8 @@ TEST_CASE("a layer in parts, whatever parts, gives what it gives at once without
         }
 }
 
-TEST_CASE("a mask follows a node's name, not its place in the batch") {
-    const gnn::sample views({4, 4}, false, 1); // both samples alike but for the order of their rows
+TEST_CASE("a mask depends on a node's name, not on its position in the batch") {
+    const gnn::sample views({4, 4}, false, 1); // equal samples except for the order of their rows
     dense_parameters<double> weights;
     gnn::double_encoder encode(weights, parse_layers("linear:6:dropout=.5"), {.dense = 6});
     gnn::randomize(weights, 1);
@@ -210,8 +210,8 @@ TEST_CASE("a mask follows a node's name, not its place in the batch") {
     CHECK(a != run(rows, backwards, 0));
 }
 
-TEST_CASE("a hook sees the rows between layers and may replace them, and rows from elsewhere get no gradient") {
-    // three rows are computed by the first layer, and two more come from the hook
+TEST_CASE("a hook sees the rows between layers and may replace them, and external rows get no gradient") {
+    // The first layer computes three rows; two more come from the hook.
     const gnn::sample lower({6, 3}, false, 1), upper({5, 2}, false, 4);
     const std::vector<layer_view> views{lower[0], upper[0]};
     dense_parameters<double> weights;
@@ -242,7 +242,7 @@ TEST_CASE("a hook sees the rows between layers and may replace them, and rows fr
     CHECK(!std::equal(before.begin(), before.end(), changed.data()));
 }
 
-TEST_CASE("a sample without targets, edges or sources is nothing, and no error") {
+TEST_CASE("a sample without targets, edges or sources is valid and has no effect") {
     for (const std::string text : {"sage:3", "sage:3:max", "gcn:3:symmetric:norm", "gat:3x2:mean"}) {
         const gnn::sample views({5, 0}, false, 1), nothing({0, 0}, false, 1);
         dense_parameters<double> weights;
@@ -257,7 +257,7 @@ TEST_CASE("a sample without targets, edges or sources is nothing, and no error")
     }
 }
 
-TEST_CASE("shapes that do not fit are refused") {
+TEST_CASE("inconsistent shapes are refused") {
     dense_parameters<double> weights;
     CHECK_THROWS_AS(gnn::double_encoder(weights, {}, {.dense = 3}), error);
     CHECK_THROWS_AS(gnn::double_encoder(weights, parse_layers("sage:3"), {}), error);

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t nodes = 600, features = 12;
 constexpr std::uint32_t classes = 4;
 
-/// Four communities: nine edges of ten stay inside; features say little of the class. The first hundred nodes train.
+/// Four communities: nine edges of ten stay inside; features correlate weakly with the class. The first hundred nodes train.
 struct communities {
     std::vector<std::uint32_t> label, offsets{0}, neighbors;
     gnn::matrix<float> rows{nodes, features, 5};
@@ -51,7 +51,7 @@ struct communities {
     }
 };
 
-/// Accuracy on nodes that did not train.
+/// Returns the accuracy on nodes that did not train.
 double trained_accuracy(const communities& graph, const std::string& text, const dense_optimizer& step, executor_ref executor) {
     const auto layers = parse_layers(text, {.dropout = 0.2, .last_width = classes});
     layer_stack both;
@@ -77,7 +77,7 @@ double trained_accuracy(const communities& graph, const std::string& text, const
 
 constexpr dense_optimizer_options decay{.weight_decay = 5e-4, .clip_norm = 5};
 
-/// A step of one length in the direction of a moving average's signs. Source: Chen et al., NeurIPS 2023 (Lion).
+/// Steps by a constant length along the signs of a moving average. Source: Chen et al., NeurIPS 2023 (Lion).
 struct lion {
     float rate = 0.005F, near = 0.9F, far = 0.99F;
 
@@ -95,12 +95,12 @@ static_assert(dense_update_rule<lion>);
 
 } // namespace
 
-TEST_CASE("each kind of layer learns communities that the features alone do not show") {
+TEST_CASE("each kind of layer learns communities that features alone do not reveal") {
     const communities graph;
     const tbb_executor executor(2);
     const dense_optimizer adam = make_dense_optimizer("adam", .02F, decay);
     const double alone = trained_accuracy(graph, "linear:32,linear", adam, executor);
-    CHECK(alone > 0.3); // of four classes: features do tell something
+    CHECK(alone > 0.3); // of four classes: features are weakly informative
     CHECK(alone < 0.7);
     for (const std::string text : {"sage:32,sage", "gcn:32,gcn", "gat:8x4,gat", "sage:32:norm:residual,linear:16:tanh,gcn:4:row"}) {
         CAPTURE(text);

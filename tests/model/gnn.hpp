@@ -45,7 +45,7 @@ struct words : detail::random_sparse_rows<T> {
     }
 };
 
-/// Random values everywhere, biases and gains too.
+/// Fills everything with random values, biases and gains included.
 template <class T>
 void randomize(dense_parameters<T>& weights, std::uint64_t seed) {
     weights.allocate(seed);
@@ -55,7 +55,7 @@ void randomize(dense_parameters<T>& weights, std::uint64_t seed) {
             weights.values()[a.offset + i] = static_cast<T>(to_unit_float(key[a.offset + i]) * 1.4F - 0.7F);
 }
 
-/// Value of an array by its name.
+/// Returns the values of an array by its name.
 template <class T>
 [[nodiscard]] matrix_view<const T> weight(const dense_parameters<T>& weights, const std::string& name) {
     for (std::size_t i = 0; i < weights.arrays().size(); ++i)
@@ -82,7 +82,7 @@ struct some_edges {
     [[nodiscard]] edge_part part() const { return {{starts, rows}, targets}; }
 };
 
-/// A layer's rows of all nodes, a few targets and a few sources at a time.
+/// Computes a layer's rows of all nodes, a few targets and a few sources at a time.
 template <class Encoder>
 [[nodiscard]] std::vector<double> in_parts(Encoder& encode, const dense_parameters<double>& weights, const layer_view& graph, const input_rows<double>& input,
     std::size_t step, executor_ref executor) {

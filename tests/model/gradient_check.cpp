@@ -17,7 +17,7 @@ namespace {
 
 enum class flaw : std::uint8_t { none, weight, input, spared };
 
-/// GIN's way back with a mistake.
+/// GIN with an error in its backward pass.
 struct flawed : own_layers::gin {
     flaw which = flaw::none;
 
@@ -33,7 +33,7 @@ gradient_report report_of(flaw which) { return check_gradients({flawed{{.width =
 
 } // namespace
 
-TEST_CASE("a mistake in a gradient is found, and named") {
+TEST_CASE("an error in a gradient is found and named") {
     CHECK(report_of(flaw::none).error < 1e-6);
     CHECK(report_of(flaw::weight).error > 1e-5);
     CHECK(report_of(flaw::weight).where == "layer0.second");

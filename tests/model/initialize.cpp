@@ -34,7 +34,7 @@ TEST_CASE("a row is a function of seed, table and row: blocks and threads change
     CHECK(a != b);
 }
 
-TEST_CASE("moments and bounds are those of the distribution") {
+TEST_CASE("moments and bounds match the distribution") {
     const auto moments = [](const initializer& of) {
         double sum = 0, square = 0, fourth = 0, low = 1e9, high = -1e9;
         std::vector<float> row(50);

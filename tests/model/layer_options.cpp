@@ -6,7 +6,7 @@ namespace test_model_layer_options {
 
 using namespace gneiss;
 
-TEST_CASE("a text describes layers; activations stand between them and not behind the last") {
+TEST_CASE("a text describes layers; activations follow each layer but the last") {
     const auto two = parse_layers("sage:128,sage:64");
     REQUIRE(two.size() == 2);
     CHECK(two[0].width == 128);
@@ -29,7 +29,7 @@ TEST_CASE("a text describes layers; activations stand between them and not behin
     CHECK(hops_of(mixed) == 4);
 }
 
-TEST_CASE("defaults hold where the text says nothing") {
+TEST_CASE("omitted options have their defaults") {
     const layer_defaults d{.then = activation::elu, .dropout = .5, .attention_dropout = .4, .norm = true, .residual = true, .last_width = 7};
     const auto layers = parse_layers("sage:16,gat:8x2:dropout=0:no-norm,gcn", d);
     CHECK(layers[0].dropout == .5);
@@ -44,7 +44,7 @@ TEST_CASE("defaults hold where the text says nothing") {
     CHECK(parse_layers("sage:9", d)[0].width == 9);
 }
 
-TEST_CASE("what is wrong in a text is named with its layer") {
+TEST_CASE("an error in a text names its layer") {
     for (const char* text : {"", "sage", "sage:", "sage:0", "sage:-4", "sage:12y", "sage:99999999999999999999", "sage:12x4", "gat:8x0", "gat:8x",
              "sag:12", "sage:12:heads", "gcn:12:max", "gat:4x2:dropout=1", "gat:4x2:dropout=nan", "gat:4x2:dropout=", "sage:4,", ",sage:4",
              "sage:4:dropout", "linear:4:mean", "sage:4::relu", "sage:4:slope=.2"}) {

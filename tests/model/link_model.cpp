@@ -58,7 +58,7 @@ struct outcome {
     }
 };
 
-/// Runs a model with rows and relations inside wider tables, as optimizer state makes them.
+/// Runs a model with rows and relations inside wider tables, as with optimizer state.
 template <class Model, class E>
 outcome run(Model& model, const link_batch& batch, const oracle::table& values, const oracle::table& relation_values, const E& executor) {
     const std::size_t d = values.dim, wide = d + 3, r = relation_values.dim;
@@ -86,7 +86,7 @@ void check_gradients(const char* decoder, const char* loss, Loss of, std::uint64
     options.reduce = draw.below(2) == 0 ? reduction::sum : reduction::mean;
     options.reciprocal = draw.below(2) == 0;
     options.penalty = {static_cast<norm_penalty>(draw.below(3)), 0.05};
-    if (draw.below(2) == 0) // many tiles and several tasks for a list
+    if (draw.below(2) == 0) // many tiles and several tasks per list
         options.tuning = {.tile_rows = 1 + draw.below(3), .task_rows = 2, .nodes_per_task = 2};
     const negative_options sampling{.per_chunk = static_cast<std::uint32_t>(1 + draw.below(7)),
         .chunks = static_cast<std::uint32_t>(1 + draw.below(3)), .degree_fraction = .5, .filtered = draw.below(2) == 0, .all = draw.below(4) == 0,
@@ -139,7 +139,7 @@ TEST_CASE("loss and all gradients equal a naive model in double and its finite d
     }
 }
 
-TEST_CASE("results are bit-identical for any executor and number of threads") {
+TEST_CASE("results have the same bits for any executor and number of threads") {
     for (const char* decoder : {"complex", "transe"})
         for (const std::size_t task_rows : {std::size_t{3}, std::size_t{1000}}) {
             problem p(57, {.per_chunk = 13, .chunks = 4, .degree_fraction = .5, .filtered = true}, 3);
@@ -154,7 +154,7 @@ TEST_CASE("results are bit-identical for any executor and number of threads") {
         }
 }
 
-TEST_CASE("equal rows give equal scores, finite gradients and the loss of a guess") {
+TEST_CASE("equal rows give equal scores, finite gradients and the loss of a random guess") {
     problem p(9, {.per_chunk = 6, .chunks = 1, .degree_fraction = .5}, 4);
     oracle::table values(nodes, dim, 1), zeros(relations, dim, 1, 0);
     for (std::size_t i = 0; i < values.values.size(); ++i) values.values[i] = values.values[i % dim];
@@ -168,7 +168,7 @@ TEST_CASE("equal rows give equal scores, finite gradients and the loss of a gues
     }
 }
 
-TEST_CASE("scores of queries equal the naive scores, on both sides") {
+TEST_CASE("scores of queries equal the naive scores on both sides") {
     for (const char* decoder : {"distmult", "complex", "transe"})
         for (const bool reciprocal : {false, true}) {
             any_link_model model = make_link_model(decoder, "softmax", dim, {.reciprocal = reciprocal});
@@ -197,7 +197,7 @@ TEST_CASE("scores of queries equal the naive scores, on both sides") {
         }
 }
 
-TEST_CASE("a loss that is not a number is a typed error that names the batch") {
+TEST_CASE("a NaN loss is a typed error that names the batch") {
     problem p(9, {.per_chunk = 6, .chunks = 2, .degree_fraction = .5}, 4);
     for (const char* loss : {"softmax", "marius", "logistic", "margin"})
         for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
@@ -214,7 +214,7 @@ TEST_CASE("a loss that is not a number is a typed error that names the batch") {
         }
 }
 
-TEST_CASE("unknown names and shapes that do not fit are refused") {
+TEST_CASE("unknown names and inconsistent shapes are refused") {
     CHECK_THROWS_AS((void)make_link_model("rescal", "softmax", 4), error);
     CHECK_THROWS_AS((void)make_link_model("dot", "hinge", 4), error);
     CHECK_THROWS_AS((void)make_link_model("complex", "softmax", 5), error);
@@ -226,7 +226,7 @@ TEST_CASE("unknown names and shapes that do not fit are refused") {
     CHECK_THROWS_AS((void)run(model, p.batch, oracle::table(nodes, 8, 1), oracle::table(2 * relations, dim, 1), serial_executor{}), error);
 }
 
-TEST_CASE("negatives of resident partitions are weighed: the loss and its gradient are those of a weighted softmax") {
+TEST_CASE("the correction for resident partitions gives the loss and gradient of a weighted softmax") {
     // Nodes 0–3, 4–6 and 9–10 are three of five partitions; the edges run within and between them.
     const std::vector<id_range> ranges{{0, 4}, {4, 7}, {9, 11}};
     const std::vector<edge> edges{{0, 0, 1}, {2, 1, 5}, {5, 2, 4}, {9, 0, 3}, {10, 1, 10}};

@@ -23,7 +23,7 @@ std::vector<float> asked(const link_scorer& score, const link_query& q) {
 
 } // namespace
 
-TEST_CASE("a scorer asks as its decoder does") {
+TEST_CASE("a scorer forms queries like its decoder") {
     const float relations[] = {1, 0, 2, 1, /**/ 5, 6, 7, 8};
     const float known[] = {1, 2, 3, 4};
     const complex_decoder decode;
@@ -37,7 +37,7 @@ TEST_CASE("a scorer asks as its decoder does") {
         }
 }
 
-TEST_CASE("reciprocal relations ask for heads as tails of the turned relation") {
+TEST_CASE("with reciprocal relations a head query is a tail query of the inverse relation") {
     const float relations[] = {1, 0, 0, 0, /**/ 0, 10, 0, 0};
     const link_scorer score = link_scorer::reciprocal(transe_decoder{}, {relations, 2, 4});
     CHECK(asked(score, {0, 0, side::tail}) == std::vector<float>{2, 2, 3, 4});
@@ -47,7 +47,7 @@ TEST_CASE("reciprocal relations ask for heads as tails of the turned relation") 
     CHECK_FALSE(score.knows(10, 0, 10, 4));
 }
 
-TEST_CASE("a decoder without relations takes edges of any relation") {
+TEST_CASE("a decoder without relations accepts edges of any relation") {
     const link_scorer score(dot_decoder{});
     CHECK(score.knows(9, 1000000, 10, 4));
     CHECK(asked(score, {0, 77, side::head}) == std::vector<float>{1, 2, 3, 4});

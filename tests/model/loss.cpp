@@ -18,7 +18,7 @@ constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
 double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }
 
-/// The formulas as the doc comments give them, over unmasked negatives only.
+/// The formulas of the doc comments, over unmasked negatives only.
 double formula(const softmax_loss&, double positive, const std::vector<double>& negatives) {
     double sum = std::exp(positive);
     for (const double x : negatives) sum += std::exp(x);
@@ -95,14 +95,14 @@ void check_extremes(Loss of) {
 
 } // namespace
 
-TEST_CASE("losses equal their formulas, with gradients of finite differences, whatever is masked") {
+TEST_CASE("losses equal their formulas and gradients equal finite differences, with any mask") {
     check(softmax_loss{});
     check(marius_loss{});
     check(logistic_loss{});
     check(margin_loss{0.7F});
 }
 
-TEST_CASE("huge scores stay finite and a NaN shows") {
+TEST_CASE("huge scores stay finite and NaN propagates") {
     check_extremes(softmax_loss{});
     check_extremes(marius_loss{});
     check_extremes(logistic_loss{});

@@ -39,7 +39,7 @@ TEST_CASE("optimizers follow their formulas over many steps, in double") {
         std::vector<double> x(row.begin(), row.begin() + dim), first(dim), second(dim);
         for (std::uint64_t t = 1; t <= 50; ++t) {
             std::vector<float> g = noise(dim, 100 + t);
-            g[3] = 0; // never moves
+            g[3] = 0; // never changes
             optimizer.step_rows({row.data(), 1, width}, matrix_view<const float>(g.data(), 1, dim), t, serial_executor{});
             for (std::size_t k = 0; k < dim; ++k) {
                 const double d = static_cast<double>(g[k]);
@@ -60,7 +60,7 @@ TEST_CASE("optimizers follow their formulas over many steps, in double") {
     }
 }
 
-TEST_CASE("stepping chosen rows, all rows, any threads: the same bits; other rows stay") {
+TEST_CASE("steps of chosen rows, all rows and any threads give the same bits; other rows stay") {
     constexpr std::size_t rows = 1000, dim = 7;
     for (const auto name : optimizer_names) {
         const any_row_optimizer optimizer = make_row_optimizer(name, 0.1F);
@@ -86,7 +86,7 @@ TEST_CASE("stepping chosen rows, all rows, any threads: the same bits; other row
     }
 }
 
-TEST_CASE("unknown optimizers, bad rates and rows that do not fit are refused") {
+TEST_CASE("unknown optimizers, invalid rates and inconsistent rows are refused") {
     CHECK_THROWS_AS((void)make_row_optimizer("lion", 0.1F), error);
     CHECK_THROWS_AS((void)make_row_optimizer("sgd", 0.0F), error);
     CHECK_THROWS_AS((void)make_row_optimizer("sgd", std::nanf("")), error);
@@ -95,7 +95,7 @@ TEST_CASE("unknown optimizers, bad rates and rows that do not fit are refused") 
     CHECK_THROWS_AS(optimizer.step_rows({row.data(), 1, 10}, matrix_view<const float>(row.data(), 1, 5), 1, serial_executor{}), error);
 }
 
-TEST_CASE("a row without room for the optimizer's state is refused, and what lies behind it stays") {
+TEST_CASE("a row without space for the optimizer's state is refused, and the memory after it stays") {
     std::vector<float> rows(12, 1);
     const std::vector<float> g(4, 1);
     const any_row_optimizer optimizer = make_row_optimizer("adagrad", 0.1F);

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-// A link model in double with no batches, tiles, products or gradients: one edge and one negative at a time.
+// A link model in double without batches, tiles, products or analytic gradients: one edge and one negative at a time.
 namespace oracle {
 
 using namespace gneiss;
@@ -21,7 +21,7 @@ struct table {
     table(std::size_t rows, std::size_t columns, std::uint64_t seed, double deviation = 0.5)
         : dim(columns), values(rows * columns) {
         const random_key key(seed, random_domain::user);
-        for (std::size_t i = 0; i < values.size(); ++i) // floats, so that both sides start from the same numbers
+        for (std::size_t i = 0; i < values.size(); ++i) // floats, so that both sides start from the same values
             values[i] = static_cast<double>(static_cast<float>((to_unit(key[i]) - 0.5) * 3.46 * deviation));
     }
     [[nodiscard]] std::size_t rows() const { return dim == 0 ? 0 : values.size() / dim; }
@@ -48,7 +48,7 @@ inline double penalty(const regularizer& of, bool complex_rows, std::span<const 
     return of.weight * sum;
 }
 
-/// Loss plus penalty of a batch, as `link_statistics` adds up. `nodes` holds the rows by global id.
+/// Returns loss plus penalty of a batch, as the sums of `link_statistics`. `nodes` holds the rows by global id.
 template <class Decoder, class Loss>
 double total(const link_batch& batch, const table& nodes, const table& relations, const link_model_options& options,
     const Decoder& decode, const Loss& loss) {
@@ -87,7 +87,7 @@ double total(const link_batch& batch, const table& nodes, const table& relations
     return mean ? sum / static_cast<double>(B * batch.sides.size()) + penalties / static_cast<double>(B) : sum + penalties;
 }
 
-/// ∂f/∂x by a central difference. `f` reads x.
+/// Returns ∂f/∂x by a central difference. `f` reads x.
 template <class F>
 double slope(double& x, F&& f, double step = 1e-6) {
     const double at = x;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-// Message passing layers as a user would write them.
+// Custom message passing layers, as a user would write them.
 namespace own_layers {
 
 using namespace gneiss;
@@ -47,7 +47,8 @@ struct gin {
     }
 };
 
-/// out = x W + max over neighbors of tanh(row P), as GraphSAGE's pooling has it. Source: Hamilton et al., NeurIPS 2017, equation (3).
+/// out = x W + max over neighbors of tanh(row P), as in GraphSAGE's pooling. Source: Hamilton et al., NeurIPS 2017, equation
+/// (3).
 struct pool {
     message_reduction reduce = message_reduction::max;
     std::size_t width = 0;

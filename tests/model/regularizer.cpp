@@ -10,7 +10,7 @@ namespace test_model_regularizer {
 
 using namespace gneiss;
 
-TEST_CASE("penalties equal their formulas and add gradients of finite differences") {
+TEST_CASE("penalties equal their formulas and their gradients equal finite differences") {
     for (const norm_penalty kind : {norm_penalty::none, norm_penalty::l2, norm_penalty::n3})
         for (const bool complex_rows : {false, true})
             for (const std::size_t dim : {2U, 6U, 34U}) {
@@ -29,7 +29,7 @@ TEST_CASE("penalties equal their formulas and add gradients of finite difference
             }
 }
 
-TEST_CASE("a zero row has no penalty and no gradient") {
+TEST_CASE("a zero row has neither penalty nor gradient") {
     const std::vector<float> zero(8);
     std::vector<float> gradient(8);
     for (const norm_penalty kind : {norm_penalty::l2, norm_penalty::n3})

@@ -6,7 +6,7 @@ namespace test_model_schedule {
 
 using namespace gneiss;
 
-TEST_CASE("every schedule begins at 1, never rises and stays positive") {
+TEST_CASE("every schedule starts at 1, never rises and stays positive") {
     for (const auto name : schedule_names)
         for (const std::uint64_t total : {1U, 2U, 3U, 7U, 1000U}) {
             const schedule s = make_schedule(name);

@@ -19,7 +19,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/npy_header.hpp>
 
-// What the commands of the oracle's driver share: random inputs, and cases written for Python.
+// Shared by the commands of the oracle's driver: random inputs, and cases written for Python.
 namespace oracle {
 
 /// Writes an array as .npy; its shape is [size] by default.
@@ -34,7 +34,7 @@ void write_array(const std::filesystem::path& path, std::span<const T> values, s
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// Writes cases: a line of JSON each in `cases.jsonl`, and a folder of arrays named by the line's number.
+/// Writes cases: one line of JSON per case in `cases.jsonl`, and a folder of arrays named by the line's number.
 class case_writer {
 public:
     explicit case_writer(std::filesystem::path root) : root_(std::move(root)) {
@@ -42,7 +42,7 @@ public:
         lines_.open(root_ / "cases.jsonl");
     }
 
-    /// Begins the next case; arrays that follow belong to it.
+    /// Starts the next case; arrays that follow belong to it.
     void begin(const nlohmann::json& description) {
         lines_ << description.dump() << '\n';
         folder_ = root_ / std::to_string(count_++);
@@ -71,7 +71,7 @@ private:
     std::size_t count_ = 0;
 };
 
-/// Uniform values in [low, high), from one stream of random words.
+/// Draws uniform values in [low, high) from one stream of random words.
 class random_values {
 public:
     explicit random_values(std::uint64_t seed) : words_(gneiss::random_key(seed, gneiss::random_domain::user)) {}

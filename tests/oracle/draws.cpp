@@ -27,7 +27,7 @@ batch_key key_of(std::uint64_t batch) {
     return {.epoch = batch / batches_an_epoch, .number = {0, 0, batch % batches_an_epoch}};
 }
 
-/// Nodes 0 … 7 are those whose neighbors are drawn; all others have few.
+/// Returns edges where neighbors of nodes 0 … 7 are drawn; all other nodes have few.
 std::vector<edge> star_edges() {
     std::vector<edge> edges;
     const auto add = [&](node_id source, node_id destination) { edges.push_back({source, 0, destination}); };
@@ -58,7 +58,7 @@ struct draw_case {
     std::vector<std::uint32_t> excluded{}; ///< edges
 };
 
-/// Lists of (batch, hop, node, edge), one for each sampler.
+/// Writes lists of (batch, hop, node, edge), one for each sampler.
 void neighbors(case_writer& cases) {
     const auto edges = star_edges();
     edge_list<node_id> list(200, edges);
@@ -132,13 +132,13 @@ void neighbors(case_writer& cases) {
     }
 }
 
-/// Lists of 100 negatives, of two resident partitions of three.
+/// Writes lists of 100 negatives from two resident partitions of three.
 void negatives(case_writer& cases) {
     const std::array<id_range, 2> resident{{{0, 30}, {40, 60}}};
     const auto there = [](node_id node) { return node < 30 || node >= 40; };
     random_values random(3);
     std::vector<edge> edges;
-    for (int i = 0; i < 3000; ++i) { // small sources are the frequent ones
+    for (int i = 0; i < 3000; ++i) { // small sources are frequent
         const node_id source = std::min(random.below(60), random.below(60)), destination = random.below(60);
         if (there(source) && there(destination)) edges.push_back({source, 0, destination});
     }

@@ -5,7 +5,7 @@
 
 #include "cases.hpp"
 
-// Calls the library for Python, which compares. Results are files in a folder.
+// Calls the library for Python, which compares the results. Results are files in a folder.
 int main(int count, char** values) {
     const std::span<char*> arguments(values, static_cast<std::size_t>(count));
     const std::string command = count > 2 ? arguments[1] : "";

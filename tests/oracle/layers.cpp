@@ -16,7 +16,7 @@
 namespace oracle {
 using namespace gneiss;
 
-/// One forward and backward pass of each stack of layers, over samples with targets in front, behind, and alike.
+/// Runs one forward and backward pass of each stack of layers, over samples with targets first, last, and everywhere.
 void write_layers(const std::filesystem::path& root) {
     case_writer cases(root);
     tbb_executor executor(2);
@@ -48,7 +48,7 @@ void write_layers(const std::filesystem::path& root) {
             cases.put("output", output);
             gnn::matrix<float> gradient(output.rows(), output.columns(), seed + 2),
                 input_gradient(sizes.front(), columns);
-            cases.put("output_gradient", matrix_view<const float>(gradient.view)); // backward uses it up
+            cases.put("output_gradient", matrix_view<const float>(gradient.view)); // backward consumes it
             encode.backward(weights, gradient.view, input_gradient.view, executor);
             cases.put("input_gradient", matrix_view<const float>(input_gradient.view));
             for (std::size_t i = 0; i < weights.arrays().size(); ++i) {
@@ -65,7 +65,7 @@ void write_layers(const std::filesystem::path& root) {
         }
 }
 
-/// The weights of a run by their names.
+/// Writes the weights of a run by name.
 void write_weights(const std::filesystem::path& checkpoint, const std::string& layers, std::size_t columns, bool sparse,
     const std::filesystem::path& root) {
     dense_parameters<float> weights;

@@ -51,7 +51,7 @@ struct link_case {
     std::size_t partitions = 3; ///< of the graph; 3 are resident
 };
 
-/// Loss, penalty and gradients of one batch.
+/// Writes loss, penalty and gradients of one batch.
 void link_batch_of(
     case_writer& cases, random_values& random, const std::string& decoder, const std::string& loss, link_case of) {
     constexpr std::size_t nodes = 60, dim = 8, relations = 5, positives = 37;
@@ -142,7 +142,7 @@ void links(case_writer& cases, random_values& random) {
                 }
 }
 
-/// 25 steps of embeddings, of all of them or of a third.
+/// Writes 25 steps of embeddings, of all rows or of a third.
 void row_optimizers(case_writer& cases, random_values& random) {
     constexpr std::size_t rows = 40, dim = 13;
     const tbb_executor executor(2);
@@ -161,7 +161,7 @@ void row_optimizers(case_writer& cases, random_values& random) {
                 std::vector<std::uint32_t> ids;
                 for (std::uint32_t i = 0; i < rows; ++i)
                     if (!sparse || random.below(3) == 0) ids.push_back(i);
-                const float scale = step % 5 == 0 ? 1e-6F : 1; // tiny ones show where epsilon is added
+                const float scale = step % 5 == 0 ? 1e-6F : 1; // tiny values show the position of epsilon
                 auto gradients = random.list(ids.size() * dim, -scale, scale);
                 cases.put("ids" + std::to_string(step), ids);
                 cases.put("gradients" + std::to_string(step), gradients, {ids.size(), dim});
@@ -172,7 +172,7 @@ void row_optimizers(case_writer& cases, random_values& random) {
         }
 }
 
-/// 30 steps of three arrays, of which `b` does not decay.
+/// Writes 30 steps of three arrays, of which `b` does not decay.
 void dense_optimizers(case_writer& cases, random_values& random) {
     constexpr int steps = 30;
     const tbb_executor executor(2);

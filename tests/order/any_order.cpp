@@ -11,7 +11,7 @@ namespace test_order_any_order {
 
 using namespace gneiss;
 
-TEST_CASE("every named order gives valid plans for random partitions and slots, and the same ones when asked again") {
+TEST_CASE("every named order gives valid plans for random partitions and slots, and the same ones when repeated") {
     for (std::uint64_t trial = 0; trial < 60; ++trial) {
         random_stream draw(random_key{trial, random_domain::user});
         const auto p = static_cast<std::uint32_t>(2 + draw.below(30));
@@ -33,7 +33,7 @@ TEST_CASE("an order converts to a plain function of the epoch") {
     CHECK(states(2) == beta_order(8, 4, 1)(2));
 }
 
-TEST_CASE("an unknown name is refused with the names that exist") {
+TEST_CASE("an unknown name is refused with the valid names") {
     try {
         (void)make_order("betta", 8, 4);
         FAIL("accepted");
@@ -52,7 +52,7 @@ TEST_CASE("a buffer that is too small for the order is refused") {
     CHECK_THROWS_AS((void)make_order("row-major", 0, 2), error);
 }
 
-TEST_CASE("in memory there is one state that trains everything, differently shuffled in each epoch") {
+TEST_CASE("the order "memory" has one state that trains everything, shuffled differently in each epoch") {
     const any_order order = make_order("memory", 6, 6, 3);
     CHECK(order(0).size() == 1);
     CHECK(order(0)[0].edge_buckets.size() == 36);

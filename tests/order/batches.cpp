@@ -47,7 +47,7 @@ TEST_CASE("the batches of a state hold every edge of every bucket once, whatever
         }
 }
 
-TEST_CASE("filling a batch equals asking position by position") {
+TEST_CASE("filling a batch equals looking up position by position") {
     for (const batch_scope from : {batch_scope::state, batch_scope::bucket})
         for (std::uint64_t trial = 0; trial < 30; ++trial) {
             random_stream draw(random_key{trial, random_domain::user});
@@ -84,7 +84,7 @@ TEST_CASE("by bucket, batches stay within one bucket and follow the state's orde
     }
 }
 
-TEST_CASE("another epoch, state or seed shuffles differently; the same one shuffles alike") {
+TEST_CASE("another epoch, state or seed shuffles differently; the same one shuffles equally") {
     const std::vector<edge_index> buckets{500, 300};
     for (const batch_scope from : {batch_scope::state, batch_scope::bucket}) {
         std::set<std::vector<edge_position>> first;
@@ -112,7 +112,7 @@ TEST_CASE("a batch draws from the buckets in proportion to their edges, by chi-s
     CHECK(chi < 3 + 5 * std::sqrt(6.0) + 5);
 }
 
-TEST_CASE("a state of thousands of buckets, one of them huge, is found right") {
+TEST_CASE("a position in a state of thousands of buckets, one of them huge, is found") {
     std::vector<edge_index> buckets(5000, 1);
     buckets[2500] = 4000000000; // all others share a cell or two
     const state_batches batches(buckets, 1000, edge_shuffle_key(1, 0, 0));

@@ -29,7 +29,7 @@ edges_by_bucket random_edges(const row_partitioning& rows, std::uint64_t edges, 
     return result;
 }
 
-/// The definition, word by word: each tally recounted from the start after each state.
+/// Reference implementation of the definition: each tally is recounted from the start after each state.
 double bias_by_definition(const epoch_plan& states, std::uint64_t nodes, const edges_by_bucket& edges, double least_degree = 1) {
     const auto tally = [&](std::uint64_t v, std::size_t states_done) {
         double seen = 0;
@@ -59,7 +59,7 @@ double exact_bias(const epoch_plan& states, std::uint64_t nodes, const edges_by_
     }, least_degree);
 }
 
-/// Of five epochs of an order, the mean.
+/// Returns the mean of five epochs of an order.
 double mean_proxy(std::string_view name, std::uint32_t p, std::uint32_t c) {
     double sum = 0;
     for (std::uint64_t epoch = 0; epoch < 5; ++epoch) sum += uniform_bias(make_order(name, p, c, 1)(epoch), p);
@@ -68,7 +68,7 @@ double mean_proxy(std::string_view name, std::uint32_t p, std::uint32_t c) {
 
 } // namespace
 
-TEST_CASE("the bias of random small graphs is the definition's, for every order") {
+TEST_CASE("the bias of random small graphs equals the definition, for every order") {
     for (std::uint64_t trial = 0; trial < 12; ++trial) {
         random_stream draw(random_key{trial, random_domain::user});
         const auto p = static_cast<std::uint32_t>(3 + draw.below(4));
@@ -84,7 +84,7 @@ TEST_CASE("the bias of random small graphs is the definition's, for every order"
     }
 }
 
-TEST_CASE("on a graph of equal degrees between all nodes the proxy is exact") {
+TEST_CASE("the proxy is exact on a graph of equal degrees between all nodes") {
     for (const char* name : {"beta", "comet", "hilbert", "memory"})
         for (const auto& [p, c] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{{6, 3}, {8, 4}, {9, 2}}) {
             const row_partitioning rows{3 * p, p};
@@ -96,7 +96,7 @@ TEST_CASE("on a graph of equal degrees between all nodes the proxy is exact") {
         }
 }
 
-TEST_CASE("one state has no bias; what trains last while all else is done has the largest") {
+TEST_CASE("one state has no bias; a node that trains last while all else is done has the largest") {
     CHECK(uniform_bias(make_order("memory", 8, 8)(0), 8) == 0);
     epoch_plan states = make_order("memory", 3, 3)(0);
     CHECK(exact_bias(states, 3, {{{0, 0}, {{0, 0, 0}}}, {{1, 2}, {{1, 0, 2}}}}) == 0);
@@ -108,11 +108,11 @@ TEST_CASE("one state has no bias; what trains last while all else is done has th
 TEST_CASE("at p = 32, c = 8 the proxy is .97 for BETA, .875 for COMET, half of that for the balanced trail") {
     CHECK(std::abs(mean_proxy("beta", 32, 8) - .97) < .01);
     CHECK(std::abs(mean_proxy("comet", 32, 8) - .875) < .01);
-    // Visits differ by three of seven, and buckets of partitions that stay together train at random among their states.
+    // Visits differ by three of seven, and buckets of partitions that stay together train in a random one of their states.
     CHECK(std::abs(mean_proxy("comet-balanced", 32, 8) - .48) < .05);
 }
 
-TEST_CASE("the proxy rises with the number of logical partitions, as Figure 6b") {
+TEST_CASE("the proxy rises with the number of logical partitions, as in Figure 6b") {
     CHECK(mean_proxy("comet", 32, 16) < mean_proxy("comet", 32, 8) - .05);
     CHECK(mean_proxy("comet", 32, 8) < mean_proxy("comet", 32, 4) - .05);
 }

@@ -17,7 +17,7 @@ namespace test_order_comet {
 using namespace gneiss;
 using test::count_absent;
 
-TEST_CASE("a balanced trail visits every pair once, shares one end between neighbors, and comes to each thing evenly") {
+TEST_CASE("a balanced trail visits every pair once, shares one end between neighbors, and visits everything evenly") {
     CHECK(balanced_trail(0).empty());
     CHECK(balanced_trail(1).empty());
     for (std::uint32_t n = 2; n <= 65; ++n) {
@@ -37,11 +37,11 @@ TEST_CASE("a balanced trail visits every pair once, shares one end between neigh
             const auto& [c, d] = trail[i];
             REQUIRE((a == c || a == d || b == c || b == d));
         }
-        // After any prefix the visits of two things differ by a few, where keeping one would differ by n − 2.
+        // After any prefix the visits of two partitions differ by a few; keeping one would make a difference of n − 2.
         std::vector<std::uint32_t> visits(n);
         for (const auto& [a, b] : trail) {
             ++visits[a], ++visits[b];
-            // For odd n the last one closes each cycle, and is there at its two ends.
+            // For odd n the last one closes each cycle, and is at both ends of it.
             const auto [least, most] = std::ranges::minmax(visits);
             REQUIRE(most - least <= 3);
         }
@@ -70,7 +70,7 @@ TEST_CASE("COMET's plans hold every bucket once, swap one logical partition at a
             }
 }
 
-TEST_CASE("BETA over groups costs what BETA costs over the groups, and what is in a group changes every epoch") {
+TEST_CASE("BETA over groups costs the same as BETA over that number of partitions, and groups change every epoch") {
     for (std::uint32_t l = 2; l <= 20; ++l)
         for (std::uint32_t g = 1; g <= 4; ++g) {
             CAPTURE(l);
@@ -94,7 +94,7 @@ TEST_CASE("COMET at p = 32, c = 8, l = 8 loads 108 partitions after the first fi
     CHECK(beta_swaps(32, 8) == 78);
 }
 
-TEST_CASE("which partitions go together is random: all pairs share a logical partition equally often") {
+TEST_CASE("grouping is random: all pairs share a logical partition equally often") {
     constexpr std::uint32_t p = 8, c = 4, epochs = 7000; // groups of 2: a given pair in 1 of 7 epochs
     const comet_order order(p, c, 5);
     std::map<std::pair<partition_id, partition_id>, int> together;
@@ -105,7 +105,7 @@ TEST_CASE("which partitions go together is random: all pairs share a logical par
                 for (const partition_id j : s.resident)
                     if (i < j) ++meetings[{i, j}];
         for (const auto& [pair, count] : meetings)
-            if (count == 3) ++together[pair]; // with each of the three others; pairs across meet once
+            if (count == 3) ++together[pair]; // with each of the three others; other pairs meet once
     }
     double chi_square = 0;
     for (const auto& [pair, count] : together) chi_square += (count - 1000.0) * (count - 1000.0) / 1000.0;
@@ -113,10 +113,10 @@ TEST_CASE("which partitions go together is random: all pairs share a logical par
     CHECK(chi_square < 55); // 27 degrees of freedom, p = .001
 }
 
-TEST_CASE("a bucket inside a logical partition trains in a uniformly random one of the states that hold it") {
+TEST_CASE("a bucket inside a logical partition trains in a uniformly random one of its states") {
     constexpr std::uint32_t p = 8, c = 4, epochs = 6000;
     const comet_order order(p, c, 9, logical_order::balanced);
-    std::vector<double> count(3); // of its three states, first to last
+    std::vector<double> count(3); // by state, first to last
     for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
         const epoch_plan states = order(epoch);
         std::size_t nth = 0;
@@ -132,7 +132,7 @@ TEST_CASE("a bucket inside a logical partition trains in a uniformly random one 
     CHECK(chi_square < 13.8); // 2 degrees of freedom, p = .001
 }
 
-TEST_CASE("a buffer in which two partitions cannot meet is refused") {
+TEST_CASE("a buffer that cannot hold two partitions is refused") {
     CHECK_THROWS_AS(comet_order(8, 1), error);
     CHECK_THROWS_AS(comet_order(0, 4), error);
 }

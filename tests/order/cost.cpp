@@ -13,7 +13,7 @@ using namespace gneiss;
 
 namespace {
 
-/// The oracle: breadth first over (buffer, pairs that have met), both as bit sets. Exponential, for p <= 5.
+/// Oracle: breadth-first search over (buffer, pairs that have met), both as bit sets. Exponential, for p <= 5.
 std::uint64_t fewest_swaps_by_search(std::uint32_t partitions, std::uint32_t slots) {
     using position = std::pair<std::uint32_t, std::uint32_t>;
     const auto meet = [&](position at) {
@@ -61,7 +61,7 @@ TEST_CASE("partitions of different size are charged their own bytes, from a tabl
     CHECK(cost_of(states, [&](partition_id p) { return bytes[p]; }) == expected);
 }
 
-TEST_CASE("every partition that is read is written once per stay when rows are updated") {
+TEST_CASE("every partition that is read is written once per residency if rows are updated") {
     const std::vector<buffer_state> states{{{0, 1}, {}}, {{0, 2}, {}}, {{3, 4}, {}}, {{0, 4}, {}}, {{0}, {}}};
     const plan_cost cost = cost_of(states, 7);
     CHECK(cost.read_bytes == cost.written_bytes);
@@ -70,7 +70,7 @@ TEST_CASE("every partition that is read is written once per stay when rows are u
 
 TEST_CASE("an empty plan costs nothing") { CHECK(cost_of(epoch_plan{}, 100) == plan_cost{}); }
 
-TEST_CASE("no sequence of buffers beats the lower bound, and BETA never beats the best one") {
+TEST_CASE("no sequence of buffers beats the lower bound, and BETA never beats the optimum") {
     // Breadth-first search over every sequence of single swaps.
     for (std::uint32_t p = 2; p <= 5; ++p)
         for (std::uint32_t c = 2; c <= p; ++c) {

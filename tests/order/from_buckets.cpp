@@ -20,7 +20,7 @@ using test::count_absent;
 
 namespace {
 
-/// The oracle: least loads over all choices of what to evict, one set of buffers per bucket. The buffer starts empty.
+/// Oracle: fewest loads over all evictions, one set of buffers per bucket. The buffer starts empty.
 std::uint64_t fewest_loads(const std::vector<edge_bucket>& buckets, std::uint32_t partitions, std::uint32_t slots) {
     std::map<std::uint32_t, std::uint64_t> cost{{0, 0}}; // buffer → loads so far
     for (const auto& [i, j] : buckets) {
@@ -43,7 +43,7 @@ std::uint64_t fewest_loads(const std::vector<edge_bucket>& buckets, std::uint32_
 
 } // namespace
 
-TEST_CASE("evicting the furthest needed loads as little as any choice, by brute force") {
+TEST_CASE("Belady's eviction loads no more than any choice, by brute force") {
     for (std::uint64_t trial = 0; trial < 60; ++trial) {
         const std::uint32_t p = 3 + static_cast<std::uint32_t>(trial % 4),
                             c = 2 + static_cast<std::uint32_t>(trial % 3);
@@ -66,7 +66,7 @@ TEST_CASE("every list of all buckets gives a valid plan that trains them in the 
         std::vector<edge_bucket> trained;
         for (std::size_t s = 0; s < states.size(); ++s) {
             trained.insert(trained.end(), states[s].edge_buckets.begin(), states[s].edge_buckets.end());
-            if (s > 0) CHECK(count_absent(states[s].resident, states[s - 1].resident) > 0); // else one state
+            if (s > 0) CHECK(count_absent(states[s].resident, states[s - 1].resident) > 0); // otherwise one state
         }
         CHECK(trained == buckets);
         if (c >= p) CHECK(states.size() == 1);
@@ -78,16 +78,16 @@ TEST_CASE("the first state takes buckets until a partition would have to leave")
     const epoch_plan states = plan_from_buckets(buckets, 4, 3);
     REQUIRE(states.size() == 2);
     CHECK(states[0].resident == std::vector<partition_id>{0, 1, 2});
-    CHECK(states[1].resident == std::vector<partition_id>{0, 2, 3}); // 1 and 2 are never needed again: lowest leaves
+    CHECK(states[1].resident == std::vector<partition_id>{0, 2, 3}); // 1 and 2 are never needed again: the lowest leaves
 }
 
-TEST_CASE("no list of all buckets swaps less than the lower bound") {
+TEST_CASE("a list of all buckets never swaps less than the lower bound") {
     for (std::uint32_t p = 2; p < 20; ++p)
         for (std::uint32_t c = 2; c <= p; ++c)
             CHECK(cost_of(row_major_order(p, c)(0), 1).swaps >= swap_lower_bound(p, c));
 }
 
-TEST_CASE("an empty list, one bucket, and buckets outside the partitions") {
+TEST_CASE("an empty list, one bucket, and buckets outside the partitions are handled") {
     CHECK(plan_from_buckets({}, 3, 2).empty());
     const std::vector<edge_bucket> one{{2, 1}}, outside{{0, 3}};
     CHECK(plan_from_buckets(one, 3, 2) == epoch_plan{{{1, 2}, {{2, 1}}}});

@@ -13,7 +13,7 @@ namespace test_order_grid_walks {
 
 using namespace gneiss;
 
-TEST_CASE("the curve visits every cell once, goes to a neighbor each time, and ends at (width - 1, 0)") {
+TEST_CASE("the curve visits every cell once, moves to an adjacent cell each time, and ends at (width - 1, 0)") {
     for (std::uint32_t width = 1; width <= 64; width *= 2) {
         std::vector<edge_bucket> cells;
         for (std::uint64_t at = 0; at < std::uint64_t{width} * width; ++at) cells.push_back(hilbert_cell(width, at));
@@ -29,7 +29,7 @@ TEST_CASE("the curve visits every cell once, goes to a neighbor each time, and e
     }
 }
 
-TEST_CASE("both orders swap as often as the published table says, with Belady's eviction and c = p/4") {
+TEST_CASE("both orders swap as often as in the published table, with Belady's eviction and c = p/4") {
     const std::uint64_t plain[] = {51, 102, 204, 408, 816}, symmetric[] = {28, 56, 112, 224, 448};
     std::size_t row = 0;
     for (std::uint32_t p = 8; p <= 128; p *= 2, ++row) {
@@ -38,7 +38,7 @@ TEST_CASE("both orders swap as often as the published table says, with Belady's 
     }
 }
 
-TEST_CASE("with four partitions and two slots Hilbert misses nine times where BETA misses five (Figure 6)") {
+TEST_CASE("with four partitions and two slots Hilbert misses nine times and BETA five times (Figure 6)") {
     CHECK(cost_of(hilbert_order(4, 2)(0), 1).swaps == 9);
     CHECK(cost_of(beta_order(4, 2)(0), 1).swaps == 5);
 }

@@ -13,7 +13,7 @@ namespace test_order_macro_batches {
 
 using namespace gneiss;
 
-TEST_CASE("each partition comes once an epoch in groups of the asked size, with the pinned ones in every state") {
+TEST_CASE("each partition appears once per epoch in groups of the requested size, with the pinned ones in every state") {
     for (std::uint32_t partitions = 1; partitions < 14; ++partitions)
         for (std::uint32_t pinned = 0; pinned <= std::min(partitions, 2U); ++pinned)
             for (const std::uint32_t macro : {1U, 2U, 5U, 20U}) {
@@ -38,7 +38,7 @@ TEST_CASE("each partition comes once an epoch in groups of the asked size, with 
     CHECK_THROWS_AS((void)macro_batches(3, 0, 0, 1, 0), error);
 }
 
-TEST_CASE("every training node is a seed once an epoch, where it is resident, whether or not its partition has others") {
+TEST_CASE("every training node is a seed once per epoch, in a state that holds it, whatever its partition") {
     const auto rows = row_partitioning::of_sizes(std::vector<std::uint64_t>{40, 0, 70, 1, 90, 33, 66});
     for (const std::uint32_t pinned : {0U, 1U})
         for (const std::uint64_t every : {1U, 3U, 50U}) {
@@ -59,11 +59,11 @@ TEST_CASE("every training node is a seed once an epoch, where it is resident, wh
                 std::ranges::sort(all);
                 CHECK(all == training);
             }
-            for (const auto& [node, states] : states_of) CHECK(states.size() == (pinned == 1 ? 3 : 4)); // all of them, in turn
+            for (const auto& [node, states] : states_of) CHECK(states.size() == (pinned == 1 ? 3 : 4)); // all, in turn
         }
 }
 
-TEST_CASE("groups are uniform: each pair of partitions meets as often as chance says, and epochs and seeds differ") {
+TEST_CASE("groups are uniform: each pair of partitions meets with the expected frequency, and epochs and seeds differ") {
     constexpr std::uint32_t p = 9, macro = 3, epochs = 3000;
     std::vector<double> together(p * p, 0);
     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)

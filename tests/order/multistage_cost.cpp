@@ -6,7 +6,7 @@ namespace test_order_multistage_cost {
 
 using namespace gneiss;
 
-TEST_CASE("costs of one and two stages are those worked out by hand, and the ratio is theirs where the high tier is free") {
+TEST_CASE("costs of one and two stages equal hand-computed ones, and so does the ratio if the high tier is free") {
     const multistage_cost of{.batch = 1000, .miss_ratio = .25, .staged_batch = 600, .macro_batch = 10000, .batches_of_it = 50};
     const memory_tiers at{.low = 100, .high = 1000};
     CHECK(of.single(at) == doctest::Approx(.75 + 2.5));
@@ -16,7 +16,7 @@ TEST_CASE("costs of one and two stages are those worked out by hand, and the rat
     CHECK(of.staged(fast) / of.single(fast) == doctest::Approx(of.ratio()));
 }
 
-TEST_CASE("two macro-batches fit beside hubs and stages, or nothing does") {
+TEST_CASE("a plan has room for two macro-batches with hubs and stages, or none fits") {
     CHECK(macro_batch_bytes(1000, 100, 300) == 300);
     CHECK(macro_batch_bytes(1000, 1000, 1) == 0);
     CHECK(macro_batch_bytes(1000, 100, 2000) == 0);

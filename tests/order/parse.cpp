@@ -24,7 +24,7 @@ error refusal(std::string_view text, std::uint32_t partitions = 2) {
 
 } // namespace
 
-TEST_CASE("what is written is read back, with comments, blank lines, commas and CRLF") {
+TEST_CASE("a written order survives the round trip, with comments, blank lines, commas and CRLF") {
     const std::vector<edge_bucket> buckets = hilbert_buckets(5);
     std::string text = "# a curve\n\n";
     for (const auto& [i, j] : buckets)
@@ -54,7 +54,7 @@ TEST_CASE("a bad line is one error that names line and column") {
     CHECK(std::string(again.what()).find("after line 1") != std::string::npos);
 }
 
-TEST_CASE("a list that leaves a bucket out is refused, and says which") {
+TEST_CASE("a list that omits a bucket is refused and names it") {
     const error missing = refusal("0 0\n0 1\n1 1\n");
     CHECK(missing.code() == errc::invalid_argument);
     CHECK(missing.place().line == 0);

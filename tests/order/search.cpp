@@ -18,7 +18,7 @@ using test::count_absent;
 using order_test::format_sequence;
 using order_test::search_sequence;
 
-TEST_CASE("every sequence of the table lets all pairs meet with fewer swaps than BETA, as a valid plan in any epoch") {
+TEST_CASE("every sequence of the table pairs all partitions with fewer swaps than BETA, as a valid plan in any epoch") {
     std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
     for (const detail::found_sequence_row& row : detail::found_sequences) {
         const auto [p, c] = std::pair(row.partitions, row.resident_partitions);
@@ -44,20 +44,20 @@ TEST_CASE("every sequence of the table lets all pairs meet with fewer swaps than
 }
 
 TEST_CASE(
-    "fewer swaps than BETA where it is known to be possible: 8 for (8, 4), at most 40 for (16, 4), 76 for (32, 8)") {
+    "fewer swaps than BETA for known sequences: 8 for (8, 4), at most 40 for (16, 4), 76 for (32, 8)") {
     CHECK(cost_of(searched_order(8, 4)(0), 1).swaps == 8);
     CHECK(cost_of(searched_order(16, 4)(0), 1).swaps <= 40);
     CHECK(cost_of(searched_order(32, 8)(0), 1).swaps <= 76);
 }
 
-TEST_CASE("where no sequence is known the plan is BETA's") {
+TEST_CASE("without a known sequence the plan is BETA's") {
     for (const auto& [p, c] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{{9, 2}, {300, 20}, {5, 5}, {1, 1}}) {
         CHECK_FALSE(searched_order(p, c, 4).found());
         CHECK(searched_order(p, c, 4)(2) == beta_order(p, c, 4)(2));
     }
 }
 
-TEST_CASE("a search finds the fewest swaps of small buffers, and nothing below the bound") {
+TEST_CASE("a search finds the fewest swaps of small buffers, and none below the bound") {
     for (std::uint32_t p = 3; p <= 8; ++p)
         for (std::uint32_t c = 2; c < p; ++c) {
             CAPTURE(p);
@@ -77,7 +77,7 @@ TEST_CASE("a search finds the fewest swaps of small buffers, and nothing below t
         }
 }
 
-TEST_CASE("impossible searches and texts are refused") {
+TEST_CASE("impossible searches and invalid texts are refused") {
     CHECK_THROWS_AS((void)search_sequence(4, 4, 3, 0, 10), error);
     CHECK_THROWS_AS((void)search_sequence(4, 1, 3, 0, 10), error);
     CHECK_THROWS_AS((void)search_sequence(60, 3, 900, 0, 10), error);
@@ -88,7 +88,7 @@ TEST_CASE("impossible searches and texts are refused") {
     CHECK_THROWS_AS((void)searched_order(4, 1), error);
 }
 
-TEST_CASE("the search finds the sequences of the table again" * doctest::test_suite("long")) {
+TEST_CASE("the search reproduces the sequences of the table" * doctest::test_suite("long")) {
     for (const detail::found_sequence_row& row : detail::found_sequences) {
         CAPTURE(row.partitions);
         CAPTURE(row.resident_partitions);

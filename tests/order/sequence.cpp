@@ -48,7 +48,7 @@ TEST_CASE("a bucket is trained in the first state that holds both its partitions
     }
 }
 
-TEST_CASE("a set that brings nothing new is left out") {
+TEST_CASE("a set without new buckets is left out") {
     const epoch_plan states = train_when_first_resident({{1, 0}, {0, 1}, {2, 0}, {0, 1}, {1, 2}}, 3);
     CHECK(states.size() == 3);
     CHECK_NOTHROW(validate(states, 3, 2));
@@ -67,7 +67,7 @@ TEST_CASE("shuffling keeps the buckets of each state and depends on the key only
     CHECK(one == original);
 }
 
-TEST_CASE("spreading keeps the plan valid and its traffic") {
+TEST_CASE("spreading keeps the plan valid and its traffic unchanged") {
     for (std::uint32_t p = 2; p <= 20; ++p)
         for (std::uint32_t c = 2; c <= p; ++c) {
             const epoch_plan first = beta_order(p, c, 5)(3);

@@ -20,12 +20,12 @@ namespace order_test {
 
 using namespace gneiss;
 
-/// Looks for a sequence of buffers with a given number of swaps in which every pair of partitions meets.
+/// Searches for a sequence of buffers with a given number of swaps in which every pair of partitions meets.
 ///
-/// The sequence is a set of stays: partition, first state, state before which it leaves. One stay begins and one ends
-/// at every swap, so two stays may trade their ends, or their partitions, and a stay may get another partition; such
-/// moves lead from any sequence to any other. They are accepted as in simulated annealing, the cost being the pairs
-/// that never meet. All arithmetic is on integers: the same draws give the same sequence everywhere.
+/// The sequence is a set of stays: partition, first state, state before which it leaves. One stay starts and one ends at every
+/// swap, so two stays may exchange their ends or their partitions, and a stay may change its partition; such moves lead from
+/// any sequence to any other. They are accepted as in simulated annealing; the cost is the number of pairs that never meet. All
+/// arithmetic is on integers: the same draws give the same sequence on every machine.
 ///
 /// \tparam Words  64-bit words of a set of states: swaps < 64 · Words
 template <std::size_t Words>
@@ -56,11 +56,11 @@ public:
             for (partition_id y = 0; y < x; ++y) apart_ += never_resident_together(x, y);
     }
 
-    /// The sequence, partitions numbered by their first coming, or nothing after `moves` moves.
+    /// Returns the sequence, partitions numbered by first appearance; nothing if `moves` moves do not find one.
     [[nodiscard]] std::optional<buffer_sequence> run(std::uint64_t moves) {
         constexpr std::uint64_t batch = 1024;
         for (std::uint64_t done = 0; done < moves && apart_ != 0; done += batch) {
-            // The chance to accept one more pair apart falls from .29 to 0, with the square of what is left.
+            // The probability of accepting one more separate pair falls from .29 to 0 with the square of the remaining share.
             const std::uint64_t left = ((moves - done) << 16) / moves;
             chance_ = (((left * left) >> 16) * 18776) >> 16;
             for (std::uint64_t i = 0; i < batch && apart_ != 0; ++i) move();
@@ -100,7 +100,7 @@ private:
         for (std::size_t w = 0; w < Words; ++w) common |= present_[x][w] & present_[y][w];
         return common == 0;
     }
-    /// Pairs with x or y that never meet.
+    /// Returns the number of pairs with x or y that never meet.
     [[nodiscard]] std::int64_t apart(partition_id x, partition_id y) const noexcept {
         std::int64_t count = never_resident_together(x, y);
         for (partition_id z = 0; z < partitions_; ++z)
@@ -148,7 +148,7 @@ private:
         present_[y] = with_y;
     }
 
-    /// A slot may hold what another holds too; it keeps what was there instead.
+    /// If a slot would duplicate another's partition, it keeps its previous one.
     [[nodiscard]] buffer_sequence sequence() const {
         std::vector<partition_id> number(partitions_, partitions_), buffer;
         partition_id known = 0;
@@ -183,19 +183,19 @@ private:
     std::uint32_t partitions_, slots_, swaps_;
     random_stream draw_;
     std::vector<stay> stays_;        ///< by begin
-    std::vector<state_set> present_; ///< of each partition
+    std::vector<state_set> present_; ///< by partition
     std::int64_t apart_ = 0;         ///< pairs that never meet
-    std::uint64_t chance_ = 0;       ///< to accept one more of them [2⁻¹⁶]
+    std::uint64_t chance_ = 0;       ///< probability of accepting one more of them [2⁻¹⁶]
 };
 
-/// Searches for a sequence of buffers with at most `swaps` swaps in which every pair of partitions meets: simulated
-/// annealing over which partition comes and which one leaves.
+/// Searches for a sequence of buffers with at most `swaps` swaps in which every pair of partitions meets: simulated annealing
+/// over the partition that enters and the one that leaves.
 ///
-/// \param moves  tried; a few million a second. More moves find fewer swaps; other seeds too
+/// \param moves  number tried; a few million per second. More moves find fewer swaps; other seeds may as well
 /// \return       sorted sets of `slots` partitions, neighbors differ by one swap; nothing if none was found
 ///
-/// The same arguments give the same sequence on every machine. Memory: O(swaps). Throws errc::invalid_argument where
-/// two partitions cannot meet, for `slots` ≥ `partitions`, and for 256 swaps or more.
+/// The same arguments give the same sequence on every machine. Memory: O(swaps). Throws errc::invalid_argument if two
+/// partitions cannot meet, for `slots` ≥ `partitions`, and for 256 swaps or more.
 [[nodiscard]] inline std::optional<buffer_sequence> search_sequence(
     std::uint32_t partitions, std::uint32_t slots, std::uint32_t swaps, std::uint64_t seed, std::uint64_t moves) {
     detail::check_buffer(partitions, slots);
@@ -208,7 +208,8 @@ private:
     return run(swap_search<4>(partitions, slots, swaps, key));
 }
 
-/// Text of a sequence that begins with 0 … slots − 1 and swaps one partition at a time, as `parse_sequence` reads it. Precondition: fewer than 64 partitions of such a sequence.
+/// Formats a sequence that starts with 0 … slots − 1 and swaps one partition at a time for `parse_sequence`. Precondition: the
+/// sequence has fewer than 64 partitions.
 [[nodiscard]] inline std::string format_sequence(std::span<const std::vector<partition_id>> sequence) {
     std::string text;
     const auto only = [](const std::vector<partition_id>& of, const std::vector<partition_id>& without) {

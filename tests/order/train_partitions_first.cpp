@@ -64,7 +64,7 @@ TEST_CASE("training nodes that fit stay with random others: one state of all slo
     });
 }
 
-TEST_CASE("training nodes that do not fit: every partition is seen, one logical partition comes at a time") {
+TEST_CASE("training nodes that do not fit: every partition is visited, one logical partition enters at a time") {
     for_all_small(14, [](std::uint32_t p, std::uint32_t c, std::uint32_t k) {
         if (k < c || c >= p) return;
         const node_plan result = train_partitions_first(p, c, k, 5, 2);
@@ -72,7 +72,7 @@ TEST_CASE("training nodes that do not fit: every partition is seen, one logical 
         REQUIRE(result.states.size() == logical - std::min(c, 2U) + 1);
         std::set<partition_id> seen(result.states[0].resident.begin(), result.states[0].resident.end());
         for (std::size_t s = 1; s < result.states.size(); ++s) {
-            // What comes was never there before.
+            // An entering partition was never resident before.
             const auto& resident = result.states[s].resident;
             const auto unseen = std::ranges::count_if(resident, [&](partition_id x) { return !seen.contains(x); });
             REQUIRE(unseen == count_absent(resident, result.states[s - 1].resident));
@@ -85,7 +85,7 @@ TEST_CASE("training nodes that do not fit: every partition is seen, one logical 
     });
 }
 
-TEST_CASE("the others are drawn anew each epoch, all of them equally often, by chi-square") {
+TEST_CASE("the others are redrawn each epoch, all of them equally often, by chi-square") {
     constexpr std::uint32_t p = 12, c = 5, k = 2, epochs = 9000;
     std::vector<double> count(p);
     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
@@ -96,13 +96,13 @@ TEST_CASE("the others are drawn anew each epoch, all of them equally often, by c
     for (partition_id x = k; x < p; ++x) chi += (count[x] - expected) * (count[x] - expected) / expected;
     CHECK(count[0] == epochs);
     CHECK(count[1] == epochs);
-    CHECK(chi < 27.9); // below: draws without replacement vary less than 9 degrees of freedom do, p = .001
+    CHECK(chi < 27.9); // draws without replacement vary less than 9 degrees of freedom, p = .001
     CHECK(train_partitions_first(p, c, k, 3, 0) != train_partitions_first(p, c, k, 4, 0));
 }
 
-TEST_CASE("a partition trains in each of the states that hold it equally often, by chi-square") {
+TEST_CASE("a partition trains in each of its states equally often, by chi-square") {
     constexpr std::uint32_t p = 8, c = 4, epochs = 20000;
-    // A partition of the first state stays for 1, 2 or 3 states; look at those that stay for all three.
+    // A partition of the first state stays for 1, 2 or 3 states; use those that stay for all three.
     std::vector<double> count(3);
     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
         const node_plan result = train_partitions_first(p, c, p, 7, epoch);
@@ -130,7 +130,7 @@ TEST_CASE("the partitions with training nodes are those up to the last training 
     }
 }
 
-TEST_CASE("impossible buffers and more training partitions than there are are refused") {
+TEST_CASE("impossible buffers and more training partitions than partitions are refused") {
     CHECK_THROWS_AS((void)train_partitions_first(4, 0, 1, 0, 0), error);
     CHECK_THROWS_AS((void)train_partitions_first(0, 1, 0, 0, 0), error);
     CHECK_THROWS_AS((void)train_partitions_first(4, 2, 5, 0, 0), error);

@@ -32,7 +32,7 @@ tuning_input random_input(random_stream& draw) {
     return input;
 }
 
-/// Memory that a plan of COMET takes, counted on its states: slots, and blocks of states loaded together.
+/// Returns the memory of a COMET plan, counted on its states: slots, and blocks of states loaded together.
 std::uint64_t memory_by_plan(const tuning_input& input, const tuned_partitions& t) {
     const std::uint64_t p = t.partitions,
                         slot = round_up(ceil_div(input.nodes, p) * input.row_bytes, std::uint64_t{4096});
@@ -54,7 +54,7 @@ std::uint64_t memory_by_plan(const tuning_input& input, const tuned_partitions& 
 
 } // namespace
 
-TEST_CASE("the choice fits in memory, c is even and c/2 divides p, and no smaller l would have fitted") {
+TEST_CASE("the choice fits in memory, c is even, c/2 divides p, and no smaller l would fit") {
     std::size_t chosen = 0;
     for (std::uint64_t trial = 0; trial < 400; ++trial) {
         random_stream draw(random_key{trial, random_domain::user});
@@ -84,7 +84,7 @@ TEST_CASE("the choice fits in memory, c is even and c/2 divides p, and no smalle
     CHECK(chosen > 200);
 }
 
-TEST_CASE("a number of logical partitions that is asked for is kept, or refused where two do not fit") {
+TEST_CASE("a requested number of logical partitions is kept, or refused if two do not fit") {
     for (std::uint64_t trial = 0; trial < 200; ++trial) {
         random_stream draw(random_key{trial, random_domain::user});
         tuning_input input = random_input(draw);
@@ -100,13 +100,13 @@ TEST_CASE("a number of logical partitions that is asked for is kept, or refused 
         CHECK(more.logical == input.logical);
         CHECK(more.partitions % more.logical == 0);
         CHECK(more.resident_partitions == 2 * more.partitions / more.logical);
-        if (chosen.logical == 3) continue; // the fewest there are
+        if (chosen.logical == 3) continue; // the minimum
         input.logical = chosen.logical - 1;
         CHECK_THROWS_AS((void)tune(input), over_budget);
     }
 }
 
-TEST_CASE("reads are not smaller than D while memory lets them be larger, and p is the most that this allows") {
+TEST_CASE("reads are at least D if memory allows, and p is the largest that does") {
     for (std::uint64_t trial = 0; trial < 400; ++trial) {
         random_stream draw(random_key{trial, random_domain::user});
         const tuning_input input = random_input(draw);
@@ -114,7 +114,7 @@ TEST_CASE("reads are not smaller than D while memory lets them be larger, and p 
         const double full = std::sqrt(double(input.edge_bytes) / input.edge_files / double(input.read_bytes));
         const double limit = std::min(
             input.row_bytes == 0 ? 4096.0 : double(input.nodes) * double(input.row_bytes) / double(input.read_bytes),
-            input.edge_bytes == 0 ? 4096.0 : std::max(full, std::min(4 * full, 64.0))); // of 64 partitions smaller blocks will do
+            input.edge_bytes == 0 ? 4096.0 : std::max(full, std::min(4 * full, 64.0))); // with 64, smaller ones suffice
         const double wanted = std::clamp(std::floor(limit), 1.0, 4096.0);
         CAPTURE(trial);
         if (t.partitions <= wanted && limit >= 1) {
@@ -144,7 +144,7 @@ TEST_CASE("more memory never gives more logical partitions, fewer slots or more 
     }
 }
 
-TEST_CASE("memory, states and traffic are those of COMET's plan") {
+TEST_CASE("memory, states and traffic equal those of COMET's plan") {
     for (const std::uint64_t memory : {30U, 60U, 100U, 200U, 300U}) {
         for (const bool prefetch : {false, true}) {
             // 960 = 2⁶·15 partitions divide the nodes for most choices; blocks of 64 KiB on average at p = 32
@@ -177,7 +177,7 @@ TEST_CASE("memory, states and traffic are those of COMET's plan") {
     }
 }
 
-TEST_CASE("what fits stays resident") {
+TEST_CASE("a graph that fits stays resident") {
     const tuned_partitions t = tune({.nodes = 10000, .row_bytes = 400, .edge_bytes = 8 << 20, .memory = 64 << 20});
     CHECK(t.logical == 1);
     CHECK(t.resident_partitions == t.partitions);
@@ -188,7 +188,7 @@ TEST_CASE("what fits stays resident") {
           0);
 }
 
-TEST_CASE("the reasons name the numbers; what can never fit is refused with its parts") {
+TEST_CASE("the reasons contain the numbers; an impossible budget is refused with its parts") {
     const tuned_partitions t = tune(
         {.nodes = 1 << 20, .row_bytes = 800, .edge_bytes = 512 << 20, .memory = 400 << 20, .other_bytes = 50 << 20});
     CHECK(t.reasons[0].starts_with("p = " + std::to_string(t.partitions) + ":"));

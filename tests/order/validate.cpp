@@ -24,7 +24,7 @@ std::string complaint(const epoch_plan& states, std::uint32_t partitions, std::u
 
 } // namespace
 
-TEST_CASE("each way to break a plan is named with its state") {
+TEST_CASE("each violation of a plan is named with its state") {
     const epoch_plan good = beta_order(6, 3, 1)(0);
     CHECK(complaint(good, 6, 3).empty());
     const auto broken = [&](auto&& breaking) {

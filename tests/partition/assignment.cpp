@@ -12,7 +12,7 @@ namespace test_partition_assignment {
 
 using namespace gneiss;
 
-TEST_CASE("a part may weigh its share and the imbalance, at least the share rounded up, at most everything") {
+TEST_CASE("the cap of a part is its share times the imbalance, at least the share rounded up, at most everything") {
     CHECK(max_weight(0, 4, .03) == 0);
     CHECK(max_weight(10, 4, 0) == 3);
     CHECK(max_weight(10, 4, .03) == 3);
@@ -32,7 +32,7 @@ TEST_CASE("labels are counted with the unlabeled ones last, and capped like weig
     CHECK(label_caps(counts, 2, 1.05) == std::vector<std::uint64_t>{1, 0, 2, 1});
 }
 
-TEST_CASE("requests that no partitioner can meet are refused by the name of their field") {
+TEST_CASE("impossible requests are refused by the name of their field") {
     const std::vector<class_id> labels(3);
     const auto field = [&](partition_request request) {
         try {
@@ -53,7 +53,7 @@ TEST_CASE("requests that no partitioner can meet are refused by the name of thei
     CHECK(field({.labels = labels}) == "labels");
 }
 
-TEST_CASE("sizes and weights count what has a part; an assignment is checked for its length and its parts") {
+TEST_CASE("sizes and weights count assigned nodes; an assignment is checked for its length and its parts") {
     edge_list<> edges(4, {{0, 0, 1}, {0, 0, 2}, {0, 0, 2}});
     const symmetric_csr graph = make_symmetric_csr(edges);
     symmetric_stream stream(graph, 3);

@@ -22,7 +22,7 @@ const serial_executor executor;
 
 } // namespace
 
-TEST_CASE("bands fall from the hubs down, each half as high as the one before, the last for at most one neighbor") {
+TEST_CASE("band heights start at the hubs and halve; the last band has nodes of at most one neighbor") {
     for (const double mean : {0., .7, 3., 36.5, 1e9}) {
         const detail::degree_bands bands(mean);
         for (std::size_t degree = 0; degree < 5000; ++degree) {
@@ -34,11 +34,11 @@ TEST_CASE("bands fall from the hubs down, each half as high as the one before, t
     }
 }
 
-TEST_CASE("bands keep caps of nodes and of labels exactly, on whatever graph") { keeps_caps(band_partitioner{}); }
+TEST_CASE("bands keep caps of nodes and of labels exactly, on any graph") { keeps_caps(band_partitioner{}); }
 
-TEST_CASE("bands by edges keep the cap where no node alone is too heavy") { keeps_caps_of_edges(band_partitioner{}); }
+TEST_CASE("bands by edges keep the cap if no single node is too heavy") { keeps_caps_of_edges(band_partitioner{}); }
 
-TEST_CASE("neither threads nor chunks change what bands give, and it is resumed to the same bits") {
+TEST_CASE("neither threads nor chunks change the result of bands, and a resumed run gives the same bits") {
     const symmetric_csr graph = random_graph(20000, 100000, 6);
     const partition_request request{.parts = 9};
     symmetric_stream whole(graph), pieces(graph, 1234);
@@ -56,9 +56,9 @@ TEST_CASE("neither threads nor chunks change what bands give, and it is resumed 
     CHECK_THROWS_AS((void)band_partitioner{}(wrong, interrupted, executor), error);
 }
 
-TEST_CASE("bands alone cut fewer edges of a graph whose hubs come last than its order does") {
+TEST_CASE("bands cut fewer edges than the order of a graph whose hubs come last") {
     const symmetric_csr graph =
-        random_graph(20000, 100000, 9); // small numbers are hubs: the order by degree, turned round
+        random_graph(20000, 100000, 9); // hubs have small numbers: the order by degree, reversed
     symmetric_csr turned = graph;
     const auto n = static_cast<node_id>(graph.nodes());
     turned.neighbors.clear();
@@ -72,18 +72,18 @@ TEST_CASE("bands alone cut fewer edges of a graph whose hubs come last than its 
           cut_edges(turned, fennel_partitioner{}(stream, request, executor)));
 }
 
-TEST_CASE("bands that are stopped end, and say how far they are until then") {
+TEST_CASE("bands stop on request and report progress until then") {
     const symmetric_csr graph = random_graph(100, 300, 8);
     symmetric_stream stream(graph, 10);
     std::stop_source stop;
     partition_request request{.parts = 4, .stop = stop.get_token()};
-    std::uint64_t told = 0;
+    std::uint64_t calls = 0;
     request.progress = [&](std::string_view, std::uint64_t, std::uint64_t total) {
         CHECK(total == 100);
-        if (++told == 5) stop.request_stop();
+        if (++calls == 5) stop.request_stop();
     };
     CHECK_THROWS_AS((void)band_partitioner{}(stream, request, executor), error);
-    CHECK(told == 5);
+    CHECK(calls == 5);
 }
 
 } // namespace test_partition_band

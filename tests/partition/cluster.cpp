@@ -29,7 +29,7 @@ std::map<node_id, std::uint64_t> weights_of(
     return weights;
 }
 
-/// Cliques of ten, each tied to the next by one edge, numbered at random.
+/// Returns cliques of ten, each joined to the next by one edge, numbered at random.
 symmetric_csr ring_of_cliques(node_id cliques, std::vector<node_id>& clique_of) {
     std::vector<node_id> number(cliques * 10);
     for (node_id i = 0; i < number.size(); ++i) number[i] = i;
@@ -48,7 +48,7 @@ symmetric_csr ring_of_cliques(node_id cliques, std::vector<node_id>& clique_of) 
 } // namespace
 
 TEST_CASE(
-    "clusters weigh no more than they may, are numbered by their first nodes, and nodes without neighbors have none") {
+    "clusters keep their weight limit, are numbered by their first nodes, and nodes without neighbors have none") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint64_t cap : {1U, 2U, 5U, 1000U})
             for (const balance_by balance : {balance_by::nodes, balance_by::edges}) {
@@ -87,7 +87,7 @@ TEST_CASE("the leaves of a hub whose cluster is full join each other") {
     CHECK(cluster_nodes(stream, {}, {.max_weight = 10}, executor).count == 4);
 }
 
-TEST_CASE("no cluster crosses the parts that it has to stay within") {
+TEST_CASE("no cluster crosses the given parts") {
     const symmetric_csr graph = random_graph(2000, 9000, 5);
     std::vector<partition_id16> parts(2000);
     for (std::size_t v = 0; v < parts.size(); ++v) parts[v] = static_cast<partition_id16>(v * 7 % 3);

@@ -16,7 +16,7 @@ namespace test_partition_combine {
 using namespace gneiss;
 using namespace partition_test;
 
-TEST_CASE("an overlay tells two nodes apart where either of its parts does") {
+TEST_CASE("an overlay separates two nodes if either of its partitionings does") {
     const std::vector<partition_id16> a{0, 0, 1, 1, 0, 2}, b{3, 4, 3, 4, 3, 4};
     const auto result = detail::overlay(a, b);
     REQUIRE(result);
@@ -24,7 +24,7 @@ TEST_CASE("an overlay tells two nodes apart where either of its parts does") {
         for (std::size_t u = 0; u < a.size(); ++u) CHECK(((*result)[v] == (*result)[u]) == (a[v] == a[u] && b[v] == b[u]));
 }
 
-TEST_CASE("combining never raises the cut and keeps caps, on whatever graph") {
+TEST_CASE("combining never raises the cut and keeps caps, on any graph") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 2U, 5U})
             for (const balance_by balance : {balance_by::nodes, balance_by::edges}) {
@@ -41,7 +41,7 @@ TEST_CASE("combining never raises the cut and keeps caps, on whatever graph") {
             }
 }
 
-TEST_CASE("neither threads nor chunks change a combination, and it betters what streams gave") {
+TEST_CASE("neither threads nor chunks change a combination, and it improves on streamed partitionings") {
     const symmetric_csr graph = random_graph(20000, 60000, 6);
     const partition_request request{.parts = 6};
     symmetric_stream whole(graph), pieces(graph, 1234);

@@ -27,7 +27,7 @@ std::vector<partition_id16> run(const fennel_partitioner& fennel, const symmetri
 
 } // namespace
 
-TEST_CASE("FENNEL is what a scan of all parts finds, by nodes and by edges, in every pass and from any beginning") {
+TEST_CASE("FENNEL equals a scan of all parts, by nodes and by edges, in every pass and from any initial assignment") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 2U, 5U, 8U, 100U})
             for (const balance_by balance : {balance_by::nodes, balance_by::edges})
@@ -44,14 +44,14 @@ TEST_CASE("FENNEL is what a scan of all parts finds, by nodes and by edges, in e
                             const auto load_penalty = [&](std::size_t g, std::uint64_t s) { return rule.load_penalty(g, s); };
                             const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - load_penalty(g, s); };
                             std::vector<partition_id16> initial;
-                            if (passes > 1) // everything in one part: caps are broken at first
+                            if (passes > 1) // everything in one part: caps are violated at first
                                 initial.assign(graph.nodes(), static_cast<partition_id16>(k - 1));
                             const auto parts = run({.gamma = gamma, .passes = passes, .initial = initial}, graph, request);
                             CHECK(parts == greedy_by_scan(graph, request, cap, false, initial, passes, score, load_penalty));
                         }
 }
 
-TEST_CASE("no part scores higher by the published formula than the one a node goes to") {
+TEST_CASE("a node goes to a part of the highest score by the published formula") {
     const symmetric_csr graph = random_graph(300, 2000, 3);
     const std::uint32_t k = 6;
     const auto parts = run({.nu = 1.1}, graph, {.parts = k});
@@ -70,7 +70,7 @@ TEST_CASE("no part scores higher by the published formula than the one a node go
     CHECK(std::ranges::max(sizes) <= 55);
 }
 
-TEST_CASE("caps are kept exactly: of nodes always, of edges where no node weighs more than the slack") {
+TEST_CASE("caps are kept exactly: of nodes always, of edges if no node weighs more than the slack") {
     const symmetric_csr graph = random_graph(1000, 6000, 4);
     for (const std::uint32_t k : {2U, 7U, 16U})
         for (const double imbalance : {0., .01, .1}) {
@@ -86,7 +86,7 @@ TEST_CASE("caps are kept exactly: of nodes always, of edges where no node weighs
     CHECK(std::ranges::max(part_weights(stream, parts, 4, balance_by::edges)) <= max_weight(total, 4, imbalance));
 }
 
-TEST_CASE("the result does not depend on chunks, and 4096 parts are no harder than two") {
+TEST_CASE("the result does not depend on chunks, and 4096 parts work like two") {
     const symmetric_csr graph = random_graph(3000, 9000, 5);
     for (const std::uint32_t k : {2U, 64U, 4096U, max_partition_count}) {
         const auto parts = run({.passes = 2}, graph, {.parts = k}, 1);
@@ -109,11 +109,11 @@ TEST_CASE("passes cut fewer edges of a graph with communities") {
         return std::ranges::count_if(edges, [&](const edge& e) { return parts[e.source] != parts[e.destination]; });
     };
     const auto one = static_cast<double>(cut(1)), five = static_cast<double>(cut(5));
-    CHECK(one < 20000 * .85); // at random: .9
+    CHECK(one < 20000 * .85); // random: .9
     CHECK(five < one * .8);
 }
 
-TEST_CASE("a run that was interrupted behind any pass gives the same bits") {
+TEST_CASE("a run interrupted after any pass gives the same bits") {
     const symmetric_csr graph = random_graph(500, 3000, 7);
     for (const balance_by balance : {balance_by::nodes, balance_by::edges}) {
         partition_request request{.parts = 9, .balance = balance};
@@ -131,7 +131,7 @@ TEST_CASE("a run that was interrupted behind any pass gives the same bits") {
     }
 }
 
-TEST_CASE("what cannot be done is refused: options, labels, another run's journal, a stop") {
+TEST_CASE("invalid options, labels, another run's journal and a stop are refused") {
     const symmetric_csr graph = random_graph(20, 40, 8);
     const auto code = [&](const fennel_partitioner& fennel, const partition_request& request) {
         try {

@@ -27,7 +27,7 @@ std::vector<partition_id16> run(
     return gap(stream, request, executor);
 }
 
-/// The most nodes that a part has of each label, the unlabeled last.
+/// Returns the maximum nodes per part of each label, the unlabeled last.
 std::vector<std::uint64_t> most_of_each(std::span<const partition_id16> parts, std::span<const class_id> labels, std::uint32_t k) {
     const std::size_t groups = label_counts(labels).size();
     std::vector<std::uint64_t> counts(groups * k), most(groups);
@@ -40,7 +40,7 @@ std::vector<std::uint64_t> most_of_each(std::span<const partition_id16> parts, s
 
 } // namespace
 
-TEST_CASE("GAP is what a scan of all parts finds: any labels, caps, weights, passes and beginning") {
+TEST_CASE("GAP equals a scan of all parts: any labels, caps, weights, passes and initial assignment") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 2U, 5U, 70U})
             for (const std::uint32_t classes : {1U, 6U})
@@ -94,7 +94,7 @@ TEST_CASE("the caps of nodes and of every label are kept exactly, together") {
                     }
 }
 
-TEST_CASE("balanced by edges, the caps of labels are kept exactly too") {
+TEST_CASE("balanced by edges, the caps of labels are also kept exactly") {
     const symmetric_csr graph = random_graph(997, 5000, 4);
     const auto labels = random_labels(997, 10, 4);
     const auto caps = label_caps(label_counts(labels), 8, 1.05);
@@ -103,7 +103,7 @@ TEST_CASE("balanced by edges, the caps of labels are kept exactly too") {
     for (std::size_t g = 0; g < caps.size(); ++g) CHECK(most[g] <= caps[g]);
 }
 
-TEST_CASE("without labels, or with one for all, GAP is FENNEL") {
+TEST_CASE("without labels, or with one for all, GAP equals FENNEL") {
     const symmetric_csr graph = random_graph(400, 3000, 5);
     const std::vector<class_id> all(400, 0), none(400, unlabeled);
     for (const std::uint32_t k : {1U, 4U, 64U}) {
@@ -116,7 +116,7 @@ TEST_CASE("without labels, or with one for all, GAP is FENNEL") {
     }
 }
 
-TEST_CASE("penalties bring labels near to balance where communities are labels, caps all the way") {
+TEST_CASE("if communities are labels, penalties bring labels near balance and caps balance them fully") {
     random_stream draw(random_key(6, random_domain::user));
     std::vector<edge> edges;
     std::vector<class_id> labels(4000);
@@ -131,12 +131,12 @@ TEST_CASE("penalties bring labels near to balance where communities are labels, 
     const auto fennel = fennel_partitioner{.passes = 5}(stream, {.parts = 8}, executor);
     const auto soft = run({.passes = 5}, graph, {.parts = 8, .labels = labels});
     const auto hard = run({.passes = 5}, graph, {.parts = 8, .labels = labels, .label_cap = 1.05});
-    CHECK(most(fennel) > 350); // parts are communities; 62.5 would be balance
+    CHECK(most(fennel) > 350); // parts are communities; 62.5 is balanced
     CHECK(most(soft) < 200);
     CHECK(most(hard) <= 65);
 }
 
-TEST_CASE("chunks do not matter, nor an interruption behind any pass; 4096 parts work") {
+TEST_CASE("neither chunks nor an interruption after any pass matter; 4096 parts work") {
     const symmetric_csr graph = random_graph(2000, 9000, 7);
     const auto labels = random_labels(2000, 12, 7);
     for (const std::uint32_t k : {6U, 4096U}) {

@@ -26,7 +26,7 @@ inline edge_map random_edges(node_id nodes, std::size_t tries, std::uint64_t hea
     return edges;
 }
 
-/// Nodes weigh from 1 to `heaviest`, at random.
+/// Returns a graph whose nodes weigh from 1 to `heaviest`, at random.
 inline weighted_graph weighted(
     node_id nodes, const edge_map& edges, std::uint64_t heaviest = 1, std::uint64_t seed = 0) {
     std::vector<std::vector<std::pair<node_id, std::uint64_t>>> lists(nodes);
@@ -56,7 +56,7 @@ inline edge_map edges_of(const weighted_graph& graph) {
     return edges;
 }
 
-/// Two cliques of `size` nodes, joined by one edge.
+/// Returns two cliques of `size` nodes, joined by one edge.
 inline edge_map two_cliques(node_id size) {
     edge_map edges{{{size - 1, size}, 1}};
     for (const node_id first : {node_id{0}, size})

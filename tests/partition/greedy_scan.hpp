@@ -12,9 +12,9 @@
 
 namespace partition_test {
 
-/// The streamed partitioners by their definition: every part is scored for every node, loads are counted anew each time.
-/// `score(group, neighbors, load)` and, for equal scores, `load_penalty(group, load)`. Without `by_label` all nodes are one group
-/// and its load is the weight.
+/// Reference implementation of the streamed partitioners: every part is scored for every node, and loads are recounted each
+/// time. `score(group, neighbors, load)` and, for equal scores, `load_penalty(group, load)`. Without `by_label` all nodes are
+/// one group whose load is the weight.
 template <class Score, class Burden>
 std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& graph, const gneiss::partition_request& request,
     std::uint64_t cap, bool by_label, std::span<const gneiss::partition_id16> initial, std::uint32_t passes, Score&& score,
@@ -29,7 +29,7 @@ std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& 
     const auto group_of = [&](std::size_t v) {
         return !by_label ? 0 : request.labels[v] == unlabeled ? counts.size() - 1 : std::size_t{request.labels[v]};
     };
-    // Places kept for each label: its nodes are dealt round, one label after the other.
+    // Places reserved for each label: its nodes are dealt in turn, one label after the other.
     std::vector kept(counts.size(), std::vector<std::uint64_t>(k));
     if (by_label && request.label_cap != 0 && request.balance == balance_by::nodes)
         for (std::uint64_t g = 0, turn = 0; g < counts.size(); ++g)
@@ -54,7 +54,7 @@ std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& 
             for (std::uint32_t p = 0; p < k; ++p) {
                 if (counted[mine][p] >= caps[mine]) continue;
                 if (lightest == k || weights[p] < weights[lightest]) lightest = p;
-                std::uint64_t promised = 0; // to places kept for labels, and not yet taken
+                std::uint64_t promised = 0; // places reserved for labels and not yet taken
                 for (std::size_t g = 0; g < counts.size(); ++g)
                     promised += kept[g][p] - std::min(kept[g][p], counted[g][p]);
                 if (counted[mine][p] >= kept[mine][p] && weights[p] + promised + weight > cap) continue;

@@ -29,8 +29,7 @@ namespace {
 
 constexpr double any_size = std::numeric_limits<double>::infinity();
 
-/// Two sides by the sign of what remains of random values after some averaging over neighbors: good where there are two
-/// communities. Keeps its caps.
+/// Assigns two sides by the sign of random values averaged repeatedly over neighbors: good for two communities. Keeps its caps.
 std::vector<partition_id16> spectral(const symmetric_csr& graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
     const auto nodes = static_cast<std::size_t>(graph.nodes());
     std::vector<double> x(nodes), y(nodes);
@@ -57,7 +56,7 @@ std::vector<partition_id16> spectral(const symmetric_csr& graph, std::array<std:
 constexpr auto by_spectrum = [](const symmetric_csr& graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
     return spectral(graph, most, seed);
 };
-/// Breaks every cap.
+/// Violates every cap.
 constexpr auto all_on_one_side = [](const symmetric_csr& graph, std::array<std::uint64_t, 2>, std::uint64_t seed) {
     return std::vector<partition_id16>(static_cast<std::size_t>(graph.nodes()), static_cast<partition_id16>(seed % 2));
 };
@@ -69,7 +68,7 @@ std::vector<edge> edges_of(edge_list<>& from) {
     return all;
 }
 
-/// `communities` of equal size in random order, `mixing` of the edges between them.
+/// Returns `communities` of equal size in random order, with `mixing` of the edges between them.
 edge_list<> communities(std::uint64_t nodes, edge_index edges, std::uint32_t count, double mixing, std::uint64_t seed) {
     generated_edges from(planted_partition<>({.nodes = nodes, .edges = edges, .communities = count, .mixing = mixing,
         .degree_exponent = 0, .seed = seed}));
@@ -84,8 +83,8 @@ double cut_of(edge_list<>& edges, const std::vector<partition_id16>& part) {
     return cut / static_cast<double>(edges.edges());
 }
 
-/// Algorithms 1 and 2, line by line, over edges in the order given.
-/// \param leave  a node leaves its part before it is assigned, and stays on ties; false: as printed, but for the minus sign
+/// Reference implementation of Algorithms 1 and 2, line by line, over edges in the given order. \param leave  a node leaves its
+/// part before it is assigned, and stays on ties; false: as printed, except for the minus sign
 std::vector<partition_id16> listing(const std::vector<edge>& edges, std::size_t nodes, std::size_t chunks, std::uint64_t most,
     const auto& seed, bool leave) {
     std::vector<int> parts(nodes, -1);
@@ -163,7 +162,7 @@ struct memory_journal final : partition_journal {
 
 } // namespace
 
-TEST_CASE("GREM is its corrected listing, line by line") {
+TEST_CASE("GREM equals its corrected listing, line by line") {
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
         edge_list<> edges = communities(120 + seed, 900, 2, .2, seed);
         for (const double imbalance : {0., .03, .2})
@@ -177,7 +176,7 @@ TEST_CASE("GREM is its corrected listing, line by line") {
     }
 }
 
-TEST_CASE("taken literally the listing drives nodes out of full parts; corrected it finds the communities") {
+TEST_CASE("the printed listing drives nodes out of full parts; the corrected one finds the communities") {
     edge_list<> edges = communities(1000, 16000, 2, .1, 1);
     memory_scratch<> place;
     const double literal = cut_of(edges, listing(edges_of(edges), 1000, 10, 500, by_spectrum, false));
@@ -186,7 +185,7 @@ TEST_CASE("taken literally the listing drives nodes out of full parts; corrected
         CHECK(cut_of(edges, grem(edges, place, {.imbalance = imbalance}, {}, by_spectrum)) < (imbalance == 0 ? .2 : .12));
 }
 
-TEST_CASE("one chunk of all edges is its seed partition") {
+TEST_CASE("one chunk of all edges gives its seed partition") {
     edge_list<> edges = communities(200, 4000, 2, .3, 4);
     const symmetric_csr graph = make_symmetric_csr(edges);
     std::uint64_t given_seed = 0;
@@ -202,7 +201,7 @@ TEST_CASE("one chunk of all edges is its seed partition") {
     CHECK(part == spectral(graph, given_most, given_seed));
 }
 
-TEST_CASE("refined estimates beat first decisions, and an old estimate that outlives chunks beats both") {
+TEST_CASE("refined estimates beat first decisions, and an estimate kept across chunks beats both") {
     edge_list<> edges = communities(3000, 60000, 2, .2, 5);
     memory_scratch<> place;
     const auto cut = [&](double older, std::uint32_t passes) {
@@ -213,7 +212,7 @@ TEST_CASE("refined estimates beat first decisions, and an old estimate that outl
     CHECK(patient < refined);
 }
 
-TEST_CASE("no part exceeds its cap, whatever is asked and whatever the seed partitioner does") {
+TEST_CASE("no part exceeds its cap, for any request and any seed partitioner") {
     for (const std::uint32_t parts : {1U, 2U, 3U, 5U, 8U, 13U, 64U})
         for (const double imbalance : {0., .03, .5, any_size})
             for (const bool unfair : {false, true})
@@ -229,7 +228,7 @@ TEST_CASE("no part exceeds its cap, whatever is asked and whatever the seed part
                 }
 }
 
-TEST_CASE("many parts come of bisections: two pairs of four are two parts, and communities are found") {
+TEST_CASE("many parts come from bisections: merging pairs of four gives two, and communities are found") {
     edge_list<> edges = communities(800, 24000, 8, .1, 3);
     memory_scratch<> place;
     const auto result = [&](std::uint32_t parts, double imbalance) {
@@ -237,17 +236,17 @@ TEST_CASE("many parts come of bisections: two pairs of four are two parts, and c
     };
     std::vector<partition_id16> halves = result(4, any_size);
     for (partition_id16& p : halves) p /= 2;
-    CHECK(halves == result(2, any_size)); // caps are alike without any
+    CHECK(halves == result(2, any_size)); // without caps they are equal
     for (const std::uint32_t parts : {3U, 5U, 8U}) {
         const std::vector<partition_id16> part = result(parts, .05);
         const std::vector<std::uint64_t> sizes = part_sizes(part, parts);
         CHECK(std::ranges::min(sizes) > 800 / parts * 3 / 4);
-        CHECK(cut_of(edges, part) < .45); // of random parts: .66 and more
+        CHECK(cut_of(edges, part) < .45); // random parts: .66 and more
     }
     CHECK(cut_of(edges, result(8, .05)) < .25);
 }
 
-TEST_CASE("neither chunks of the stream nor their borders matter, the seed does") {
+TEST_CASE("neither chunks of the stream nor their boundaries matter; the seed does") {
     edge_list<> long_chunks = communities(300, 4000, 3, .3, 9);
     edge_list<> short_chunks(300, edges_of(long_chunks), 7);
     memory_scratch<> place;
@@ -258,7 +257,7 @@ TEST_CASE("neither chunks of the stream nor their borders matter, the seed does"
     CHECK(result(long_chunks, 1) != result(long_chunks, 2));
 }
 
-TEST_CASE("an interrupted run goes on to the same bits, wherever it was killed") {
+TEST_CASE("an interrupted run resumes to the same bits, wherever it was killed") {
     edge_list<> edges = communities(150, 6000, 4, .3, 2);
     memory_scratch<> place;
     for (const std::uint32_t passes : {1U, 2U}) {
@@ -275,7 +274,7 @@ TEST_CASE("an interrupted run goes on to the same bits, wherever it was killed")
             CHECK(grem(edges, place, request, options, by_spectrum) == expected);
             CHECK(journal.saves == whole.saves);
         }
-        CHECK(grem(edges, place, {.parts = 5, .journal = &whole}, options, by_spectrum) == expected); // nothing was left
+        CHECK(grem(edges, place, {.parts = 5, .journal = &whole}, options, by_spectrum) == expected); // nothing was left to do
         CHECK(code_of([&] { (void)grem(edges, place, {.parts = 4, .journal = &whole}, options, by_spectrum); }) ==
               errc::config_mismatch);
         edge_list<> other = communities(151, 6000, 4, .3, 2);
@@ -284,7 +283,7 @@ TEST_CASE("an interrupted run goes on to the same bits, wherever it was killed")
     }
 }
 
-TEST_CASE("degenerate graphs") {
+TEST_CASE("degenerate graphs are partitioned") {
     memory_scratch<> place;
     const auto result = [&](std::uint64_t nodes, std::vector<edge> edges, std::uint32_t parts) {
         edge_list<> stream(nodes, std::move(edges));
@@ -296,7 +295,7 @@ TEST_CASE("degenerate graphs") {
     CHECK(result(0, {}, 3).empty());
     CHECK(result(1, {}, 1) == std::vector<partition_id16>{0});
     CHECK(result(10, {}, 4).size() == 10);                          // no edge
-    CHECK(result(10, {{3, 0, 3}, {4, 0, 4}, {4, 0, 4}}, 2).size() == 10); // loops alone
+    CHECK(result(10, {{3, 0, 3}, {4, 0, 4}, {4, 0, 4}}, 2).size() == 10); // only loops
     CHECK(result(2, {{0, 0, 1}}, 7).size() == 2);                   // more parts than nodes
     std::vector<edge> star;
     for (node_id v = 1; v < 40; ++v) star.push_back({0, 0, v});
@@ -305,7 +304,7 @@ TEST_CASE("degenerate graphs") {
     CHECK(result(4, twice, 2).size() == 4);
 }
 
-TEST_CASE("what cannot be done is refused") {
+TEST_CASE("invalid requests are refused") {
     memory_scratch<> place;
     edge_list<> edges = communities(50, 100, 2, .2, 0);
     const auto code = [&](const partition_request& request, const grem_options& options) {

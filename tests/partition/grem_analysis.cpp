@@ -22,7 +22,7 @@ using namespace gneiss;
 
 namespace {
 
-/// Two communities, with a sixth of the edges between them, and who is in which.
+/// Two communities with a sixth of the edges between them, and the community of each node.
 struct two_communities {
     static constexpr std::uint64_t nodes = 4000;
     planted_partition<> from{{.nodes = nodes, .edges = 80000, .communities = 2, .mixing = .17, .degree_exponent = 0, .seed = 3}};
@@ -50,7 +50,7 @@ struct two_communities {
 
 } // namespace
 
-TEST_CASE("odds of a wrong side are those of drawing by hand") {
+TEST_CASE("the odds of a wrong side equal an explicit enumeration") {
     for (std::uint64_t k = 0; k <= 9; ++k)
         for (std::uint64_t k0 = (k + 1) / 2; k0 <= k; ++k0)
             for (std::uint64_t drawn = 0; drawn <= k; ++drawn) {
@@ -73,7 +73,7 @@ TEST_CASE("odds of a wrong side are those of drawing by hand") {
             }
 }
 
-TEST_CASE("an average over chunks is worth so many of them") {
+TEST_CASE("an average over chunks is worth the corresponding number of chunks") {
     for (const double older : {0., .3, .5, .8})
         for (int seen = 1; seen < 12; ++seen) {
             std::vector<double> weights{1};
@@ -89,13 +89,13 @@ TEST_CASE("an average over chunks is worth so many of them") {
     CHECK(effective_chunks(.5, 1000) == doctest::Approx(3));
 }
 
-TEST_CASE("with all edges the expected cut is the partition's where no node wants to leave it") {
+TEST_CASE("with all edges the expected cut equals the partition's if no node prefers another part") {
     edge_list<> edges(6, {{0, 0, 1}, {1, 0, 2}, {2, 0, 0}, {3, 0, 4}, {4, 0, 5}, {5, 0, 3}, {0, 0, 3}, {1, 0, 1}});
     const symmetric_csr graph = make_symmetric_csr(edges);
     symmetric_stream stream(graph);
     const std::vector<partition_id16> part{0, 0, 0, 1, 1, 1};
     CHECK(expected_greedy_cut(stream, part, 1) == doctest::Approx(1. / 7));
-    CHECK(expected_greedy_cut(stream, part, 0) == doctest::Approx(1. / 7)); // as printed, no information is always right
+    CHECK(expected_greedy_cut(stream, part, 0) == doctest::Approx(1. / 7)); // as printed: no information, no error
     CHECK(expected_greedy_cut(stream, part, 0, greedy_tie::even) == doctest::Approx(.5));
     const symmetric_csr empty;
     symmetric_stream nothing(empty);
@@ -104,11 +104,11 @@ TEST_CASE("with all edges the expected cut is the partition's where no node want
     CHECK_THROWS_AS((void)expected_greedy_cut(stream, std::vector<partition_id16>(6, 2), .5), error);
 }
 
-TEST_CASE("equation 1 tells what greedy decisions cut, with and without refinement") {
+TEST_CASE("equation 1 predicts the cut of greedy decisions, with and without refinement") {
     const two_communities executor;
     symmetric_stream stream(executor.graph);
     random_stream draw(random_key{1, random_domain::user});
-    // What the analysis assumes: all others have their parts, and a node sees a share of its edges.
+    // Assumptions of the analysis: all others have their parts, and a node sees a share of its edges.
     const auto decide = [&](double share, std::span<const double> weights) {
         double cut = 0;
         for (std::size_t v = 0; v < executor.nodes; ++v) {
@@ -133,11 +133,11 @@ TEST_CASE("equation 1 tells what greedy decisions cut, with and without refineme
     }
 }
 
-TEST_CASE("GREM on a random graph cuts what equation 1 expects of three chunks, fixed decisions what it expects of one") {
+TEST_CASE("on a random graph GREM cuts what equation 1 predicts for three chunks, fixed decisions what it predicts for one") {
     two_communities executor;
     symmetric_stream stream(executor.graph);
     memory_scratch<> place;
-    // The seed partition is the truth, so that what is measured is what chunks do.
+    // The seed partition is the truth, so that the measurement isolates the chunks.
     const auto truth = [&](double older, double chunk) {
         const auto seed = [&](const symmetric_csr& graph, std::array<std::uint64_t, 2>, std::uint64_t) {
             std::vector<bool> seen(executor.nodes);

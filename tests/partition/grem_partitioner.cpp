@@ -27,7 +27,7 @@ symmetric_csr planted() {
 
 } // namespace
 
-TEST_CASE("edges of lists are the graph's, each once") {
+TEST_CASE("the lists contain each edge of the graph once") {
     edge_list<> edges(5, {{0, 0, 1}, {1, 0, 0}, {3, 0, 2}, {2, 0, 2}, {4, 0, 1}});
     const symmetric_csr graph = make_symmetric_csr(edges);
     for (const std::size_t chunk : {1UL, 2UL, 100UL}) {

@@ -30,7 +30,7 @@ symmetric_csr random_graph(std::uint64_t nodes, std::size_t count, std::uint64_t
     return make_symmetric_csr(stream);
 }
 
-/// Powers of the dense transition matrix.
+/// Reference: powers of the dense transition matrix.
 std::vector<double> by_matrix(
     const symmetric_csr& graph, const std::vector<node_id>& training_nodes, const influence_options& options) {
     const auto n = static_cast<std::size_t>(graph.nodes());
@@ -69,7 +69,7 @@ TEST_CASE("influence is a power of the walk's matrix") {
             }
 }
 
-TEST_CASE("one propagation from all training nodes is the sum over the partitions they lie in") {
+TEST_CASE("one propagation from all training nodes equals the sum over their partitions") {
     const symmetric_csr graph = random_graph(200, 900, 3);
     symmetric_stream stream(graph);
     std::vector<node_id> all;
@@ -89,7 +89,7 @@ TEST_CASE("one propagation from all training nodes is the sum over the partition
     for (std::size_t v = 0; v < 200; ++v) CHECK(narrow[v] == doctest::Approx(whole[v]).epsilon(1e-4));
 }
 
-TEST_CASE("self loops in a stream lead nowhere") {
+TEST_CASE("self loops in a stream are ignored") {
     struct looped {
         std::vector<std::uint32_t> offsets{0, 3, 5, 6};
         std::vector<node_id> neighbors{0, 1, 0, 0, 1, 2};
@@ -107,7 +107,7 @@ TEST_CASE("self loops in a stream lead nowhere") {
     CHECK(sampled_influence(stream, std::vector<node_id>{2}, 9, 0, {.steps = 2}) == std::vector<std::uint32_t>{0, 0, 9});
 }
 
-TEST_CASE("sampled walks end as often as their probability says, by a chi-square test") {
+TEST_CASE("sampled walks end with their expected frequency, by a chi-square test") {
     const symmetric_csr graph = random_graph(12, 30, 7);
     symmetric_stream stream(graph);
     const std::vector<node_id> training_nodes{2, 5};
@@ -128,7 +128,7 @@ TEST_CASE("sampled walks end as often as their probability says, by a chi-square
             distance += std::pow(seen[v] - mean, 2) / mean;
             ++kinds;
         }
-        CHECK(distance < kinds + 5 * std::sqrt(2 * kinds)); // more than five standard deviations are no chance
+        CHECK(distance < kinds + 5 * std::sqrt(2 * kinds)); // more than five standard deviations are not chance
         CHECK(std::accumulate(seen.begin(), seen.end(), 0U) == 2 * walks);
     }
 }
@@ -147,7 +147,7 @@ TEST_CASE("the most influential nodes are the first of a sort, ties by id") {
     }
 }
 
-TEST_CASE("a star's center is its hub; what is not there is refused") {
+TEST_CASE("a star's center is its hub; absent nodes are refused") {
     std::vector<edge> star;
     for (node_id v = 1; v < 30; ++v) star.push_back({0, 0, v});
     edge_list<> edges(31, std::move(star));

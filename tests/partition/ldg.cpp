@@ -13,7 +13,7 @@ namespace test_partition_ldg {
 using namespace gneiss;
 using namespace partition_test;
 
-TEST_CASE("LDG is what a scan of all parts finds: neighbors (1 - weight / cap), the lightest of equal parts") {
+TEST_CASE("LDG equals a scan of all parts: neighbors (1 - weight / cap), the lightest of equal parts") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 2U, 5U, 100U})
             for (const balance_by balance : {balance_by::nodes, balance_by::edges})

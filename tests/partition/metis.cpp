@@ -9,11 +9,11 @@
 namespace test_partition_metis {
 
 #if !__has_include(<metis.h>)
-TEST_CASE("METIS is not there: nothing of it is tested" * doctest::skip()) {}
+TEST_CASE("METIS is not installed: its tests are skipped" * doctest::skip()) {}
 #else
 using namespace gneiss;
 
-TEST_CASE("METIS parts two cliques at the edge between them, by either method, within the balance asked") {
+TEST_CASE("METIS separates two cliques at the edge between them, by either method, within the requested balance") {
     const weighted_graph graph = test::weighted(60, test::two_cliques(30));
     for (const bool recursive : {false, true}) {
         const std::vector<partition_id16> parts = metis_partition(graph, {.parts = 2, .recursive = recursive});
@@ -27,7 +27,7 @@ TEST_CASE("METIS parts two cliques at the edge between them, by either method, w
     CHECK(edge_cut(graph, metis_partition(plain, {.parts = 2})) == 1);
 }
 
-TEST_CASE("a constraint for each label spreads its nodes, which the cut alone would not") {
+TEST_CASE("a constraint for each label spreads its nodes, unlike the cut alone") {
     const weighted_graph graph = test::weighted(400, test::grid(40, 10));
     std::vector<class_id> labels(400, unlabeled);
     for (node_id v = 0; v < 400; ++v)
@@ -41,7 +41,7 @@ TEST_CASE("a constraint for each label spreads its nodes, which the cut alone wo
     }
 }
 
-TEST_CASE("METIS is not asked what it cannot answer") {
+TEST_CASE("requests that METIS cannot handle are refused") {
     CHECK(metis_partition({}, {.parts = 3}).empty());
     CHECK(metis_partition(test::weighted(3, {}), {.parts = 9}) == std::vector<partition_id16>{0, 1, 2});
     CHECK(metis_partition(test::weighted(3, {}), {.parts = 1}) == std::vector<partition_id16>{0, 0, 0});

@@ -32,7 +32,7 @@ bool keeps_caps(const weighted_graph& graph, std::span<const partition_id16> par
     return true;
 }
 
-/// The least cut of two parts, of all there are. Precondition: fewer than 20 nodes.
+/// Returns the least cut over all bisections. Precondition: fewer than 20 nodes.
 std::uint64_t least_cut(const weighted_graph& graph, std::uint64_t cap) {
     const std::uint64_t total = graph.total_node_weight();
     std::uint64_t least = ~std::uint64_t{0};
@@ -48,7 +48,7 @@ std::uint64_t least_cut(const weighted_graph& graph, std::uint64_t cap) {
     return least;
 }
 
-/// Nodes of weight 1 in rings of `size`, with some edges between rings.
+/// Returns nodes of weight 1 in rings of `size`, with some edges between rings.
 weighted_graph communities(node_id rings, node_id size, std::uint64_t seed) {
     random_stream draw(random_key{seed, random_domain::user}.with(3));
     test::edge_map edges;
@@ -64,7 +64,7 @@ weighted_graph communities(node_id rings, node_id size, std::uint64_t seed) {
     return test::weighted(rings * size, edges);
 }
 
-TEST_CASE("no part exceeds its cap: weights of nodes, numbers of parts, slack and effort at random") {
+TEST_CASE("no part exceeds its cap, for random node weights, numbers of parts, slack and effort") {
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         random_stream draw(random_key{seed, random_domain::user}.with(4));
         const auto nodes = static_cast<node_id>(2 + draw.below(seed % 10 == 0 ? 5000 : 300));
@@ -74,7 +74,7 @@ TEST_CASE("no part exceeds its cap: weights of nodes, numbers of parts, slack an
         multilevel_options options{.parts = static_cast<std::uint32_t>(1 + draw.below(40)), .seed = seed};
         options.imbalance = heaviest == 1 ? std::array{0., .03, .5}[seed / 3 % 3] : .05;
         options.effort = static_cast<multilevel_effort>(draw.below(3));
-        if (heaviest > 1) // room for a node more than in the mean: packing cannot fail
+        if (heaviest > 1) // space for one node above the mean: packing cannot fail
             options.max_weights.assign(
                 options.parts, max_weight(graph.total_node_weight(), options.parts, .03) + heaviest);
         CAPTURE(seed);
@@ -100,7 +100,7 @@ TEST_CASE("parts may have different caps") {
     CHECK(keeps_caps(graph, cut(graph, options), options));
 }
 
-TEST_CASE("two cliques that one edge joins are parted at that edge") {
+TEST_CASE("two cliques joined by one edge are separated at that edge") {
     for (const node_id size : {3U, 10U, 60U})
         CHECK(edge_cut(test::weighted(2 * size, test::two_cliques(size)),
                   cut(test::weighted(2 * size, test::two_cliques(size)), {.parts = 2})) == 1);
@@ -114,13 +114,13 @@ TEST_CASE("a path is cut into k pieces by k − 1 edges") {
     }
 }
 
-TEST_CASE("a strip of a grid is cut across") {
+TEST_CASE("a strip of a grid is cut across its width") {
     const weighted_graph strip = test::weighted(800, test::grid(100, 8));
     CHECK(edge_cut(strip, cut(strip, {.parts = 2})) == 8);
     CHECK(edge_cut(strip, cut(strip, {.parts = 4})) <= 26);
 }
 
-TEST_CASE("cuts of small graphs are the least there are, or nearly") {
+TEST_CASE("cuts of small graphs are optimal, or nearly") {
     double sum = 0, least = 0;
     std::size_t equal = 0;
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -137,7 +137,7 @@ TEST_CASE("cuts of small graphs are the least there are, or nearly") {
     CHECK(equal >= 30);
 }
 
-TEST_CASE("communities are found: what lies between them is all that is cut") {
+TEST_CASE("communities are found: only edges between them are cut") {
     const weighted_graph graph = communities(16, 400, 5);
     std::vector<partition_id16> planted(graph.nodes());
     for (std::size_t v = 0; v < planted.size(); ++v) planted[v] = static_cast<partition_id16>(v / 1600);
@@ -145,7 +145,7 @@ TEST_CASE("communities are found: what lies between them is all that is cut") {
     CHECK(static_cast<double>(edge_cut(graph, found)) <= 1.03 * static_cast<double>(edge_cut(graph, planted)));
 }
 
-TEST_CASE("the result is the same at any number of threads, and another for another seed") {
+TEST_CASE("the result is the same at any number of threads, and different for another seed") {
     const weighted_graph graph = communities(20, 300, 6);
     for (const multilevel_effort effort : {multilevel_effort::fast, multilevel_effort::high}) {
         const multilevel_options options{.parts = 9, .effort = effort};
@@ -156,14 +156,14 @@ TEST_CASE("the result is the same at any number of threads, and another for anot
     CHECK(cut(graph, {.parts = 9}) != cut(graph, {.parts = 9, .seed = 1}));
 }
 
-TEST_CASE("graphs that degenerate") {
+TEST_CASE("degenerate graphs are partitioned") {
     CHECK(cut({}, {.parts = 3}).empty());
     const auto balanced = [](const weighted_graph& graph, std::uint32_t k) {
         const multilevel_options options{.parts = k, .imbalance = 0};
         CHECK(keeps_caps(graph, cut(graph, options), options));
     };
     balanced(test::weighted(1, {}), 5);
-    balanced(test::weighted(5000, {}), 7);                // no edge at all
+    balanced(test::weighted(5000, {}), 7);                // no edge
     balanced(test::weighted(3, test::two_cliques(1)), 8); // more parts than nodes
     test::edge_map star, clique;
     for (node_id v = 1; v < 5000; ++v) star[{0, v}] = 1;
@@ -178,7 +178,7 @@ TEST_CASE("graphs that degenerate") {
     CHECK_THROWS_AS(cut({}, {.parts = 2, .imbalance = -1}), error);
 }
 
-TEST_CASE("a node heavier than every cap is alone too much") {
+TEST_CASE("a node heavier than every cap is refused") {
     weighted_graph graph = test::weighted(100, test::random_edges(100, 400, 1, 3));
     graph.node_weights[17] = 1000;
     const multilevel_options options{.parts = 4}; // a cap of 283
@@ -188,7 +188,7 @@ TEST_CASE("a node heavier than every cap is alone too much") {
     CHECK(std::ranges::count_if(weights, [](std::uint64_t w) { return w > 283; }) == 1);
 }
 
-TEST_CASE("as many parts as the program allows of a graph of that many nodes") {
+TEST_CASE("the maximum number of parts works on a graph of that many nodes") {
     const weighted_graph graph = test::weighted(4096, test::grid(64, 64));
     const multilevel_options options{.parts = 1024, .imbalance = 0};
     const std::vector<partition_id16> parts = cut(graph, options);
@@ -196,7 +196,7 @@ TEST_CASE("as many parts as the program allows of a graph of that many nodes") {
     CHECK(edge_cut(graph, parts) <= 5200); // squares of 4 nodes leave 3968 of 8064
 }
 
-TEST_CASE("refinement mends parts that are too heavy, and lets no cut grow otherwise") {
+TEST_CASE("refinement repairs parts that are too heavy, and otherwise never increases the cut") {
     const weighted_graph graph = communities(12, 200, 7);
     for (const multilevel_effort effort :
         {multilevel_effort::fast, multilevel_effort::normal, multilevel_effort::high}) {

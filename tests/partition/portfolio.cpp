@@ -36,7 +36,7 @@ TEST_CASE("a portfolio cuts no more than any candidate, and keeps caps") {
         }
 }
 
-TEST_CASE("candidates that run at once give what they do in turn, whatever the chunks") {
+TEST_CASE("concurrent candidates give the same as sequential ones, whatever the chunks") {
     const symmetric_csr graph = random_graph(20000, 60000, 6);
     const partition_request request{.parts = 6};
     symmetric_stream whole(graph), pieces(graph, 1234);
@@ -46,7 +46,7 @@ TEST_CASE("candidates that run at once give what they do in turn, whatever the c
     CHECK(default_portfolio{}(in_turn, request, tbb_executor(3)) == alone);
 }
 
-TEST_CASE("a portfolio that was interrupted behind any candidate gives the same bits") {
+TEST_CASE("a portfolio interrupted after any candidate gives the same bits") {
     const symmetric_csr graph = random_graph(900, 4000, 2);
     symmetric_stream stream(graph);
     const partition_request request{.parts = 6};
@@ -63,7 +63,7 @@ TEST_CASE("a portfolio that was interrupted behind any candidate gives the same 
         }
     };
     interrupt(portfolio_partitioner<band_partitioner, ldg_partitioner, semi_partitioner>{}, 3);
-    interrupt(portfolio_partitioner<band_partitioner, ldg_partitioner>{}, 2); // the worse one behind the better
+    interrupt(portfolio_partitioner<band_partitioner, ldg_partitioner>{}, 2); // the worse one after the better
 }
 
 } // namespace test_partition_portfolio

@@ -22,7 +22,7 @@ using test::code_of;
 
 namespace {
 
-/// Any graph: loops and repeated edges too.
+/// Returns any graph, including loops and repeated edges.
 edge_list<> random_edges(std::uint64_t nodes, std::size_t count, std::uint64_t seed) {
     random_stream draw(random_key{seed, random_domain::user});
     std::vector<edge> edges(count);
@@ -40,7 +40,7 @@ std::vector<partition_id16> random_parts(std::uint64_t nodes, std::uint32_t part
 
 } // namespace
 
-TEST_CASE("cuts and sizes are those that a pass over the edges counts") {
+TEST_CASE("cuts and sizes equal those counted over the edges") {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         const auto parts = static_cast<std::uint32_t>(1 + seed % 6);
         edge_list<> edges = random_edges(20 + seed, 10 * seed, seed);
@@ -78,7 +78,7 @@ TEST_CASE("cuts and sizes are those that a pass over the edges counts") {
     }
 }
 
-TEST_CASE("neighbors kept are the mean over all choices of parts that are in memory together, beside pinned ones") {
+TEST_CASE("kept neighbors are the mean over all choices of resident parts, with pinned ones") {
     for (std::uint32_t parts = 1; parts <= 6; ++parts)
         for (std::uint32_t pinned = 0; pinned < std::min(parts, 3U); ++pinned) {
             edge_list<> edges = random_edges(40, 200, parts);
@@ -110,7 +110,7 @@ TEST_CASE("neighbors kept are the mean over all choices of parts that are in mem
         }
 }
 
-TEST_CASE("labels are out of balance by what the fullest part has beyond its fair share") {
+TEST_CASE("the imbalance of labels is the excess of the fullest part over its fair share") {
     const symmetric_csr graph{.offsets = std::vector<edge_index>(11), .neighbors = {}};
     symmetric_stream stream(graph);
     const std::vector<partition_id16> part{0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
@@ -118,13 +118,13 @@ TEST_CASE("labels are out of balance by what the fullest part has beyond its fai
     const auto imbalance = [&](std::vector<class_id> labels) {
         return measure_partition(stream, part, 2, labels).label_imbalance;
     };
-    CHECK(imbalance({0, 0, 0, 1, 1, 0, 0, 1, 1, 1}) == 0);                        // 3:2 of five is as fair as it goes
-    CHECK(imbalance({0, 0, 0, 0, 1, 0, 1, 1, 1, 1}) == doctest::Approx(1 / 2.5));  // four of five, three are fair
-    CHECK(imbalance({0, 0, none, none, none, none, none, none, none, none}) == 1); // two of two, one is fair
+    CHECK(imbalance({0, 0, 0, 1, 1, 0, 0, 1, 1, 1}) == 0);                        // 3:2 of five is the fairest split
+    CHECK(imbalance({0, 0, 0, 0, 1, 0, 1, 1, 1, 1}) == doctest::Approx(1 / 2.5));  // four of five; three are fair
+    CHECK(imbalance({0, 0, none, none, none, none, none, none, none, none}) == 1); // two of two; one is fair
     CHECK(imbalance({none, none, none, none, none, none, none, none, none, none}) == 0);
 }
 
-TEST_CASE("graphs with nothing in them are in balance") {
+TEST_CASE("empty graphs are balanced") {
     const symmetric_csr empty;
     symmetric_stream nothing(empty);
     const partition_quality none = measure_partition(nothing, {}, 3);

@@ -14,7 +14,7 @@ namespace test_partition_quotient {
 using namespace gneiss;
 using namespace partition_test;
 
-TEST_CASE("the graph of clusters is what counting edge by edge gives, whatever the chunks") {
+TEST_CASE("the graph of clusters equals one counted edge by edge, whatever the chunks") {
     for (const auto& [name, graph] : small_graphs())
         for (const balance_by balance : {balance_by::nodes, balance_by::edges}) {
             CAPTURE(name);
@@ -40,7 +40,7 @@ TEST_CASE("the graph of clusters is what counting edge by edge gives, whatever t
         }
 }
 
-TEST_CASE("many edges between clusters are summed in a table that grows") {
+TEST_CASE("many edges between clusters are summed in a growing table") {
     const symmetric_csr graph = random_graph(3000, 20000, 2);
     symmetric_stream stream(graph, 100);
     const node_clusters clusters = cluster_nodes(stream, {}, {.max_weight = 1}, serial_executor{}); // each node alone

@@ -21,7 +21,7 @@ std::vector<partition_id16> run(const symmetric_csr& graph, const partition_requ
 
 } // namespace
 
-TEST_CASE("parts differ by one node at most; the seed tells them") {
+TEST_CASE("parts differ by at most one node; the seed determines them") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 3U, 8U, 200U}) {
             const auto parts = run(graph, {.parts = k, .seed = 5});
@@ -34,7 +34,7 @@ TEST_CASE("parts differ by one node at most; the seed tells them") {
     CHECK(run(graph, {.seed = 1}) != run(graph, {.seed = 2}));
 }
 
-TEST_CASE("two nodes share a part as often as chance has it") {
+TEST_CASE("two nodes share a part with the expected frequency") {
     const symmetric_csr graph = graph_of(4000, {});
     const auto parts = run(graph, {.parts = 4, .seed = 9});
     int together = 0;
@@ -43,7 +43,7 @@ TEST_CASE("two nodes share a part as often as chance has it") {
     CHECK(together < 600);
 }
 
-TEST_CASE("balanced by edges, caps hold where no node weighs more than the slack, and any star still finds a place") {
+TEST_CASE("balanced by edges, caps hold if no node weighs more than the slack, and a star always fits") {
     const symmetric_csr graph = random_graph(1000, 6000, 4);
     std::uint32_t heaviest = 0;
     for (node_id v = 0; v < 1000; ++v) heaviest = std::max(heaviest, graph.degree(v) + 1);

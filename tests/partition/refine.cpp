@@ -21,7 +21,7 @@ namespace {
 
 const serial_executor executor;
 
-/// A pass by its definition: all parts are scanned, whatever they hold is counted anew.
+/// Reference implementation of a pass: scans all parts and recounts their contents.
 std::uint64_t refine_by_scan(
     const symmetric_csr& graph, std::vector<partition_id16>& parts, const partition_request& request) {
     const auto n = static_cast<node_id>(graph.nodes());
@@ -69,7 +69,7 @@ std::vector<partition_id16> dealt(std::uint64_t nodes, std::uint32_t k) {
 
 } // namespace
 
-TEST_CASE("a pass of refinement is what scans of all parts find") {
+TEST_CASE("a refinement pass equals scans of all parts") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 2U, 5U, 100U})
             for (const balance_by balance : {balance_by::nodes, balance_by::edges})
@@ -85,7 +85,7 @@ TEST_CASE("a pass of refinement is what scans of all parts find") {
                 }
 }
 
-TEST_CASE("no pass raises the cut, what fell is told, and caps stay kept") {
+TEST_CASE("no pass raises the cut, the decrease is reported, and caps are kept") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {2U, 3U, 8U})
             for (const double label_cap : {0., 1., 1.3}) {
@@ -105,7 +105,7 @@ TEST_CASE("no pass raises the cut, what fell is told, and caps stay kept") {
             }
 }
 
-TEST_CASE("refinement ends where no node has a better part") {
+TEST_CASE("refinement ends when no node has a better part") {
     const symmetric_csr graph = random_graph(300, 1500, 4);
     symmetric_stream stream(graph);
     auto parts = dealt(300, 4);
@@ -128,7 +128,7 @@ TEST_CASE("neither threads nor chunks change a refinement") {
     CHECK(alone == shared);
 }
 
-TEST_CASE("a refinement that cannot be is refused, and one that is stopped ends") {
+TEST_CASE("invalid refinements are refused, and a stop ends a run") {
     const symmetric_csr graph = random_graph(100, 300, 8);
     symmetric_stream stream(graph);
     std::stop_source stop;

@@ -22,11 +22,11 @@ const serial_executor executor;
 
 } // namespace
 
-TEST_CASE("parts made of clusters keep caps of nodes and of labels exactly, on whatever graph") { keeps_caps(semi_partitioner{}); }
+TEST_CASE("clusters keep caps of nodes and of labels exactly, on any graph") { keeps_caps(semi_partitioner{}); }
 
-TEST_CASE("parts made of clusters keep the cap by edges where no node alone is too heavy") { keeps_caps_of_edges(semi_partitioner{}); }
+TEST_CASE("clusters keep the cap by edges if no single node is too heavy") { keeps_caps_of_edges(semi_partitioner{}); }
 
-TEST_CASE("a ring is cut once a part, where a streamed partitioner cuts it nearly everywhere") {
+TEST_CASE("a ring is cut about once per part, while a streamed partitioner cuts it nearly everywhere") {
     std::vector<node_id> number(4000);
     for (node_id v = 0; v < 4000; ++v) number[v] = v;
     shuffle(number, random_key(1, random_domain::user));
@@ -36,11 +36,11 @@ TEST_CASE("a ring is cut once a part, where a streamed partitioner cuts it nearl
     const symmetric_csr graph = graph_of(4000, edges);
     symmetric_stream stream(graph);
     const partition_request request{.parts = 4};
-    CHECK(cut_edges(graph, semi_partitioner{}(stream, request, executor)) <= 48); // 24 is least
+    CHECK(cut_edges(graph, semi_partitioner{}(stream, request, executor)) <= 48); // 24 is the minimum
     CHECK(cut_edges(graph, fennel_partitioner{}(stream, request, executor)) > 1000);
 }
 
-TEST_CASE("a graph of clusters that may have few edges is made of heavier ones, or bands are taken") {
+TEST_CASE("an edge limit on the graph of clusters gives heavier clusters, or falls back to bands") {
     const symmetric_csr graph = random_graph(3000, 12000, 3);
     symmetric_stream stream(graph);
     const partition_request request{.parts = 4};
@@ -48,7 +48,7 @@ TEST_CASE("a graph of clusters that may have few edges is made of heavier ones, 
     CHECK_NOTHROW(check_caps(graph, semi_partitioner{.most_edges = 4000}(stream, request, executor), request));
 }
 
-TEST_CASE("neither threads nor chunks change parts made of clusters, and they are resumed to the same bits") {
+TEST_CASE("neither threads nor chunks change parts made of clusters, and a resumed run gives the same bits") {
     const symmetric_csr graph = random_graph(20000, 60000, 6);
     const partition_request request{.parts = 9, .seed = 3};
     symmetric_stream whole(graph), pieces(graph, 1234);
@@ -63,18 +63,18 @@ TEST_CASE("neither threads nor chunks change parts made of clusters, and they ar
     CHECK(semi_partitioner{}(pieces, interrupted, executor) == alone);
 }
 
-TEST_CASE("a stop ends it wherever it is") {
+TEST_CASE("a stop ends a run at any point") {
     const symmetric_csr graph = random_graph(500, 1500, 8);
     for (const std::uint64_t calls : {1U, 30U, 60U, 65U}) {
         symmetric_stream stream(graph, 50);
         std::stop_source stop;
         partition_request request{.parts = 4, .stop = stop.get_token()};
-        std::uint64_t told = 0;
+        std::uint64_t reports = 0;
         request.progress = [&](std::string_view, std::uint64_t, std::uint64_t) {
-            if (++told == calls) stop.request_stop();
+            if (++reports == calls) stop.request_stop();
         };
         CHECK_THROWS_AS((void)semi_partitioner{}(stream, request, executor), error);
-        CHECK(told == calls);
+        CHECK(reports == calls);
     }
 }
 

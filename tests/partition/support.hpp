@@ -25,7 +25,7 @@ inline gneiss::symmetric_csr graph_of(std::uint64_t nodes, std::vector<gneiss::e
     return gneiss::make_symmetric_csr(stream);
 }
 
-/// Edges at random, most of them between nodes that are near or have small numbers; some occur twice.
+/// Returns random edges, most of them between nodes that are near or have small numbers; some occur twice.
 inline gneiss::symmetric_csr random_graph(std::uint64_t nodes, std::size_t edges, std::uint64_t seed) {
     gneiss::random_stream draw(gneiss::random_key(seed, gneiss::random_domain::user));
     std::vector<gneiss::edge> result;
@@ -42,7 +42,7 @@ struct named_graph {
     gneiss::symmetric_csr graph;
 };
 
-/// What is apt to break an algorithm, and some random ones.
+/// Returns graphs that tend to break algorithms, and some random ones.
 inline std::vector<named_graph> small_graphs() {
     std::vector<gneiss::edge> star, path, clique;
     for (gneiss::node_id v = 1; v < 40; ++v) {
@@ -56,7 +56,7 @@ inline std::vector<named_graph> small_graphs() {
         {"clique", graph_of(12, clique)}, {"sparse", random_graph(90, 100, 1)}, {"dense", random_graph(60, 900, 2)}};
 }
 
-/// Labels at random, skewed; one in three nodes has none.
+/// Returns random labels, skewed; one in three nodes has none.
 inline std::vector<gneiss::class_id> random_labels(std::uint64_t nodes, std::uint32_t classes, std::uint64_t seed) {
     gneiss::random_stream draw(gneiss::random_key(seed, gneiss::random_domain::user).with(1));
     std::vector<gneiss::class_id> labels(nodes);
@@ -67,7 +67,7 @@ inline std::vector<gneiss::class_id> random_labels(std::uint64_t nodes, std::uin
     return labels;
 }
 
-/// Edges between parts, counted one by one.
+/// Returns the number of edges between parts, counted one by one.
 inline std::uint64_t cut_edges(const gneiss::symmetric_csr& graph, std::span<const gneiss::partition_id16> parts) {
     std::uint64_t cut = 0;
     for (gneiss::node_id v = 0; v < graph.nodes(); ++v)
@@ -75,7 +75,7 @@ inline std::uint64_t cut_edges(const gneiss::symmetric_csr& graph, std::span<con
     return cut / 2;
 }
 
-/// Throws where a part is heavier than asked for, or has too many nodes of a label.
+/// Throws if a part exceeds its weight cap or has too many nodes of a label.
 inline void check_caps(const gneiss::symmetric_csr& graph, std::span<const gneiss::partition_id16> parts,
     const gneiss::partition_request& request) {
     using namespace gneiss;
@@ -94,7 +94,7 @@ inline void check_caps(const gneiss::symmetric_csr& graph, std::span<const gneis
         if (labeled[i] > caps[i % counts.size()]) throw error(errc::over_budget, "a part has too many nodes of a label");
 }
 
-/// Keeps the last state; throws errc::canceled behind the save of step `end_at`, as a crash there would.
+/// Keeps the last state; throws errc::canceled after the save of step `end_at`, like a crash there.
 class memory_journal final : public gneiss::partition_journal {
 public:
     void save(std::uint32_t step, std::span<const std::byte> state) override {
@@ -112,7 +112,7 @@ private:
     std::vector<std::byte> state_;
 };
 
-/// Checks that a partitioner keeps caps of nodes and of labels exactly, on whatever graph.
+/// Checks that a partitioner keeps caps of nodes and of labels exactly, on any graph.
 template <class Partitioner>
 void keeps_caps(const Partitioner& partition) {
     using namespace gneiss;
@@ -131,7 +131,7 @@ void keeps_caps(const Partitioner& partition) {
                 }
 }
 
-/// Checks that it keeps the cap by edges where no node alone is too heavy.
+/// Checks that it keeps the cap by edges if no single node is too heavy.
 template <class Partitioner>
 void keeps_caps_of_edges(const Partitioner& partition) {
     using namespace gneiss;

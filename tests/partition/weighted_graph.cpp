@@ -14,7 +14,7 @@ using namespace gneiss;
 
 namespace {
 
-TEST_CASE("contraction keeps weights: what lies between two clusters stands between them, what lies inside vanishes") {
+TEST_CASE("contraction keeps weights: edges between two clusters are merged, edges inside vanish") {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         const test::edge_map edges = test::random_edges(40, 160, 9, seed);
         const weighted_graph graph = test::weighted(40, edges, 5, seed);
@@ -45,7 +45,7 @@ TEST_CASE("contraction keeps weights: what lies between two clusters stands betw
     }
 }
 
-TEST_CASE("edges of a stream that repeat become one that weighs as many, loops vanish, nodes weigh what is asked") {
+TEST_CASE("repeated edges of a stream become one of their weight, loops vanish, nodes have the given weights") {
     const symmetric_csr lists{{0, 4, 6, 7, 7}, {1, 2, 1, 0, 0, 0, 0}}; // 0–1 twice, 0–2, a loop at 0
     symmetric_stream stream(lists, 2);
     const weighted_graph graph = make_weighted_graph(stream);
@@ -61,7 +61,7 @@ TEST_CASE("edges of a stream that repeat become one that weighs as many, loops v
     CHECK(make_weighted_graph(empty).nodes() == 0);
 }
 
-TEST_CASE("a graph whose arrays do not fit is told") {
+TEST_CASE("a graph with inconsistent arrays is refused") {
     const auto refused = [](const weighted_graph& graph) { CHECK_THROWS_AS(check_graph(graph), error); };
     check_graph({{0, 1, 2}, {1, 0}, {}, {}});
     refused({{}, {}, {}, {}});

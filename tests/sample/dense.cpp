@@ -25,7 +25,7 @@ namespace {
 
 const serial_executor serial;
 
-/// The arrays as the paper's listings change them, copied about.
+/// The arrays as in the paper's listings, with copies.
 struct plain_dense {
     std::vector<std::uint32_t> node_id_offsets, nbr_offsets, repr_map;
     std::vector<std::uint64_t> node_ids, nbrs;
@@ -45,7 +45,7 @@ struct plain_dense {
     }
 };
 
-/// Algorithm 1 with the neighbors that the sample drew: what it must look like, given these.
+/// Algorithm 1 given the neighbors that the sample drew: the expected arrays.
 template <node_id_type NodeId>
 plain_dense algorithm_1(const dense_sample<NodeId>& drawn, const std::vector<NodeId>& seeds) {
     std::map<NodeId, std::vector<NodeId>> sampled; // one-hop sample of each node that has one
@@ -84,7 +84,7 @@ plain_dense algorithm_1(const dense_sample<NodeId>& drawn, const std::vector<Nod
 
 } // namespace
 
-TEST_CASE_TEMPLATE("the arrays are those of Algorithm 1, and the layers those of Algorithm 2", NodeId, std::uint32_t,
+TEST_CASE_TEMPLATE("the arrays equal those of Algorithm 1, and the layers those of Algorithm 2", NodeId, std::uint32_t,
     std::uint64_t) {
     mini_batch_arena arena;
     layer_stack layers;
@@ -100,7 +100,7 @@ TEST_CASE_TEMPLATE("the arrays are those of Algorithm 1, and the layers those of
                 const auto sample = sampler.sample({}, graph, std::span<const NodeId>(seeds), serial, arena);
                 REQUIRE(sample.hops() == hops.size());
                 CHECK(sample.seeds() == seeds.size());
-                // What was drawn is of the graph, with the fan-out of the first hop that needs a node.
+                // Drawn edges belong to the graph, with the fan-out of the first hop that needs a node.
                 for (std::size_t delta = 1; delta <= hops.size(); ++delta)
                     for (std::size_t v = sample.node_id_offsets[delta]; v < sample.node_id_offsets[delta + 1]; ++v) {
                         const hop_fanout& f = hops[hops.size() - delta];
@@ -138,7 +138,7 @@ TEST_CASE_TEMPLATE("the arrays are those of Algorithm 1, and the layers those of
     }
 }
 
-TEST_CASE("one and several threads make the same arrays") {
+TEST_CASE("one and several threads give the same arrays") {
     const auto edges = test::hub_edges(30000, 200000, 1);
     const auto graph = test::whole_graph(30000, edges);
     const tbb_executor four(4);
@@ -154,9 +154,9 @@ TEST_CASE("one and several threads make the same arrays") {
     }
 }
 
-TEST_CASE("neighbors are drawn uniformly over batches, yet within one they are reused: the bias that is documented") {
-    // A hub 0 with in-neighbors 1 … 30, each of which has the hub as its only in-neighbor: with three hops the hub is
-    // needed at the first and the third.
+TEST_CASE("neighbors are uniform over batches but reused within one: the documented bias") {
+    // A hub 0 with in-neighbors 1 … 30, each of which has the hub as its only in-neighbor: with three hops the hub is needed at
+    // the first and the third.
     constexpr std::uint32_t degree = 30, fanout = 5, batches = 3000;
     std::vector<edge> edges;
     for (std::uint32_t u = 1; u <= degree; ++u) {
@@ -187,7 +187,7 @@ TEST_CASE("neighbors are drawn uniformly over batches, yet within one they are r
     CHECK(std::abs(layered_nodes / batches - 1 - seen) < 0.2);
 }
 
-TEST_CASE("the first hop of DENSE and of the layered sampler are the same draws") {
+TEST_CASE("the first hop of DENSE and of the layered sampler draws the same neighbors") {
     const auto edges = test::hub_edges(300, 3000, 5);
     const auto graph = test::whole_graph(300, edges);
     const neighbor_options options{parse_fanout("7"), false, true, true};
@@ -199,7 +199,7 @@ TEST_CASE("the first hop of DENSE and of the layered sampler are the same draws"
         dense.sample({}, graph, seeds, serial, one).edge_ids, layered.sample({}, graph, seeds, serial, other).edge_ids));
 }
 
-TEST_CASE("an array of a batch may hold a sample beside others") {
+TEST_CASE("an array of a batch may hold a sample next to others") {
     const auto graph = test::whole_graph(50, test::hub_edges(50, 200, 1));
     dense_sampler<> sampler({parse_fanout("3,3")}, 1);
     sampler.draw({}, graph, std::span<const node_id>(test::some_nodes(50, 5, 1)), serial);

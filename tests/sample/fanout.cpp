@@ -9,7 +9,7 @@ namespace test_sample_fanout {
 
 using namespace gneiss;
 
-TEST_CASE("fan-outs are read as they are written") {
+TEST_CASE("fan-outs survive the round trip") {
     using hops = std::vector<hop_fanout>;
     CHECK(parse_fanout("30,20,10") == hops{{.in = 30}, {.in = 20}, {.in = 10}});
     CHECK(parse_fanout("5", neighbor_direction::out) == hops{{.out = 5}});
@@ -24,7 +24,7 @@ TEST_CASE("fan-outs are read as they are written") {
     CHECK(parse_fanout("1+3")[0].direction() == neighbor_direction::both);
 }
 
-TEST_CASE("a fan-out that makes no sense is refused with its text") {
+TEST_CASE("an invalid fan-out is refused with its text") {
     for (const char* text : {"", ",", "10,", ",10", "x", "10;10", "-1", "0", "0+0", "10+", "+10", "1+2+3", "1 0",
              "4294967295", "99999999999", "ALL"}) {
         CAPTURE(text);
@@ -38,7 +38,7 @@ TEST_CASE("a fan-out that makes no sense is refused with its text") {
     }
 }
 
-TEST_CASE("there must be a hop for each layer, and it must be usable") {
+TEST_CASE("each layer needs a valid hop") {
     CHECK_NOTHROW(validate(parse_fanout("10,5"), 2));
     CHECK_THROWS_WITH_AS(validate(parse_fanout("10,5"), 3), "fan-out 10,5 has 2 hops, the model has 3 layers", error);
     CHECK_THROWS_AS(validate({{.in = 1, .both = 1}}, 1), error);

@@ -28,14 +28,14 @@ std::vector<basic_edge<NodeId>> hub_edges(std::uint64_t nodes, std::size_t count
     return edges;
 }
 
-/// The graph with all that may be asked of it.
+/// Returns the graph with all optional arrays.
 template <node_id_type NodeId>
 csr_graph<NodeId> whole_graph(std::uint64_t nodes, const std::vector<basic_edge<NodeId>>& edges) {
     edge_list<NodeId> stream(nodes, edges);
     return make_csr_graph(stream, neighbor_direction::both, {.relations = true, .edge_ids = true});
 }
 
-/// `count` distinct nodes.
+/// Returns `count` distinct nodes.
 template <node_id_type NodeId = node_id>
 std::vector<NodeId> some_nodes(std::uint64_t nodes, std::size_t count, std::uint64_t seed) {
     std::vector<NodeId> all(static_cast<std::size_t>(nodes));
@@ -45,13 +45,13 @@ std::vector<NodeId> some_nodes(std::uint64_t nodes, std::size_t count, std::uint
     return all;
 }
 
-/// Whether node `v` has the edge as one that leads to `neighbor` in the lists of the fan-out.
+/// True if the edge leads from node `v` to `neighbor` in the lists of the fan-out.
 template <node_id_type NodeId>
 bool joins(const basic_edge<NodeId>& e, NodeId v, NodeId neighbor, bool in, bool out) {
     return (in && e.destination == v && e.source == neighbor) || (out && e.source == v && e.destination == neighbor);
 }
 
-/// Names and contents of all arrays of the batch in an arena, without what lies between them.
+/// Returns names and contents of all arrays of the batch in an arena, without the padding between them.
 inline std::string contents(mini_batch_arena& arena) {
     std::string all;
     mini_batch::attach(arena.reserve(1)).for_each_array([&](std::string_view name, std::size_t, std::span<const std::byte> bytes) {

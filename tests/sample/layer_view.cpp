@@ -70,7 +70,7 @@ TEST_CASE("transposed lists hold every edge once, by source, ascending") {
     CHECK(layers[0].by_source_offsets.empty());
 }
 
-TEST_CASE("lists that are not those of a sample are refused, whichever lists are made") {
+TEST_CASE("lists that do not form a sample are refused, whichever lists are made") {
     layer_stack layers;
     for (const layer_stack::lists wanted : {layer_stack::lists::forward, layer_stack::lists::both}) {
         const auto refused = [&](auto&& spoil) {

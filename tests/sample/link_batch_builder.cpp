@@ -23,7 +23,7 @@ std::vector<edge> random_edges(std::size_t count, std::uint64_t nodes, std::uint
     return edges;
 }
 
-/// Answers from a set of edges, as the pipeline's index of resident edges does.
+/// Looks up edges in a set, like the pipeline's index of resident edges.
 struct edge_set {
     std::multimap<std::tuple<side, node_id, relation_id>, node_id> answers;
     explicit edge_set(const std::vector<edge>& edges) {
@@ -41,7 +41,7 @@ struct edge_set {
 
 } // namespace
 
-TEST_CASE("keys are grouped as a map of lists would, over every width of key") {
+TEST_CASE("keys are grouped like a map of lists, over every width of key") {
     key_grouping grouping;
     for (const std::uint64_t bound : {1ULL, 2ULL, 50ULL, 5000ULL, 1ULL << 22, 1ULL << 32}) {
         random_stream draw(random_key(bound, random_domain::user));
@@ -67,7 +67,7 @@ TEST_CASE("keys are grouped as a map of lists would, over every width of key") {
     }
 }
 
-TEST_CASE("a link batch says of every occurrence which node stands there, both ways") {
+TEST_CASE("a link batch maps every occurrence to its node and back") {
     const id_range all{0, 60};
     const resident_nodes resident({&all, 1});
     mini_batch_arena arena;
@@ -146,7 +146,7 @@ TEST_CASE("filtered negatives mask exactly the known true answers") {
     }
 }
 
-TEST_CASE("a link batch survives relocation, and a reused builder gives what a fresh one gives") {
+TEST_CASE("a link batch survives relocation, and a reused builder equals a fresh one") {
     const id_range all{0, 60};
     const auto edges = random_edges(64, 60, 4, 9);
     const negative_pool resident(resident_nodes({&all, 1}), edges);
@@ -184,7 +184,7 @@ TEST_CASE("a batch without a positive or a resident node is refused") {
 
 namespace {
 
-/// The first nodes of a list of its own, in turn.
+/// Returns the first nodes of a given list, in turn.
 struct listed_negatives {
     std::vector<node_id> nodes;
     std::uint64_t size = 5;
@@ -199,7 +199,7 @@ static_assert(negative_source<listed_negatives>);
 
 } // namespace
 
-TEST_CASE("own negatives stand where the library's would, masked and corrected as they are") {
+TEST_CASE("custom negatives replace the library's, with the same masks and corrections") {
     const std::vector<id_range> ranges{{0, 10}, {20, 30}, {40, 50}};
     const std::vector<edge> edges{{1, 0, 2}, {3, 0, 22}, {22, 1, 45}, {7, 0, 7}};
     const negative_pool resident(resident_nodes(ranges, 6), edges);
@@ -217,7 +217,7 @@ TEST_CASE("own negatives stand where the library's would, masked and corrected a
         for (std::size_t s = 0; s < 2; ++s) {
             std::vector<node_id> expected(5), found;
             own.draw(key, c, batch.side_at(s), resident, expected);
-            std::ranges::sort(expected); // by partition, as correction needs
+            std::ranges::sort(expected); // by partition, as correction requires
             for (const std::uint32_t at : batch.list(c, s)) found.push_back(batch.nodes[at]);
             CHECK(found == expected);
             for (std::size_t i = batch.chunk_begin(c); i < batch.chunk_begin(c + 1); ++i) {
@@ -233,7 +233,7 @@ TEST_CASE("own negatives stand where the library's would, masked and corrected a
     CHECK(std::ranges::equal(same.corrections, batch.corrections));
 }
 
-TEST_CASE("the library's negatives are one source among others: erased, they draw the same") {
+TEST_CASE("type-erased library negatives draw the same") {
     const id_range all{0, 60};
     const auto edges = random_edges(64, 60, 4, 9);
     const negative_pool resident(resident_nodes({&all, 1}), edges);
@@ -249,7 +249,7 @@ TEST_CASE("the library's negatives are one source among others: erased, they dra
     }
 }
 
-TEST_CASE("options without chunks give a batch one for each 1000 positives, from 2 to 64") {
+TEST_CASE("by default a batch has one chunk per 1000 positives, from 2 to 64") {
     CHECK(default_chunks(1) == 2);
     CHECK(default_chunks(3999) == 3);
     CHECK(default_chunks(1'000'000) == 64);
@@ -265,7 +265,7 @@ TEST_CASE("options without chunks give a batch one for each 1000 positives, from
     }
 }
 
-TEST_CASE("own negatives that are too many, none, or not resident are refused") {
+TEST_CASE("too many, no or non-resident custom negatives are refused") {
     const std::vector<id_range> ranges{{0, 10}, {20, 30}};
     const std::vector<edge> edges{{1, 0, 2}};
     const negative_pool resident(resident_nodes(ranges), edges);

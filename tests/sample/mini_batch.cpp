@@ -27,7 +27,7 @@ mini_batch filled(std::span<std::byte> arena) {
 
 } // namespace
 
-TEST_CASE("a mini-batch copied as bytes to another place is the same batch there") {
+TEST_CASE("a mini-batch copied as bytes is the same batch at its new address") {
     mini_batch_arena here, there;
     const mini_batch batch = filled(here.reserve(8192));
     const auto bytes = batch.bytes();
@@ -52,7 +52,7 @@ TEST_CASE("a mini-batch copied as bytes to another place is the same batch there
     CHECK(names == std::vector<std::string>{"ids", "rows", "none"});
 }
 
-TEST_CASE("a batch that was copied into a block of its own size has no room left, in a larger block it has") {
+TEST_CASE("a batch copied into a block of its own size has no space left; in a larger block it has") {
     mini_batch_arena here, exact, roomy;
     const auto bytes = filled(here.reserve(8192)).bytes();
     const auto copy = [&](std::span<std::byte> to) {
@@ -80,7 +80,7 @@ TEST_CASE("misuse of a mini-batch is a typed error") {
     CHECK(code_of([&] { (void)mini_batch::attach(block); }) == errc::invalid_format);
 }
 
-TEST_CASE("an arena that is large enough is not allocated again") {
+TEST_CASE("an arena that is large enough is not reallocated") {
     mini_batch_arena arena;
     const std::byte* const first = arena.reserve(10000).data();
     CHECK(arena.reserve(9000).data() == first);

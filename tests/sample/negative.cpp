@@ -50,7 +50,7 @@ TEST_CASE("resident nodes number a union of ranges") {
     CHECK(resident[24] == 74);
 }
 
-TEST_CASE("a pool knows its nodes, and numbers edges through its runs") {
+TEST_CASE("a pool knows its nodes and numbers edges through its runs") {
     negative_pool pool(resident_nodes{ranges});
     CHECK(pool.edges() == 0);
     for (const auto& [node, there] : {std::pair(9U, false), {10U, true}, {29U, true}, {30U, false}, {50U, false}, {70U, true}, {74U, true}, {75U, false}})
@@ -80,7 +80,7 @@ TEST_CASE("negatives by degree are proportional to degree by chi-square") {
     CHECK(std::abs(chi_square(seen, degree) - 5) < 5 * std::sqrt(10.0));
 }
 
-TEST_CASE("a mixed list holds both kinds in the asked proportion") {
+TEST_CASE("a mixed list holds both kinds in the requested proportion") {
     const std::vector<double> seen = count(0.5, 5000);
     std::vector<double> expected(100);
     for (const id_range& range : ranges)
@@ -111,7 +111,7 @@ TEST_CASE("a list is a function of its key: every field changes it") {
     CHECK(draw(negative_sampler({}, 6), {1, {2, 3, 4}}, 5, side::tail) != base);
 }
 
-TEST_CASE("without an edge every negative is uniform; all means every resident node once") {
+TEST_CASE("without an edge every negative is uniform; "all" means every resident node once") {
     const negative_pool resident(resident_nodes{ranges});
     std::vector<node_id> list(8);
     negative_sampler({}, 1).draw({}, 0, side::tail, resident, list);
@@ -123,14 +123,14 @@ TEST_CASE("without an edge every negative is uniform; all means every resident n
     for (std::size_t k = 0; k < 25; ++k) CHECK(list[k] == resident[k]);
 }
 
-TEST_CASE("partitions without nodes are nobody's, whether told or not") {
+TEST_CASE("empty partitions yield no negatives, whether listed or not") {
     const id_range ranges[] = {{0, 2}, {2, 2}, {2, 5}, {5, 5}};
     CHECK(resident_nodes(ranges).partitions() == 2);
     CHECK(resident_nodes(ranges, 2).ranges().size() == 2);
     CHECK(resident_nodes(ranges, 7).partitions() == 7);
 }
 
-TEST_CASE("options that make no sense are refused") {
+TEST_CASE("invalid options are refused") {
     CHECK_THROWS_AS(negative_sampler({.per_chunk = 0}, 1), error);
     CHECK_THROWS_AS(negative_sampler({.degree_fraction = 1.5}, 1), error);
     CHECK_THROWS_AS(negative_sampler({.degree_fraction = std::nan("")}, 1), error);
@@ -138,7 +138,7 @@ TEST_CASE("options that make no sense are refused") {
     CHECK_THROWS_AS(negative_sampler({}, 1).draw({}, 0, side::tail, negative_pool{}, list), error);
 }
 
-TEST_CASE("corrected for residence, the nodes of every partition weigh alike over all buffers that hold an edge's two ends") {
+TEST_CASE("corrected for residency, all partitions weigh equally over the buffers that hold both ends of an edge") {
     for (std::size_t p = 2; p <= 9; ++p)
         for (std::size_t c = 2; c < p; ++c)
             for (const std::size_t own : {std::size_t{1}, std::size_t{2}}) {

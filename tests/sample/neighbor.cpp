@@ -24,7 +24,7 @@ namespace {
 
 const serial_executor serial;
 
-/// Checks all that must hold of a sample without hidden edges or weights, edge by edge.
+/// Checks all invariants of a sample without excluded edges or weights, edge by edge.
 template <node_id_type NodeId>
 void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph,
     const std::vector<basic_edge<NodeId>>& edges, const std::vector<NodeId>& seeds, const neighbor_options& options) {
@@ -58,7 +58,7 @@ void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph
                 CHECK(sample.relations[edge] == e.relation);
                 drawn.insert({sample.edge_ids[edge], e.source == v && out});
             }
-            if (!options.replace) // a self loop stands in both lists
+            if (!options.replace) // a self loop is in both lists
                 for (const auto& d : drawn) {
                     const auto& e = edges[static_cast<std::size_t>(d.first)];
                     CHECK(drawn.count(d) <= (e.source == e.destination && in && out ? 2U : 1U));
@@ -72,7 +72,7 @@ void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph
 
 } // namespace
 
-TEST_CASE_TEMPLATE("every edge of a sample is one of the graph, as many as the fan-out says, and numbering is by appearance",
+TEST_CASE_TEMPLATE("a sample has edges of the graph, as many as the fan-out says, numbered by appearance",
     NodeId, std::uint32_t, std::uint64_t) {
     mini_batch_arena arena;
     for (const std::uint64_t nodes : {1U, 10U, 300U}) {
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("every edge of a sample is one of the graph, as many as the f
     }
 }
 
-TEST_CASE("one and several threads make the same arrays, and a repeated batch too") {
+TEST_CASE("one and several threads give the same arrays, also for a repeated batch") {
     const auto edges = test::hub_edges(30000, 200000, 1);
     const auto graph = test::whole_graph(30000, edges);
     const tbb_executor two(2), four(4);
@@ -112,7 +112,7 @@ TEST_CASE("one and several threads make the same arrays, and a repeated batch to
                                 : sampler.sample(key, graph, seeds, executor, to, excluded).edges();
             };
             CHECK(run(first, 7, serial, one) > 1000);
-            run(second, 8, two, other); // leaves scratch behind
+            run(second, 8, two, other); // leaves scratch contents
             CHECK((test::contents(one) != test::contents(other)));
             run(second, 7, two, other);
             CHECK((test::contents(one) == test::contents(other)));
@@ -121,7 +121,7 @@ TEST_CASE("one and several threads make the same arrays, and a repeated batch to
         }
 }
 
-TEST_CASE("neighbors are drawn uniformly through the sampler, at each hop anew and independently of other nodes") {
+TEST_CASE("neighbors are drawn uniformly through the sampler, independently at each hop and for each node") {
     // Node 0 has in-neighbors 1 … degree; with two hops it draws twice.
     mini_batch_arena arena;
     for (const std::uint32_t degree : {1U, 10U, 11U, 100U, 1000U})
@@ -164,7 +164,7 @@ TEST_CASE("neighbors are drawn uniformly through the sampler, at each hop anew a
         }
 }
 
-TEST_CASE("all neighbors give the whole neighborhood, hop by hop") {
+TEST_CASE("a fan-out of all gives the whole neighborhood, hop by hop") {
     const auto edges = test::hub_edges(200, 300, 4);
     const auto graph = test::whole_graph(200, edges);
     neighbor_sampler<> sampler({parse_fanout("all,all,all")}, 1);
@@ -181,7 +181,7 @@ TEST_CASE("all neighbors give the whole neighborhood, hop by hop") {
     }
 }
 
-TEST_CASE("hidden edges are never walked, and the rest is drawn uniformly") {
+TEST_CASE("excluded edges are never drawn, and the others are drawn uniformly") {
     const auto edges = test::hub_edges(60, 400, 9);
     const auto graph = test::whole_graph(60, edges);
     mini_batch_arena arena;
@@ -220,7 +220,7 @@ TEST_CASE("hidden edges are never walked, and the rest is drawn uniformly") {
     CHECK(statistic * 7 / 5 < test::chi_square_bound(7));
 }
 
-TEST_CASE("weights choose edges, and an edge of weight 0 is never walked") {
+TEST_CASE("weights select edges, and an edge of weight 0 is never drawn") {
     const auto edges = test::hub_edges(50, 600, 2);
     const auto graph = test::whole_graph(50, edges);
     mini_batch_arena arena;
@@ -235,7 +235,7 @@ TEST_CASE("weights choose edges, and an edge of weight 0 is never walked") {
     }
 }
 
-TEST_CASE("seeds that repeat or are no nodes are refused, as are fan-outs without a hop") {
+TEST_CASE("repeated and invalid seeds are refused, as are fan-outs without a hop") {
     const auto graph = test::whole_graph(10, test::hub_edges(10, 30, 1));
     neighbor_sampler<> sampler({parse_fanout("2")}, 1);
     mini_batch_arena arena;
@@ -247,7 +247,7 @@ TEST_CASE("seeds that repeat or are no nodes are refused, as are fan-outs withou
     CHECK_THROWS_AS(neighbor_sampler<>({{{.in = 2}, {}}}, 1), error);
 }
 
-TEST_CASE("the layers are the hops from the furthest on, over one numbering") {
+TEST_CASE("layers are the hops from the furthest on, over one numbering") {
     const auto edges = test::hub_edges(100, 700, 3);
     const auto graph = test::whole_graph(100, edges);
     neighbor_sampler<> sampler({parse_fanout("4,3,2"), false, true, true}, 1);

@@ -18,7 +18,7 @@ namespace {
 
 const serial_executor serial;
 
-/// The first `k` incoming edges of every node, hop by hop.
+/// Writes the first `k` incoming edges of every node, hop by hop.
 neighbor_sample<> first_edges(neighbor_sample_writer<>& writer, const csr_graph<>& graph, std::span<const node_id> seeds, std::uint32_t k,
     std::size_t hops, mini_batch_arena& arena, bool columns) {
     writer.begin(graph.nodes(), seeds);
@@ -40,7 +40,7 @@ neighbor_sample<> first_edges(neighbor_sample_writer<>& writer, const csr_graph<
 
 } // namespace
 
-TEST_CASE("a written sample of all neighbors is the neighbor sampler's, array by array, and a used writer gives what a fresh one gives") {
+TEST_CASE("a written sample of all neighbors equals the neighbor sampler's, and a reused writer equals a fresh one") {
     const csr_graph<> graph = test::whole_graph(60, test::hub_edges(60, 500, 1));
     const std::vector<node_id> seeds{7, 0, 33, 59};
     neighbor_sample_writer<> used;
@@ -67,7 +67,7 @@ TEST_CASE("a written sample of all neighbors is the neighbor sampler's, array by
         }
 }
 
-TEST_CASE("lists that are none of a hop are refused, with the hop and the position") {
+TEST_CASE("lists that do not form a hop are refused with the hop and the position") {
     const std::vector<node_id> seeds{3, 5};
     const std::vector<std::uint32_t> good{0, 1, 2};
     const std::vector<node_id> neighbors{4, 3};
@@ -90,7 +90,7 @@ TEST_CASE("lists that are none of a hop are refused, with the hop and the positi
     CHECK_THROWS_WITH_AS(writer.add_hop(good, std::vector<node_id>{4, 3, 2}), "hop 0 of a sample has 3 neighbors, its last offset is 2", error);
     CHECK_THROWS_AS(writer.begin(5, seeds), error);
     CHECK_THROWS_AS(writer.begin(10, std::vector<node_id>{3, 3}), error);
-    writer.begin(10, seeds); // and it goes on
+    writer.begin(10, seeds); // and it continues
     writer.add_hop(good, neighbors);
     mini_batch_arena arena;
     CHECK(std::ranges::equal(writer.write({}, arena).nodes, std::vector<node_id>{3, 5, 4}));

@@ -18,10 +18,10 @@ using namespace gneiss;
 
 namespace {
 
-/// Edges from 1 … 5 to node 0; the weight of an edge is its id.
+/// Returns edges from 1 … 5 to node 0; the weight of an edge is its id.
 csr_graph<> star() { return test::whole_graph(6, std::vector<edge>{{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {3, 0, 0}, {4, 0, 0}, {5, 0, 0}}); }
 
-/// How often each node is drawn as the one neighbor of node 0, in `batches` batches.
+/// Counts how often each node is drawn as the one neighbor of node 0, in `batches` batches.
 template <class Sampler>
 std::vector<double> drawn(Sampler sampler, std::uint64_t batches) {
     const csr_graph<> graph = star();
@@ -44,7 +44,7 @@ std::vector<double> drawn(Sampler sampler, std::uint64_t batches) {
 
 } // namespace
 
-TEST_CASE("heavier edges are drawn more often: in proportion to their weights by chi-square, by either sampler") {
+TEST_CASE("edges are drawn in proportion to their weights, by chi-square, by either sampler") {
     const neighbor_options options{parse_fanout("1")};
     const auto weight = [](edge_index id) { return static_cast<float>(id); }; // 0 … 5, of edges that the graph numbers by source
     const auto check = [&](auto sampler) {
@@ -62,7 +62,7 @@ TEST_CASE("heavier edges are drawn more often: in proportion to their weights by
     check(dense_sampler<>(options, 3));
 }
 
-TEST_CASE("a weight that dwarfs the others is all that is drawn, and one that is no weight is refused") {
+TEST_CASE("a weight that dominates the others is always drawn, and an invalid weight is refused") {
     const neighbor_options options{parse_fanout("1")};
     const auto seen = drawn(weighted(neighbor_sampler<>(options, 3), [](edge_index id) { return id == 4 ? 1e30 : 1e-30; }), 300);
     CHECK(seen[4] == 300);

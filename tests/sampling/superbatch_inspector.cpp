@@ -31,7 +31,7 @@ struct inspection {
     csr_graph<node_id> graph = gneiss::test::whole_graph(60, gneiss::test::hub_edges(60, 300, 1));
     std::atomic<caches> state{caches::as_found};
     std::atomic<bool> drawing{false};
-    std::function<void(const std::string&)> event{}; ///< called where the inspecting thread is
+    std::function<void(const std::string&)> event{}; ///< called in each step of the inspecting thread
     change_set_maker change_sets{};
     std::unique_ptr<superbatch_inspector> inspector{};
 
@@ -75,7 +75,7 @@ struct inspection {
 
 } // namespace
 
-TEST_CASE("wherever the inspecting thread is, a stop halts it outside its turns, with the caches as gathers want them") {
+TEST_CASE("at any point of the inspecting thread a stop halts it outside its turns, with the caches as gathers need them") {
     for (const auto schedule : {superbatch_schedule::alternate, superbatch_schedule::overlap}) {
         bool halted = true;
         for (int at = 1; halted; ++at) {
@@ -103,14 +103,14 @@ TEST_CASE("wherever the inspecting thread is, a stop halts it outside its turns,
             const int before = events;
             CHECK_FALSE(of.drawing);
             CHECK(of.state == (schedule == superbatch_schedule::alternate ? caches::gathering : caches::as_found));
-            CHECK(of.inspector->next({}) == nullptr); // and for good
+            CHECK(of.inspector->next({}) == nullptr); // and permanently
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
             CHECK(events == before);
         }
     }
 }
 
-TEST_CASE("a halt waits for no change sets") {
+TEST_CASE("a halt does not wait for change sets") {
     inspection of;
     std::latch begun(1), halted(1);
     of.change_sets = [&](trace_file& trace, const belady_options& options, const auto& visit) {
@@ -128,7 +128,7 @@ TEST_CASE("a halt waits for no change sets") {
     CHECK(of.state == caches::gathering);
 }
 
-TEST_CASE("what the inspecting thread throws comes out of a halt") {
+TEST_CASE("an exception of the inspecting thread is rethrown by a halt") {
     for (const std::string where : {"before sampling", "sample", "before gathering"}) {
         CAPTURE(where);
         inspection of;

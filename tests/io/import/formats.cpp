@@ -19,7 +19,7 @@
 
 namespace test_io_import_formats {
 
-// How sources are read: every format, and what each kind of wrong input is told.
+// Tests every source format, and the error of each kind of wrong input.
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,7 +37,7 @@ struct workshop {
         options.memory = 4 << 20;
         options.force = true;
     }
-    /// A source with this text.
+    /// Adds a source with this text.
     workshop& file(const std::string& name, const std::string& text, edge_split split = edge_split::train) {
         std::ofstream(at / name, std::ios::binary) << text;
         options.sources.push_back({.path = at / name, .split = split});
@@ -66,7 +66,7 @@ using list = std::vector<triple>;
 
 } // namespace
 
-TEST_CASE("delimiters, comments, headers and columns are found or follow what is said") {
+TEST_CASE("delimiters, comments, headers and columns are detected or follow the options") {
     CHECK(workshop().file("a.tsv", "a b\tr\tc\nc\tr\ta b\n").edges() == list{{"a b", "r", "c"}, {"c", "r", "a b"}});
     CHECK(workshop().file("a.txt", "a r b\n\nb  s\tc\n").edges() == list{{"a", "r", "b"}, {"b", "s", "c"}});
     CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"\",r,c").complaint() ==
@@ -138,7 +138,7 @@ TEST_CASE("METIS files give both directions, with and without weights") {
           "a.graph: line 1, column 1: more nodes than 32-bit ids can name");
 }
 
-TEST_CASE("Matrix Market files, general and symmetric") {
+TEST_CASE("Matrix Market files are read, general and symmetric") {
     CHECK(
         workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n% c\n3 3 2\n1 2\n3 1\n").edges() ==
         list{{"0", "0", "1"}, {"2", "0", "0"}});
@@ -159,7 +159,7 @@ TEST_CASE("Matrix Market files, general and symmetric") {
               .find("column 3") != std::string::npos);
 }
 
-TEST_CASE("a symmetric matrix and a METIS file are one dataset, with and without undirected") {
+TEST_CASE("a symmetric matrix and a METIS file give one dataset, with and without undirected") {
     const auto arrays = [](const std::string& name, const std::string& text, bool undirected, bool split) {
         workshop shop;
         shop.options.undirected = undirected;
@@ -183,7 +183,7 @@ TEST_CASE("a symmetric matrix and a METIS file are one dataset, with and without
     }
 }
 
-TEST_CASE("arrays of integers of any width; negative and large ids are told by row and column") {
+TEST_CASE("arrays of integers of any width are read; negative and too large ids are reported by row and column") {
     const auto array = [](workshop& shop, auto value, std::vector<decltype(value)> values, std::uint64_t columns) {
         npy_writer out(shop.at / "a.npy", npy_dtype_of<decltype(value)>(), {columns});
         out.append(std::span<const decltype(value)>(values));
@@ -221,7 +221,7 @@ TEST_CASE("arrays of integers of any width; negative and large ids are told by r
     CHECK(shop.file("a.npy", "not an array").complaint().find("not an .npy file") != std::string::npos);
 }
 
-TEST_CASE("a malformed line is told with file, line and column, and the first one whatever the threads") {
+TEST_CASE("the first malformed line is reported with file, line and column, whatever the threads") {
     CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\n").complaint() ==
           "a.tsv: line 2, column 4: found 2 fields where 3 are expected");
     CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\tb\tc\n").complaint() ==
@@ -246,7 +246,7 @@ TEST_CASE("a malformed line is told with file, line and column, and the first on
     CHECK(many.file("a.tsv", text).complaint().starts_with("a.tsv: line 90778, column 7: found 1 field"));
 }
 
-TEST_CASE("integer ids that are negative, too large or no integers are told with line and column") {
+TEST_CASE("invalid, negative and too large integer ids are reported with line and column") {
     const auto complaint = [](const std::string& text) {
         workshop shop;
         shop.options.ids = id_kind::integer;
@@ -263,7 +263,7 @@ TEST_CASE("integer ids that are negative, too large or no integers are told with
     CHECK(complaint("0\t+1\n").find("is not an integer id") != std::string::npos);
 }
 
-TEST_CASE("tables of names: gaps, repetitions and ids beyond them are told") {
+TEST_CASE("gaps, repetitions and unknown ids in tables of names are reported") {
     const auto complaint = [](const std::string& table, const std::string& edges) {
         workshop shop;
         shop.file("e.tsv", table).options.sources.clear();
@@ -277,7 +277,7 @@ TEST_CASE("tables of names: gaps, repetitions and ids beyond them are told") {
     CHECK(complaint("0\ta\n1\tb\n", "0\t2\n") == "a.tsv: line 1, column 3: the id '2' is too large: ids go up to 1");
 }
 
-TEST_CASE("damaged and missing files, bad options and small budgets are refused with one line") {
+TEST_CASE("damaged and missing files, bad options and small budgets are refused in one line") {
     workshop shop;
     CHECK(shop.file("a.tsv", "a\tr\tb\n").options.sources.size() == 1);
     shop.options.memory = 1000;

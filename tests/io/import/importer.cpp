@@ -43,7 +43,7 @@ void spit_gz(const fs::path& path, const std::string& bytes, const char* mode = 
     gzclose(file);
 }
 
-/// The files of a dataset by name. Manifests differ in nothing but the name of the directory, which is given.
+/// Returns the files of a dataset by name. Manifests differ only in the name of the directory, which is a parameter.
 std::map<std::string, std::string> files_of(const fs::path& directory) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::directory_iterator(directory))
@@ -57,7 +57,7 @@ struct random_graph {
     random_graph(std::uint64_t seed, std::size_t edges, std::uint64_t nodes, std::uint64_t relations) {
         random_stream draw(random_key{seed, random_domain::user});
         const auto name = [&](std::uint64_t i) {
-            // Short and long names, and such that share beginnings.
+            // Short and long names, some with common prefixes.
             return (i % 3 == 0 ? "" : "node/") + std::to_string(i * i) + std::string(i % 7 == 0 ? 40 : 0, 'x');
         };
         for (std::size_t i = 0; i < edges; ++i)
@@ -85,7 +85,7 @@ import_options options_for(const test::temporary_directory& at, const std::strin
     return options;
 }
 
-/// The message of the error that `body` throws.
+/// Returns the message of the error that `body` throws.
 template <class Body>
 std::string message_of(Body&& body) {
     try {
@@ -102,7 +102,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST_CASE("an import of random triples holds what a naive importer with std::map holds") {
+TEST_CASE("an import of random triples equals that of a naive importer with std::map") {
     for (const std::uint64_t seed : {1U, 2U, 3U}) {
         const test::temporary_directory at;
         const random_graph graph(seed, 2000 * seed, 100 + 300 * seed, 1 + seed);
@@ -193,7 +193,7 @@ TEST_CASE("integer ids keep isolated nodes, are permuted, and do not depend on m
         CHECK(data.find_row(std::to_string(node)) == permutation(node));
 }
 
-TEST_CASE("tables of names make integer ids names, with any memory") {
+TEST_CASE("tables of names map integer ids to names, with any memory") {
     const test::temporary_directory at;
     constexpr std::uint64_t nodes = 70000;
     const auto name = [](std::uint64_t i) { return "entity number " + std::to_string(i * 7); };
@@ -252,7 +252,7 @@ TEST_CASE("two names with one hash make the import start over with another seed"
     CHECK_NOTHROW(dataset(options.out).verify());
 }
 
-TEST_CASE("an import killed in any phase goes on when repeated, with the same result") {
+TEST_CASE("an import killed in any phase resumes when repeated, with the same result") {
     const test::temporary_directory at;
     const random_graph graph(21, 20000, 3000, 4);
     spit(at.path() / "edges.tsv", graph.text());
@@ -281,7 +281,7 @@ TEST_CASE("an import killed in any phase goes on when repeated, with the same re
         CHECK((files_of(options.out) == whole));
         CHECK(!fs::exists(options.out.string() + ".partial"));
     }
-    // What another task left is not gone on with.
+    // State of another task is not resumed.
     options.out = at.path() / "other";
     options.stop = [&] {
         static std::stop_source source;
@@ -297,7 +297,7 @@ TEST_CASE("an import killed in any phase goes on when repeated, with the same re
     CHECK(!test::import_with(options, serial_executor{}).resumed);
 }
 
-TEST_CASE("a dataset is not replaced unless asked, and then as a whole") {
+TEST_CASE("a dataset is replaced only on request, and then as a whole") {
     const test::temporary_directory at;
     spit(at.path() / "a.tsv", "a\tr\tb\n");
     spit(at.path() / "b.tsv", "b\tr\tc\n");
@@ -313,7 +313,7 @@ TEST_CASE("a dataset is not replaced unless asked, and then as a whole") {
     CHECK(!fs::exists(options.out.string() + ".old"));
 }
 
-TEST_CASE("fractions split by the edge itself; both ways of a pair are together; unseen edges can go to train") {
+TEST_CASE("fractions split by the edge itself; both directions of a pair stay together; unseen edges can go to train") {
     const test::temporary_directory at;
     const random_graph graph(31, 5000, 4000, 3);
     spit(at.path() / "edges.tsv", graph.text());
@@ -347,7 +347,7 @@ TEST_CASE("fractions split by the edge itself; both ways of a pair are together;
     for (const auto& [h, r, t] : triples_of(options.out, "valid")) CHECK(!train.contains({h, r, t}));
 }
 
-TEST_CASE("a split of an undirected graph is by pair, however the pairs are written") {
+TEST_CASE("a split of an undirected graph is by pair, in whichever direction the pairs are written") {
     const test::temporary_directory at;
     constexpr std::uint64_t nodes = 200;
     std::set<std::pair<std::uint64_t, std::uint64_t>> pairs; // the larger id first
@@ -381,7 +381,7 @@ TEST_CASE("a split of an undirected graph is by pair, however the pairs are writ
     for (const std::string& list : neighbors) lists += list + "\n";
     spit(at.path() / "lists.graph", lists);
 
-    using split_pairs = std::map<triple, std::set<std::string>>; // the splits that each pair stands in
+    using split_pairs = std::map<triple, std::set<std::string>>; // the splits that contain each pair
     const auto imported = [&](const std::vector<std::string>& sources, bool undirected, id_kind ids) {
         import_options options = options_for(at);
         for (const std::string& source : sources) options.sources.push_back({.path = at.path() / source});

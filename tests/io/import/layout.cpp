@@ -136,7 +136,7 @@ TEST_CASE("a folder of the Open Graph Benchmark is read, as csv.gz and as npz") 
     CHECK_THROWS_WITH_AS(run(options_for(csv, directory / "out")), doctest::Contains("twice"), error);
 }
 
-TEST_CASE("an archive is unpacked as it was; cut or changed it is refused") {
+TEST_CASE("an archive unpacks to its contents; a truncated or changed one is refused") {
     const test::temporary_directory directory;
     std::string text(300000, 'x');
     for (std::size_t i = 0; i < text.size(); i += 7) text[i] = static_cast<char>(i * 31 % 251);
@@ -170,7 +170,7 @@ TEST_CASE("an archive is unpacked as it was; cut or changed it is refused") {
     }
 }
 
-TEST_CASE("a matrix that scipy saved is sparse features") {
+TEST_CASE("a matrix saved by scipy becomes sparse features") {
     const test::temporary_directory directory;
     save(directory / "p.npy", npy_dtype::i32, std::vector<std::int32_t>{0, 1, 1, 3});
     save(directory / "i.npy", npy_dtype::i32, std::vector<std::int32_t>{2, 3, 0});
@@ -192,13 +192,13 @@ TEST_CASE("a matrix that scipy saved is sparse features") {
 
 namespace {
 
-/// Bytes of an array of one dimension, as numpy writes it.
+/// Returns the bytes of a one-dimensional array, as NumPy writes it.
 template <class T>
 std::string npy_bytes(const std::filesystem::path& scratch, npy_dtype type, const std::vector<T>& values) {
     save(scratch / "array.npy", type, values);
     return slurp(scratch / "array.npy");
 }
-/// The same of one string: numpy.array(b"csc"), or of "csc" where `wide`.
+/// The same for one string: numpy.array(b"csc"), or of "csc" if `wide`.
 std::string npy_bytes(const std::string& text, bool wide) {
     std::string head = "{'descr': '" + std::string(wide ? "<U" : "|S") + std::to_string(text.size()) + "', 'fortran_order': False, 'shape': (), }";
     head.resize(117, ' ');
@@ -265,7 +265,7 @@ import_options features_for(const small_matrix& of, const std::filesystem::path&
 TEST_CASE("a matrix that scipy saved by rows, by columns or by coordinates gives the same features") {
     const test::temporary_directory directory;
     const small_matrix shapes[] = {small_matrix::random(4, 4, 3, 1), small_matrix::random(3, 9, 4, 2), small_matrix::random(12, 2, 2, 3),
-        small_matrix::random(6000, 40, 4, 4)}; // the last: 60,000 entries, which half of the memory does not sort at once
+        small_matrix::random(6000, 40, 4, 4)}; // the last: 60,000 entries, too many to sort at once in half of the memory
     for (const small_matrix& of : shapes)
         for (const npy_dtype type : {npy_dtype::f32, npy_dtype::f16})
             for (const char* const format : {"csr", "csc", "coo"}) {
@@ -291,7 +291,7 @@ TEST_CASE("a matrix that scipy saved by rows, by columns or by coordinates gives
             }
 }
 
-TEST_CASE("a matrix in another format of scipy's, or whose arrays do not fit, is refused by name") {
+TEST_CASE("a scipy matrix in an unsupported format or with inconsistent arrays is refused by name") {
     const test::temporary_directory directory;
     const small_matrix of = small_matrix::random(4, 4, 2, 5);
     const auto refused = [&](const std::map<std::string, std::string>& members, const std::vector<std::string>& words) {
@@ -335,7 +335,7 @@ TEST_CASE("a matrix in another format of scipy's, or whose arrays do not fit, is
     refused(twice, {"f.npz.col", "element 1"});
 }
 
-TEST_CASE("what export writes is imported to the same node attributes") {
+TEST_CASE("exported node attributes import to the same node attributes") {
     const test::temporary_directory directory;
     spit(directory / "e.tsv", "a\tb\nb\tc\n");
     for (const bool sparse : {false, true}) {
@@ -357,7 +357,7 @@ TEST_CASE("what export writes is imported to the same node attributes") {
         CHECK(one.features().sparse() == sparse);
         for (const dataset_array& array : one.manifest().arrays) {
             CAPTURE(array.name);
-            // Columns of text count to the largest that occurs, which is here the last.
+            // Text gives as many columns as the largest index that occurs, here the last.
             CHECK(slurp(one.path(array.name)) == slurp(directory / "two" / (array.name + ".npy")));
         }
         std::filesystem::remove_all(directory / "arrays");
@@ -368,7 +368,7 @@ TEST_CASE("what export writes is imported to the same node attributes") {
 }
 
 #ifdef GNEISS_HAS_YAML
-TEST_CASE("a GraphBolt dataset is read; what it lacks is told by file and field") {
+TEST_CASE("a GraphBolt dataset is read; missing parts are reported by file and field") {
     const test::temporary_directory directory;
     const auto root = directory / "gb";
     save(root / "edges.npy", npy_dtype::i64, edge_columns, 3);

@@ -38,11 +38,11 @@ void save(const std::filesystem::path& path, npy_dtype type, const std::vector<T
     out.close();
 }
 
-/// Node data by node, in the clear; and the files of it.
+/// Node attributes by node in plain arrays, and their files.
 struct world {
     test::temporary_directory directory;
     std::uint64_t nodes, columns;
-    std::vector<float> features; ///< [nodes, columns], many zeros; all are halves
+    std::vector<float> features; ///< [nodes, columns], many zeros; exact in f16
     std::vector<std::int32_t> labels;
     std::vector<std::uint8_t> parts;
 
@@ -61,7 +61,7 @@ struct world {
     }
     [[nodiscard]] std::filesystem::path path(const std::string& name) const { return directory / name; }
 
-    /// The data as arrays.
+    /// Returns the data as arrays.
     [[nodiscard]] import_options arrays() const {
         save(path("features.npy"), npy_dtype::f32, features, columns);
         save(path("labels.npy"), npy_dtype::i32, labels);
@@ -101,7 +101,7 @@ struct world {
         if (values) options.node_attributes.values = path("values.npy");
         options.node_attributes.num_features = columns;
     }
-    /// Compares a dataset with what was put in, node by node; `name(i)` is what it calls node i.
+    /// Compares a dataset with its input, node by node; `name(i)` is its name of node i.
     template <class Name>
     void check(const dataset& data, Name&& name, bool ones = false) const {
         CHECK_NOTHROW(data.verify());
@@ -137,7 +137,7 @@ import_report run(const import_options& options) { return test::import_with(opti
 
 const auto by_number = [](std::uint64_t node) { return std::to_string(node); };
 
-/// Imports, and checks that the error has all of `parts`.
+/// Imports, and checks that the error contains all of `parts`.
 void refuses(const import_options& options, std::initializer_list<const char*> parts) {
     try {
         (void)run(options);
@@ -225,7 +225,7 @@ TEST_CASE("text files by name or number give the same as arrays, and nodes witho
         }
 }
 
-TEST_CASE("the first nodes of sparse text may have no features at all") {
+TEST_CASE("the first nodes of sparse text may have no features") {
     const world w;
     import_options options = w.base();
     spit(w.path("e.tsv"), "a\tb\nb\tc\n");
@@ -241,7 +241,7 @@ TEST_CASE("the first nodes of sparse text may have no features at all") {
     CHECK(result.features().nnz() == 2);
 }
 
-TEST_CASE("names of classes are ranked and told") {
+TEST_CASE("class names are ranked and reported") {
     const world w;
     import_options options = w.base();
     spit(w.path("l.tsv"), "0\tweb\n3\tadmin\n5\t\n2\tweb\n");
@@ -278,7 +278,7 @@ TEST_CASE("the result does not depend on memory or threads") {
     }
 }
 
-TEST_CASE("an import that is stopped goes on and gives the same") {
+TEST_CASE("a stopped import resumes and gives the same result") {
     const world w(300, 10);
     import_options options = w.arrays();
     run(options);
@@ -315,10 +315,10 @@ TEST_CASE("fractions split the labeled nodes, the same for the same seed") {
     run(options);
     CHECK(dataset(options.out).nodes_of(node_split::train) == first);
     options.node_attributes.fractions.reset();
-    CHECK(run(options).node_attributes.train == static_cast<std::uint64_t>(labeled)); // nothing said: all train
+    CHECK(run(options).node_attributes.train == static_cast<std::uint64_t>(labeled)); // by default all train
 }
 
-TEST_CASE("a projection keeps lengths and angles about, and is the same from dense and sparse features") {
+TEST_CASE("a projection approximately keeps lengths and angles, and is the same from dense and sparse features") {
     const world w(40, 300);
     import_options options = w.arrays();
     options.node_attributes.project = 200;
@@ -341,14 +341,14 @@ TEST_CASE("a projection keeps lengths and angles about, and is the same from den
                          double{dense[*data.find_row(std::to_string(b)) * 200 + c]};
             worst = std::max(worst, std::abs(after - before) / std::sqrt(size_a * size_b));
         }
-    CHECK(worst < 5 / std::sqrt(200.0)); // each has the deviation 1 / √200, or √2 of it
+    CHECK(worst < 5 / std::sqrt(200.0)); // each has deviation 1 / √200, or √2 times that
     w.make_sparse(options);
     run(options);
     dataset(options.out).features().read_dense(0, sparse);
     CHECK(dense == sparse);
 }
 
-TEST_CASE("bad node attributes is told with file and row") {
+TEST_CASE("invalid node attributes are reported with file and row") {
     const world w;
     import_options options = w.arrays();
     auto features = w.features;
@@ -435,7 +435,7 @@ TEST_CASE("bad node attributes is told with file and row") {
     refuses(options, {"f.tsv", "has no features"});
 }
 
-TEST_CASE("options that exclude each other are refused") {
+TEST_CASE("mutually exclusive options are refused") {
     const world w;
     const auto change = [&](auto&& settings) {
         import_options options = w.arrays();

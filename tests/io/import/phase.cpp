@@ -41,7 +41,7 @@ std::vector<std::string> names_of(const import_options& options) {
 
 } // namespace
 
-TEST_CASE("phases run in order, and a later run skips those that the journal has as done") {
+TEST_CASE("phases run in order, and a later run skips those that the journal lists as done") {
     phase_files files;
     std::vector<std::string> calls;
     bool fails = true;
@@ -66,7 +66,7 @@ TEST_CASE("phases run in order, and a later run skips those that the journal has
     {
         import_state state(files.options);
         CHECK(state.resumed);
-        CHECK(state.journal["found"] == 0); // set by a phase that did not end
+        CHECK(state.journal["found"] == 0); // set by a phase that did not finish
         run_phases(state, phases);
     }
     CHECK(calls == std::vector<std::string>{"each time", "two", "three"});
@@ -77,7 +77,7 @@ TEST_CASE("phases run in order, and a later run skips those that the journal has
     CHECK(calls == std::vector<std::string>{"each time"});
 }
 
-TEST_CASE("a directory in which no phase is done is removed when an import fails") {
+TEST_CASE("a directory without a finished phase is removed when an import fails") {
     const phase_files files;
     {
         import_state state(files.options);
@@ -89,7 +89,7 @@ TEST_CASE("a directory in which no phase is done is removed when an import fails
     CHECK(!fs::exists(files.partial()));
 }
 
-TEST_CASE("a collision of hashes starts an import over with another seed, at most 8 times") {
+TEST_CASE("a collision of hashes restarts an import with another seed, at most 8 times") {
     const phase_files files;
     std::set<std::uint64_t> seeds;
     std::size_t reads = 0;
@@ -120,7 +120,7 @@ TEST_CASE("a collision of hashes starts an import over with another seed, at mos
     CHECK(reads == 9);
 }
 
-TEST_CASE("the options choose the phases of an import") {
+TEST_CASE("the options determine the phases of an import") {
     import_options options;
     CHECK(names_of(options) == std::vector<std::string>{"read", "names", "clean up", "relations", "plan buckets",
                                    "edges", "check", "publish"});

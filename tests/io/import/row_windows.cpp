@@ -19,7 +19,7 @@ namespace {
 using namespace gneiss;
 using namespace gneiss::importing;
 
-/// Rows of keys in memory, in slices as the maps of an import.
+/// Rows of keys in memory, in slices like the maps of an import.
 struct table_map {
     std::vector<std::uint32_t> rows;
     std::size_t parts = 1;
@@ -41,7 +41,7 @@ struct table_map {
 
 } // namespace
 
-TEST_CASE("records come out by row, whatever the memory, the slices and the order of the source") {
+TEST_CASE("records are returned by row, whatever the memory, the slices and the order of the source") {
     const test::temporary_directory directory;
     random_stream draw(random_key{1, random_domain::user});
     constexpr std::size_t nodes = 1000;
@@ -96,7 +96,7 @@ TEST_CASE("records come out by row, whatever the memory, the slices and the orde
     }
 }
 
-TEST_CASE("a row that comes twice is told with its place, and one that does not come is not seen") {
+TEST_CASE("a repeated row is reported with its position; a missing row is skipped") {
     const test::temporary_directory directory;
     table_map map{.rows = {2, 0, 1, 3}};
     std::uint64_t row = 99, place = 99;
@@ -122,7 +122,7 @@ TEST_CASE("a row that comes twice is told with its place, and one that does not 
     CHECK(unseen == 2);
 }
 
-TEST_CASE("a row that no window holds is refused with numbers") {
+TEST_CASE("a row that exceeds every window is refused with numbers") {
     CHECK_THROWS_AS(row_windows(10, 100, 99), over_budget);
     CHECK_THROWS_AS(row_windows(10, 99, [](std::uint64_t row) { return 100 * row; }), over_budget);
 }

@@ -18,7 +18,7 @@ import_report import_with(const import_options& options, executor_ref executor);
 
 using triple = std::tuple<std::string, std::string, std::string>;
 
-/// Edges of a split as the source called them, ascending.
+/// Returns the edges of a split with the names of the source, ascending.
 inline std::vector<triple> triples_of(const std::filesystem::path& directory, const std::string& split) {
     const dataset data(directory);
     std::vector<triple> found;

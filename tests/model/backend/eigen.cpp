@@ -16,7 +16,7 @@ using namespace gneiss;
 
 namespace {
 
-/// The contract of `backend`, word for word.
+/// Reference implementation of the contract of `backend`.
 struct naive_backend {
     void multiply_nt(matrix_view<const float> a, matrix_view<const float> x, matrix_view<float> out) const {
         for (std::size_t i = 0; i < a.rows(); ++i)
@@ -52,7 +52,7 @@ struct matrix {
 
 } // namespace
 
-TEST_CASE("the three products equal naive loops, with strides and empty sides, and touch nothing else") {
+TEST_CASE("the three products equal naive loops, with strides and empty sides, and write nothing else") {
     for (const std::size_t m : {0U, 1U, 3U, 17U})
         for (const std::size_t n : {0U, 1U, 5U, 33U})
             for (const std::size_t k : {1U, 4U, 19U}) {
@@ -77,7 +77,7 @@ TEST_CASE("the three products equal naive loops, with strides and empty sides, a
             }
 }
 
-TEST_CASE("products on an executor equal naive loops with their epilogue, across blocks, and are the same bits on threads") {
+TEST_CASE("products on an executor equal naive loops with their epilogue, across blocks, with the same bits on threads") {
     for (const std::size_t m : {0U, 3U, 1100U})
         for (const std::size_t k : {0U, 1U, 70U, 300U}) // more than is packed at once
             for (const std::size_t n : {1U, 33U})

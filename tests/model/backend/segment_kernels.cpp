@@ -15,9 +15,9 @@ namespace test_model_backend_segment_kernels {
 using namespace gneiss;
 using kernels = segment_kernels<float>;
 
-// The layers' tests check each kernel within its layer. Here: shapes that layers do not have.
+// The layers' tests check each kernel within its layer. These tests use shapes that layers do not have.
 
-TEST_CASE("rows are gathered by id, in any order and again, into strided rows") {
+TEST_CASE("rows are gathered by id, in any order and repeatedly, into strided rows") {
     const gnn::matrix<float> in(9, 5, 1);
     gnn::matrix<float> out(700, 8, 2);
     const std::vector<float> before = out.memory;
@@ -29,7 +29,7 @@ TEST_CASE("rows are gathered by id, in any order and again, into strided rows") 
             CHECK(out.view(i, c) == (c >= 2 && c < 7 ? in.view(ids[i], c - 2) : before[i * 8 + c]));
 }
 
-TEST_CASE("sums of segments equal naive ones for all lengths, heads and directions, with weights and without") {
+TEST_CASE("sums of segments equal naive ones for all lengths, heads and directions, with and without weights") {
     std::vector<std::uint32_t> offsets{0}, rows, edges;
     const random_key key(1, random_domain::user);
     for (std::uint32_t length = 0; length < 20; ++length) {
@@ -66,7 +66,7 @@ TEST_CASE("sums of segments equal naive ones for all lengths, heads and directio
             }
 }
 
-TEST_CASE("sums of long segments of wide rows equal naive ones, and add to what is there where they shall") {
+TEST_CASE("sums of long segments of wide rows equal naive ones, and accumulate on request") {
     constexpr std::size_t columns = 307; // slices of every width, in float and in double
     const std::vector<std::uint32_t> offsets{0, 3, 300, 300, 365};
     std::vector<std::uint32_t> rows(365);
@@ -105,7 +105,7 @@ TEST_CASE("a softmax of large scores neither overflows nor loses its sum, and th
     CHECK(won == std::vector<std::uint32_t>{0, kernels::no_winner, 3});
 }
 
-TEST_CASE("activations in float are those of the standard library, far from 0 too") {
+TEST_CASE("activations in float equal those of the standard library, also far from 0") {
     for (const float x : {-200.0F, -30.0F, -3.0F, -1e-3F, 0.0F, 1e-3F, 2.0F, 15.0F, 60.0F, 1e30F}) {
         const auto of = [x](activation act) {
             float y = x;

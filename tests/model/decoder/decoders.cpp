@@ -40,7 +40,7 @@ void check(Formula&& formula) {
         CHECK(score<Decoder>(side::tail, x) == doctest::Approx(expected));
         CHECK(score<Decoder>(side::head, x) == doctest::Approx(expected));
         const std::size_t relation_size = Decoder::relation_floats(dim);
-        for (const side missing : {side::tail, side::head}) { // the gradients of ⟨w, query⟩, added to what is there
+        for (const side missing : {side::tail, side::head}) { // the gradients of ⟨w, query⟩, accumulated
             std::vector<double> known(dim, 1), relation(relation_size, 2);
             Decoder{}.query_backward(missing, x[0], x[1].first(relation_size), x[3], std::span(known), std::span(relation));
             const auto weighed = [&] {
@@ -56,7 +56,7 @@ void check(Formula&& formula) {
 
 } // namespace
 
-TEST_CASE("decoders score by their formula from both sides, and their gradients are those of finite differences") {
+TEST_CASE("decoders score by their formula from both sides, and their gradients equal finite differences") {
     using row = std::span<const double>;
     check<dot_decoder>([](row h, row, row t) {
         double sum = 0;

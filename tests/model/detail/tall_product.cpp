@@ -24,7 +24,7 @@ struct matrix {
     }
 };
 
-// The largest error, and whether anything beside the view was written.
+// Returns the largest error, and whether memory outside the view was written.
 template <class Term>
 void check(const matrix& got, const matrix& before, bool accumulate, std::size_t depth, Term&& term) {
     double worst = 0;
@@ -43,9 +43,9 @@ void check(const matrix& got, const matrix& before, bool accumulate, std::size_t
 
 } // namespace
 
-TEST_CASE("products of any shape equal naive loops and touch nothing else") {
+TEST_CASE("products of any shape equal naive loops and write nothing else") {
     for (const std::size_t m : {0U, 1U, 5U, 6U, 13U})
-        for (const std::size_t depth : {0U, 1U, 65U, 130U}) // more than a pass of the turned one
+        for (const std::size_t depth : {0U, 1U, 65U, 130U}) // more than one pass of the transposed product
             for (const std::size_t n : {0U, 1U, 7U, 16U, 17U, 50U, 63U, 64U, 65U, 131U})
                 for (const bool yes : {false, true}) {
                     const matrix a(m, depth, 1), w(yes ? n : depth, yes ? depth : n, 2), g(depth, n, 3), turned(depth, m, 4);
@@ -59,7 +59,7 @@ TEST_CASE("products of any shape equal naive loops and touch nothing else") {
                 }
 }
 
-TEST_CASE("what is packed at once takes a mebibyte, whatever the width") {
+TEST_CASE("the packed buffer takes a mebibyte, whatever the width") {
     for (const std::size_t columns : {0U, 1U, 64U, 1000U, 16384U}) {
         const std::size_t depth = detail::packed_panels::depth_for(columns);
         CHECK(depth >= 16);
@@ -67,7 +67,7 @@ TEST_CASE("what is packed at once takes a mebibyte, whatever the width") {
     }
 }
 
-TEST_CASE("an element has the same bits wherever its row lies") {
+TEST_CASE("an element has the same bits wherever its row is") {
     const matrix a(29, 90, 1), w(90, 70, 2);
     const detail::packed_panels panels(w.view, false);
     matrix all(29, 70, 3), one(1, 70, 4);

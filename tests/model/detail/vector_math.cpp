@@ -14,7 +14,7 @@ namespace test_model_detail_vector_math {
 using namespace gneiss;
 using namespace gneiss::detail;
 
-TEST_CASE("the exponential is within 2^-22 of std::exp where its result is normal") {
+TEST_CASE("the exponential is within 2^-22 of std::exp if its result is normal") {
     double worst = 0;
     for (int i = 0; i < 102'398; ++i) { // −86.4 to 88.7
         const float f = static_cast<float>(-86.4 + i * 0.00171);
@@ -24,7 +24,7 @@ TEST_CASE("the exponential is within 2^-22 of std::exp where its result is norma
     CHECK(worst <= 0x1p-22);
 }
 
-TEST_CASE("the exponential of the ends of the line") {
+TEST_CASE("the exponential handles infinities and limits") {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     CHECK(exponential(0.0F) == 1.0F);
     CHECK(exponential(-infinity) == 0.0F);
@@ -36,7 +36,7 @@ TEST_CASE("the exponential of the ends of the line") {
 
 TEST_CASE("the square root is within two units in the last place of std::sqrt") {
     double x = 1e-30;
-    for (int i = 0; i < 373'000; ++i, x *= 1.00037) { // to 1e30
+    for (int i = 0; i < 373'000; ++i, x *= 1.00037) { // up to 1e30
         const float f = static_cast<float>(x), exact = std::sqrt(f);
         CHECK(std::abs(square_root(f) - exact) <= 2 * (std::nextafter(exact, 1e38F) - exact));
     }

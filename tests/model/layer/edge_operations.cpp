@@ -46,7 +46,7 @@ TEST_CASE("push is the transpose of pull: <pull(x), g> = <x, push(g)>") {
     for (const message_reduction reduce : {message_reduction::sum, message_reduction::mean, message_reduction::max}) {
         const gnn::matrix<> x(30, 4, 1);
         gnn::matrix<> out(20, 4), g(20, 4, 2), back(30, 4);
-        const gnn::matrix<> same(20, 4, 2); // g is used up
+        const gnn::matrix<> same(20, 4, 2); // g is consumed
         gnn::matrix<std::uint32_t> winners(20, 4);
         pull(by, v, reduce, x.view, out.view, winners.view, executor);
         push(by, v, reduce, g.view, winners.view, back.view, executor);

@@ -56,7 +56,7 @@ TEST_CASE("graph attention follows its formula for 1, 4 and 8 heads, concatenate
         }
 }
 
-TEST_CASE("attention dropout leaves the expected row as it is") {
+TEST_CASE("attention dropout keeps the expected row") {
     const gnn::sample views({30, 12}, true, 7);
     dense_parameters<double> weights;
     gat_layer<double, gnn::naive_backend> layer(weights, "a", {.dense = 2}, 2, {.heads = 2, .dropout = 0.5});

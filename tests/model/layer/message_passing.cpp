@@ -34,7 +34,7 @@ void check(const double_layers& layers, const gradient_check_options& options = 
     CHECK(report.size > 0);
 }
 
-/// The mean, sum or maximum of neighbors' rows, times W: what sage:add computes without the target's own row.
+/// The mean, sum or maximum of neighbors' rows, times W: sage:add without the target's own row.
 struct reduced_product {
     message_reduction reduce = message_reduction::sum;
     std::size_t width = 0, weight = 0;
@@ -52,7 +52,7 @@ struct reduced_product {
     }
 };
 
-/// Trains, and has no pass in parts.
+/// A layer that trains and does not support parts.
 template <class T>
 class doubled final : public graph_layer<T> {
 public:
@@ -85,7 +85,7 @@ struct doubled_factory {
 
 } // namespace
 
-TEST_CASE("gradients of message passing layers equal finite differences, alone and among the library's") {
+TEST_CASE("gradients of message passing layers equal finite differences, alone and combined with the library's") {
     for (const bool last : {false, true}) {
         check({gin{.width = 4}}, {.targets_last = last, .seed = 61});
         for (const message_reduction reduce : reductions) {
@@ -98,7 +98,7 @@ TEST_CASE("gradients of message passing layers equal finite differences, alone a
     check({parse_layers("linear:4")[0], {gated{.width = 4}, {.then = activation::tanh, .residual = true}}, doubled_factory{4}}, {.in = {.dense = 2, .sparse = 6}, .seed = 66});
 }
 
-TEST_CASE("a message passing layer gives the rows of the library's layer of that formula") {
+TEST_CASE("a message passing layer gives the same rows as the library's layer of that formula") {
     const gnn::sample views({40, 12}, true, 7);
     const gnn::matrix<> rows(40, 5, 3);
     for (const message_reduction reduce : reductions) {
@@ -108,7 +108,7 @@ TEST_CASE("a message passing layer gives the rows of the library's layer of that
         gnn::double_encoder library(b, parse_layers("sage:4:no-bias:" + names[static_cast<std::size_t>(reduce)]), {.dense = 5});
         a.allocate(1);
         b.allocate(2);
-        std::ranges::fill(b.values().first(20), 0); // of the own row
+        std::ranges::fill(b.values().first(20), 0); // of the target's own row
         for (std::size_t i = 0; i < 20; ++i) b.values()[b.arrays()[1].offset + i] = a.values()[i];
         const auto got = mine.forward(a, views, {rows.view}, {}, serial_executor{}), want = library.forward(b, views, {rows.view}, {}, serial_executor{});
         for (std::size_t i = 0; i < 12; ++i)
@@ -116,7 +116,7 @@ TEST_CASE("a message passing layer gives the rows of the library's layer of that
     }
 }
 
-TEST_CASE("a message passing layer in parts, whatever parts, gives what it gives at once") {
+TEST_CASE("a message passing layer computed in parts equals the whole, for any parts") {
     const gnn::sample graph({40, 40}, false, 3);
     const gnn::matrix<> rows(40, 5, 3);
     double_layers layers{{gin{.width = 4}, {.then = activation::relu, .residual = true}}};
@@ -139,7 +139,7 @@ TEST_CASE("a message passing layer in parts, whatever parts, gives what it gives
     }
 }
 
-TEST_CASE("rows and gradients of message passing layers are the same bits on one thread, three threads and again") {
+TEST_CASE("rows and gradients of message passing layers have the same bits on one thread, on three threads and when repeated") {
     const gnn::sample views({3000, 1500, 700}, true, 9);
     const gnn::matrix<float> rows(3000, 33, 8);
     const auto run = [&](executor_ref executor) {
@@ -160,7 +160,7 @@ TEST_CASE("rows and gradients of message passing layers are the same bits on one
     CHECK(one == run(three));
 }
 
-TEST_CASE("what a layer of your own cannot do is refused in a sentence") {
+TEST_CASE("an operation that a custom layer does not support is refused in a sentence") {
     struct greedy : gin {
         [[nodiscard]] std::uint64_t kept_floats(const layer_sizes& of) const { return of.targets; }
     };

@@ -10,7 +10,7 @@ namespace test_model_layer_sage {
 
 using namespace gneiss;
 
-TEST_CASE("GraphSAGE follows its formula for each reduction and combination, isolated targets too") {
+TEST_CASE("GraphSAGE follows its formula for each reduction and combination, also for isolated targets") {
     for (const sage_reduction reduce : {sage_reduction::mean, sage_reduction::sum, sage_reduction::max})
         for (const bool concat : {false, true})
             for (const std::size_t width : {2U, 9U}) { // both orders of the products

@@ -10,7 +10,7 @@ namespace test_partition_detail_load_table {
 
 using namespace gneiss;
 
-TEST_CASE("the first part of a group is the least by (burden, part), after any changes") {
+TEST_CASE("the first part of a group is the least by (load, part), after any changes") {
     for (const std::uint32_t parts : {1U, 2U, 3U, 7U, 8U, 33U}) {
         constexpr std::size_t groups = 3;
         detail::load_table table(groups, parts);

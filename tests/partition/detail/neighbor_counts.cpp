@@ -14,7 +14,7 @@ namespace test_partition_detail_neighbor_counts {
 using namespace gneiss;
 using namespace partition_test;
 
-TEST_CASE("the neighbors of every node are counted by part, whatever the chunk; those without one are not") {
+TEST_CASE("the neighbors of every node are counted by part, whatever the chunk; unassigned neighbors are not") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 3U, max_partition_count}) {
             random_stream draw(random_key(k, random_domain::user));

@@ -18,7 +18,7 @@ namespace {
 
 random_key key_of(std::uint64_t trial) { return random_key(11, random_domain::user).with(trial); }
 
-/// Binomial coefficient, as far as the tests need it.
+/// Returns a binomial coefficient, for small arguments.
 std::size_t choose(std::size_t n, std::size_t k) {
     double value = 1;
     for (std::size_t i = 0; i < k; ++i) value = value * static_cast<double>(n - i) / static_cast<double>(i + 1);
@@ -27,7 +27,7 @@ std::size_t choose(std::size_t n, std::size_t k) {
 
 } // namespace
 
-TEST_CASE("products of 32 bits give what one of 128 bits gives") {
+TEST_CASE("products of 32-bit halves equal a 128-bit product") {
     random_stream draw(random_key(1, random_domain::user));
     for (int i = 0; i < 100000; ++i) {
         const std::uint64_t word = i % 7 == 0 ? ~draw() >> draw.below(64) : draw();
@@ -37,7 +37,7 @@ TEST_CASE("products of 32 bits give what one of 128 bits gives") {
     CHECK(detail::below_32(~0ULL, ~0U) == below(~0ULL, ~0ULL >> 32));
 }
 
-TEST_CASE("every set of positions is drawn alike") {
+TEST_CASE("every set of positions is equally likely") {
     std::vector<std::uint32_t> scratch;
     for (std::size_t degree = 2; degree <= 12; ++degree)
         for (std::size_t fanout = 1; fanout < degree; ++fanout) {
@@ -62,7 +62,7 @@ TEST_CASE("every set of positions is drawn alike") {
         }
 }
 
-TEST_CASE("at degrees up to 1000 each position, and each pair of them, is drawn as often as any other") {
+TEST_CASE("at degrees up to 1000 each position, and each pair of positions, is equally likely") {
     std::vector<std::uint32_t> scratch;
     for (const std::uint32_t degree : {2U, 11U, 15U, 30U, 33U, 34U, 65U, 100U, 300U, 1000U})
         for (const std::uint32_t fanout : {1U, 2U, 5U, 10U, 32U, 33U, 64U, 299U, 999U}) {
@@ -98,7 +98,7 @@ TEST_CASE("at degrees up to 1000 each position, and each pair of them, is drawn 
         }
 }
 
-TEST_CASE("draws with replacement are alike and may repeat") {
+TEST_CASE("draws with replacement are uniform and may repeat") {
     std::vector<std::uint32_t> drawn(20);
     std::vector<double> counts(7, 0);
     for (std::size_t t = 0; t < 2000; ++t) {
@@ -110,7 +110,7 @@ TEST_CASE("draws with replacement are alike and may repeat") {
     CHECK(statistic < test::chi_square_bound(6));
 }
 
-TEST_CASE("weighted draws follow the weights, with replacement and one after the other without") {
+TEST_CASE("weighted draws follow the weights, with replacement and sequentially without") {
     const std::vector<float> weights{1, 0, 2, 5, 0, 2};
     const double total = 10;
     std::vector<double> with(6, 0);
@@ -148,7 +148,7 @@ TEST_CASE("weighted draws follow the weights, with replacement and one after the
     CHECK(statistic < test::chi_square_bound(kinds - 1));
 }
 
-TEST_CASE("too few positive weights are all taken, none gives nothing, and impossible weights are refused") {
+TEST_CASE("too few positive weights are all taken, none gives no draws, and invalid weights are refused") {
     std::vector<std::uint32_t> drawn(4);
     CHECK(detail::draw_weighted(key_of(0), 0, std::vector<float>{0, 1, 0, 3}, false, drawn) == 2);
     CHECK(drawn[0] == 1);

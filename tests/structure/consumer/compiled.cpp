@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-// A decoder that the library has no trainer of.
+// A custom decoder that is not among those of the library.
 struct own_decoder : gneiss::distmult_decoder {};
 
 template <class Decoder>

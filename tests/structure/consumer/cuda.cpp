@@ -2,7 +2,7 @@
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 
-// Compiled without nvcc; runs with a GPU or tells that there is none.
+// Compiled without nvcc; runs with a GPU or reports that there is none.
 int main() {
     try {
         return gneiss::cuda::devices().empty() ? 1 : 0;

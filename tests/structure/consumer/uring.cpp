@@ -3,6 +3,6 @@
 #include <liburing.h>
 
 int main() {
-    io_uring_free_probe(io_uring_get_probe()); // links; whether the kernel allows a ring is another matter
+    io_uring_free_probe(io_uring_get_probe()); // links; the kernel may still forbid a ring
     return 0;
 }
