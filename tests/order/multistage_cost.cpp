@@ -16,7 +16,7 @@ TEST_CASE("costs of one and two stages equal hand-computed ones, and so does the
     CHECK(of.staged(fast) / of.single(fast) == doctest::Approx(of.ratio()));
 }
 
-TEST_CASE("a plan has room for two macro-batches with hubs and stages, or none fits") {
+TEST_CASE("macro_batch_bytes leaves room for two macro-batches, hubs and stages, or returns 0") {
     CHECK(macro_batch_bytes(1000, 100, 300) == 300);
     CHECK(macro_batch_bytes(1000, 1000, 1) == 0);
     CHECK(macro_batch_bytes(1000, 100, 2000) == 0);

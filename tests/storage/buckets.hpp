@@ -11,7 +11,7 @@
 
 namespace gneiss::test {
 
-/// A block file without a header: words, and their checksums.
+/// A block file without a header: words and their checksums.
 class word_file {
 public:
     explicit word_file(std::filesystem::path path)
@@ -33,7 +33,7 @@ private:
 };
 static_assert(word_array<word_file>);
 
-/// Sorts edges into buckets, in files of a directory. `memory` is beside the table.
+/// Sorts edges into buckets, in files of a directory. `memory` does not include the table.
 template <class E = serial_executor>
 bucket_store build(const std::filesystem::path& directory, const bucket_layout& layout,
     std::span<const edge> edges, std::uint64_t memory = 1 << 20, const E& executor = E{}) {

@@ -22,8 +22,8 @@
 
 namespace gneiss::test {
 
-/// Hubs, repeated edges, self loops and isolated nodes, ids spread over all partitions; and one node with 5000 incoming
-/// and 3000 outgoing edges, where there are that many: longer than several blocks.
+/// Returns edges with hubs, repeated edges, self loops and isolated nodes, ids spread over all partitions; and, if there are
+/// enough edges, one node with 5000 incoming and 3000 outgoing edges: longer than several blocks.
 inline std::vector<edge> lists_edges(std::uint64_t nodes, std::size_t count) {
     auto edges = hub_edges(nodes, count, nodes);
     const auto hub = static_cast<node_id>(nodes / 2);
@@ -32,12 +32,12 @@ inline std::vector<edge> lists_edges(std::uint64_t nodes, std::size_t count) {
     return edges;
 }
 
-/// A dataset's edges as buckets, as lists in memory and as lists on disk.
+/// Edges of a dataset as buckets, as lists in memory and as lists on disk.
 struct stored_lists {
     temporary_directory directory{};
     bucket_store store;
     csc_files files;
-    csr_graph<> graph; ///< what the files should say
+    csr_graph<> graph; ///< expected contents of the files
 
     stored_lists(std::uint64_t nodes, std::uint32_t partitions, std::span<const edge> edges)
         : store(build(directory.path(), {{nodes, partitions}, 3}, edges)),
@@ -51,7 +51,7 @@ struct stored_lists {
     }
 };
 
-/// Whether two graphs tell the same of all nodes, in each direction, with positions in falling order.
+/// True if two graphs have the same lists for all nodes, in each direction, read by position in descending order.
 template <class A, class B>
 void check_equal_lists(const A& a, const B& b) {
     REQUIRE(a.nodes() == b.nodes());
@@ -73,7 +73,7 @@ void check_equal_lists(const A& a, const B& b) {
     }
 }
 
-/// Samples of both samplers, several fan-outs and batches, as bytes.
+/// Returns samples of both samplers for several fan-outs and batches, as bytes.
 template <class G, class E = serial_executor>
 std::vector<std::string> samples_of(const G& graph, const E& executor = {}) {
     std::vector<std::string> all;

@@ -10,7 +10,7 @@
 
 namespace storage_test {
 
-/// An epoch that adds one to every float: state p names partition p, and trains it.
+/// Runs an epoch that adds one to every float: state p names partition p and trains it.
 inline void add_one_to_all(gneiss::partition_buffer& buffer, const gneiss::epoch_plan& states) {
     const gneiss::row_partitioning& partitioning = buffer.file().partitioning();
     buffer.begin_epoch(states);

@@ -18,7 +18,7 @@
 
 namespace gneiss::test {
 
-/// How features are stored.
+/// Storage form of features.
 struct feature_form {
     bool sparse = false;
     bool f16 = false;

@@ -10,7 +10,7 @@
 
 namespace storage_test {
 
-/// An engine of another: the base of those that differ in a call or two.
+/// Forwards all calls to another engine: base of engines that differ in a call or two.
 template <class Engine>
 class forwarding_engine {
 public:

@@ -9,7 +9,7 @@
 
 namespace storage_test {
 
-/// Does something in the middle of an operation: whatever engine first starts one of that kind calls it.
+/// A callback during an operation: the first engine that starts one of that kind calls it.
 struct interception {
     gneiss::io_operation kind;
     std::function<void()> during;

@@ -1,4 +1,4 @@
-// The N-th allocation fails: what was under way ends with an error or is right, and nothing waits for ever.
+// Fails the N-th allocation: work in progress ends with an error or is right, and never hangs.
 #include "support/replaced_new.hpp"
 
 #include "storage/buckets.hpp"
@@ -27,7 +27,7 @@ using gneiss::test::fail_allocation;
 using gneiss::test::fail_each_allocation;
 using gneiss::test::temporary_directory;
 
-TEST_CASE("io_queue: an operation that found no memory is not outstanding, and others are done") {
+TEST_CASE("io_queue: an operation whose allocation failed is not outstanding, and others complete") {
     const temporary_directory folder;
     for (const auto& [name, engines] : all_engines(4)) {
         CAPTURE(name);
@@ -53,7 +53,7 @@ TEST_CASE("io_queue: an operation that found no memory is not outstanding, and o
                 try {
                     right = work(queue, target);
                 } catch (const std::bad_alloc&) {
-                    queue.drain(); // what was enqueued before
+                    queue.drain(); // for earlier requests
                     CHECK(queue.outstanding() == 0);
                     std::ranges::fill(read, std::byte{});
                     CHECK(work(queue, target));
@@ -96,7 +96,7 @@ struct small_run {
         file.sync();
         save(file, 1);
     }
-    /// From checkpoint 1 to checkpoint 2; with `keep`, all partitions stay in memory.
+    /// Continues from checkpoint 1 to checkpoint 2; with `keep`, all partitions stay in memory.
     void go_on(bool keep) const {
         embedding_file file = open();
         memory_budget budget;
@@ -126,7 +126,7 @@ struct small_run {
 
 } // namespace
 
-TEST_CASE("partition_buffer: an epoch that finds no memory ends with an error, and the last checkpoint is whole") {
+TEST_CASE("partition_buffer: an epoch without memory ends with an error, and the last checkpoint is intact") {
     const temporary_directory folder;
     for (const auto& [name, engines] : all_engines(4))
         for (const bool keep : {false, true}) {
@@ -149,7 +149,7 @@ TEST_CASE("partition_buffer: an epoch that finds no memory ends with an error, a
         }
 }
 
-TEST_CASE("partition_buffer: a state that was refused for want of memory is had by asking again") {
+TEST_CASE("partition_buffer: a state refused for lack of memory can be requested again") {
     const small_run run{[disk = memory_file_system{}] { return any_engine(memory_engine(disk)); }, "rows", temporary_directory().path() / "checkpoint"};
     any_engine engine = run.engines();
     embedding_file::create(engine, run.rows, partitioning, layout, 4);
@@ -162,7 +162,7 @@ TEST_CASE("partition_buffer: a state that was refused for want of memory is had 
         epoch_plan states(1);
         states[0].resident = {0, 1, 2, 3};
         buffer.begin_epoch(states, 0, lease_use::read);
-        (void)buffer.acquire(0); // all of it is loaded: no other thread allocates
+        (void)buffer.acquire(0); // loads everything: no other thread allocates
         buffer.end_epoch();
         buffer.begin_epoch(states, 0, lease_use::read);
         std::optional<state_lease> lease;
@@ -170,7 +170,7 @@ TEST_CASE("partition_buffer: a state that was refused for want of memory is had 
             const fail_allocation one(at);
             try {
                 lease = buffer.acquire(0);
-            } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): asked again below
+            } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): requested again below
             }
         }
         if (!lease) lease = buffer.acquire(0);
@@ -178,13 +178,13 @@ TEST_CASE("partition_buffer: a state that was refused for want of memory is had 
         CHECK((**lease)[0][0] == 1);
         {
             const fail_allocation one(1);
-            lease.reset(); // lets partitions go, without memory
+            lease.reset(); // releases partitions, without allocating
         }
         buffer.end_epoch();
     }
 }
 
-TEST_CASE("external sort: what finds no memory throws, and no file stays") {
+TEST_CASE("external sort: an allocation failure throws, and no file remains") {
     const temporary_directory folder;
     std::vector<std::uint64_t> records(3000);
     for (std::size_t i = 0; i < records.size(); ++i) records[i] = mix64(i);
@@ -217,7 +217,7 @@ TEST_CASE("external sort: what finds no memory throws, and no file stays") {
     }
 }
 
-TEST_CASE("edge_buffer over bucket_reader: states that find no memory end with an error, others are whole") {
+TEST_CASE("edge_buffer over bucket_reader: states without memory end with an error, others are intact") {
     const temporary_directory folder;
     const bucket_layout buckets{{100, 4}, 3};
     std::vector<edge> edges(2000);
@@ -263,7 +263,7 @@ TEST_CASE("edge_buffer over bucket_reader: states that find no memory end with a
         }
 }
 
-TEST_CASE("a directory that a destructor cannot remove for want of memory stays, and the process goes on") {
+TEST_CASE("a directory that a destructor cannot remove for lack of memory remains, and the process continues") {
     const temporary_directory folder;
     const auto at = folder / "partial";
     const std::uint64_t failed = fail_each_allocation([&] { const removed_unless_renamed cleanup{at}; },

@@ -14,12 +14,12 @@
 
 namespace storage_test {
 
-/// A file of rows of random bytes, and what it holds.
+/// A file of rows of random bytes, and its contents.
 struct rows_file {
     gneiss::stored_rows stored;
     std::vector<std::byte> bytes; // of the whole file
 
-    /// Made by the engine, so that it is where the engine will look for it.
+    /// Written by the engine, so that the engine finds it.
     rows_file(const gneiss::engine_factory& engines, const std::filesystem::path& path, std::uint64_t rows,
         std::size_t row_bytes, std::uint64_t offset = 0)
         : stored{path, offset, rows, row_bytes}, bytes(offset + rows * row_bytes) {
@@ -37,7 +37,7 @@ struct rows_file {
     }
 };
 
-/// Random rows, some of them repeated.
+/// Returns random rows, some of them repeated.
 inline std::vector<gneiss::node_id> some_rows(std::size_t count, std::uint64_t rows, std::uint64_t seed) {
     const gneiss::random_key key(seed, gneiss::random_domain::user);
     std::vector<gneiss::node_id> ids(count);
@@ -45,7 +45,7 @@ inline std::vector<gneiss::node_id> some_rows(std::size_t count, std::uint64_t r
     return ids;
 }
 
-/// Memory for gathered rows: wider than they are, in shuffled places, with a mark wherever no row belongs.
+/// Memory for gathered rows: wider than the rows, in shuffled order, with guard bytes elsewhere.
 class gathered_rows {
 public:
     gathered_rows(std::size_t count, std::size_t row_bytes, std::uint64_t seed = 0)
@@ -55,7 +55,7 @@ public:
     }
     [[nodiscard]] gneiss::gather_target target() noexcept { return {memory_.data(), stride_, positions_}; }
 
-    /// Whether the i-th row is row ids[i] of the file, for all i, and nothing else was written.
+    /// True if the i-th row equals row ids[i] of the file for all i, and nothing else was written.
     [[nodiscard]] bool equal(const rows_file& file, std::span<const gneiss::node_id> ids) {
         const gneiss::gather_target to = target();
         for (std::size_t i = 0; i < ids.size(); ++i)

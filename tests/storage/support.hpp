@@ -14,7 +14,7 @@
 
 namespace storage_test {
 
-/// Every engine of this machine, by name. Those that the kernel refuses are left out.
+/// Returns every engine of this machine by name, except those that the kernel refuses.
 inline std::vector<std::pair<std::string, gneiss::engine_factory>> all_engines(std::size_t depth = 8) {
     using namespace gneiss;
     std::vector<std::pair<std::string, engine_factory>> engines;

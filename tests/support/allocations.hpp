@@ -12,14 +12,14 @@
 
 #include <gneiss/core/error.hpp>
 
-// What support/replaced_new.hpp counts.
+// Counters of support/replaced_new.hpp.
 
 namespace gneiss::test {
 
 inline std::atomic<std::uint64_t> allocations{0}; // since the last fail_allocation
 inline std::atomic<std::uint64_t> failing{0};
 
-/// What this thread has allocated while some code ran [bytes].
+/// Measures this thread's allocations during its lifetime [bytes].
 struct allocation_meter {
     static inline thread_local allocation_meter* now = nullptr;
     std::size_t live = 0, peak = 0;
@@ -32,8 +32,8 @@ struct allocation_meter {
     }
 };
 
-/// While it lives, allocation `at` of all threads, counted from 1, throws bad_alloc. What waits for ever meanwhile ends the test
-/// binary, by SIGALRM after two minutes.
+/// Makes allocation `at` of all threads, counted from 1, throw bad_alloc during its lifetime. If the test hangs, SIGALRM ends
+/// the binary after two minutes.
 class fail_allocation {
 public:
     explicit fail_allocation(std::uint64_t at) {
@@ -49,8 +49,8 @@ public:
     fail_allocation& operator=(const fail_allocation&) = delete;
 };
 
-/// Runs `run` with its first allocation failing, then its second, and so on until it makes fewer. After each, `check(at, threw)`
-/// is called; other exceptions than bad_alloc and the library's pass through. Returns how many failed.
+/// Calls `run` with its first allocation failing, then its second, and so on until it makes fewer. Calls `check(at, threw)`
+/// after each; exceptions other than bad_alloc and the library's propagate. Returns the number of failed allocations.
 template <class Run, class Check>
 std::uint64_t fail_each_allocation(Run&& run, Check&& check) {
     for (std::uint64_t at = 1;; ++at) {

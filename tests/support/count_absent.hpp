@@ -7,7 +7,7 @@
 
 namespace gneiss::test {
 
-/// How many of `these` are not among `those`. Both ascending. O(|these| + |those|).
+/// Returns the number of `these` that are not among `those`. Both ascending. O(|these| + |those|).
 [[nodiscard]] constexpr std::uint32_t count_absent(
     std::span<const partition_id> these, std::span<const partition_id> those) {
     std::uint32_t absent = 0;

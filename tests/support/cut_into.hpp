@@ -7,7 +7,7 @@
 
 namespace gneiss::test {
 
-/// Partitions of these sizes.
+/// Returns partitions of these sizes.
 inline row_partitioning cut_into(const std::vector<std::uint64_t>& sizes) { return row_partitioning::of_sizes(sizes); }
 
 } // namespace gneiss::test

@@ -14,9 +14,9 @@
 
 namespace gneiss::test {
 
-inline std::atomic<std::int64_t> claimed_alignment{-1}; // negative: what the kernel says
+inline std::atomic<std::int64_t> claimed_alignment{-1}; // negative: the kernel's value
 
-/// While it lives statx says that direct I/O wants offsets and lengths of a multiple of `bytes`; 0: there is none.
+/// Makes statx report that direct I/O needs offsets and lengths of a multiple of `bytes`, for its lifetime; 0: unsupported.
 class claim_direct_alignment {
 public:
     explicit claim_direct_alignment(std::uint32_t bytes) { claimed_alignment = bytes; }
@@ -27,8 +27,8 @@ public:
 
 } // namespace gneiss::test
 
-// Reads six arguments whatever the call has, as the system's own does: no_sanitize.
-// NOLINTNEXTLINE(misc-definitions-in-headers): one unit of a test has it
+// Reads six arguments whatever the call has, like the system's own: no_sanitize. NOLINTNEXTLINE(misc-definitions-in-headers):
+// one unit of a test has it
 extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...) noexcept {
     using function = long (*)(long, ...);
     static std::atomic<function> found{nullptr}; // no guard, which may call this

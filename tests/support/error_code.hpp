@@ -6,7 +6,7 @@
 
 namespace gneiss::test {
 
-/// The code of the error that a call throws; nothing if it throws none.
+/// Returns the code of the error that a call throws; nothing if it throws none.
 template <class Call>
 [[nodiscard]] std::optional<errc> code_of(Call&& call) {
     try {

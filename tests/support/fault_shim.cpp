@@ -1,14 +1,14 @@
 // A library for LD_PRELOAD that makes the N-th system call of a real program fail, or kills the program there.
 //
 //     GNEISS_FAULT=KIND:N[:sticky]   KIND: eio, enospc, short, zero, eintr, eagain, kill, torn, or none, which only counts
-//     GNEISS_FAULT=int:N, term:N     the N-th call takes place after the program got SIGINT or SIGTERM, as from Ctrl-C
+//     GNEISS_FAULT=int:N, term:N     the program gets SIGINT or SIGTERM before the N-th call, as from Ctrl-C
 //     GNEISS_FAULT=thread:N[:sticky] the system refuses the N-th thread, or all from it on, as at a limit of processes
 //     GNEISS_FAULT=nouring:0         the kernel refuses io_uring with EPERM (a seccomp filter), as in many containers
-//     GNEISS_FAULT_LOG=FILE          "calls injected" are written there when the program ends by itself
+//     GNEISS_FAULT_LOG=FILE          receives "calls injected" when the program exits by itself
 //
-// Calls are counted from 1, and only those that the kind may strike, on files below the directory the program started
-// in (sources of the system, terminals and pipes are left alone). A struck call does not take place; `short` moves half
-// of what was asked, `torn` writes half and then kills. What io_uring does is not seen here: run with threads.
+// Counts, from 1, only calls that the kind can affect, on files below the directory that the program started in (system files,
+// terminals and pipes are excluded). A failed call does not take place; `short` moves half of the requested bytes, `torn`
+// writes half and then kills. I/O through io_uring is not intercepted: run with threads.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -88,7 +88,7 @@ bool applies(call which) {
     return options().is("eagain") && (which == call::move_in || which == call::move_out || which == call::sync);
 }
 
-/// Counts the call; true when it is to fail, errno set. Does not return from a kill.
+/// Counts the call; returns true if it must fail, with errno set. Does not return from a kill.
 bool strikes(call which) {
     if (!applies(which)) return false;
     const unsigned long number = ++calls;
@@ -103,13 +103,13 @@ bool strikes(call which) {
     return true;
 }
 
-/// Moves bytes by `body(length)`, or as the fault says.
+/// Moves bytes by `body(length)`, or as the fault specifies.
 template <class Body>
 ssize_t move(int fd, call which, std::size_t length, Body&& body) {
     if (!ours(fd) || !strikes(which)) return body(length);
     if (options().is("zero")) return 0;
     if (!options().is("short") && !options().is("torn")) return -1;
-    const std::size_t unit = length % 512 == 0 ? 512 : 1; // what a direct transfer is a multiple of
+    const std::size_t unit = length % 512 == 0 ? 512 : 1; // unit of a direct transfer
     const ssize_t moved = body(length > unit ? length / 2 / unit * unit : length);
     if (options().is("torn")) ::kill(::getpid(), SIGKILL);
     return moved;
@@ -244,7 +244,7 @@ int unlinkat(int directory, const char* path, int flags) noexcept {
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
     GNEISS_REAL(pthread_create);
     if (!strikes(call::thread)) return real_pthread_create(thread, attributes, run, argument);
-    ::usleep(2000); // threads before it come to where they wait
+    ::usleep(2000); // earlier threads reach their wait
     return EAGAIN;
 }
 

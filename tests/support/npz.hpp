@@ -11,7 +11,7 @@
 
 namespace gneiss::test {
 
-/// A zip archive as numpy writes it: stored or deflated.
+/// Returns a zip archive as NumPy writes it: stored or deflated.
 inline std::string archive(const std::map<std::string, std::string>& members, bool deflated) {
     std::string out, directory;
     const auto number = [](std::string& to, std::uint64_t value, int bytes) {
@@ -67,7 +67,7 @@ inline std::string archive(const std::map<std::string, std::string>& members, bo
     return out;
 }
 
-/// An int64 array as numpy.save writes it. \param shape  in Python: "(3,)"
+/// Returns an int64 array as numpy.save writes it. \param shape  in Python: "(3,)"
 inline std::string npy_of(const std::vector<std::int64_t>& values, const std::string& shape) {
     std::string head = "{'descr': '<i8', 'fortran_order': False, 'shape': " + shape + ", }";
     head.resize(117, ' ');

@@ -20,7 +20,7 @@ struct program_outcome {
     std::string out, err;
 };
 
-/// A directory in which a program is run as users run it.
+/// A directory in which a program is run as by a user.
 class workshop {
 public:
     explicit workshop(std::string program) : program_(std::move(program)) {}
@@ -35,21 +35,21 @@ public:
         std::ifstream in(at_ / name, std::ios::binary);
         return {std::istreambuf_iterator<char>(in), {}};
     }
-    /// Runs the workshop's program, or another of the same folder, here. `before` may be "timeout -s INT 1", say.
+    /// Runs the workshop's program, or another of the same folder, here. `before` may be a prefix such as "timeout -s INT 1".
     [[nodiscard]] program_outcome run(const std::string& arguments, const std::string& program = "", const std::string& before = "") const {
         const std::string command = "cd '" + path().string() + "' && " + before + " '" GNEISS_PROGRAMS_DIR "/" +
                                     (program.empty() ? program_ : program) + "' " + arguments + " >stdout.txt 2>stderr.txt";
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
     }
-    /// Runs the program, which a signal stops after some tenths of a second, until it comes to its end, or `out` is there: a
-    /// signal may reach a program that has written it and not yet ended. The tenths become more, so that a slow machine gets
-    /// there too.
+    /// Runs the program with a signal after some tenths of a second, until it finishes or `out` exists: the signal may arrive
+    /// between writing `out` and exiting. The delay grows, so that a slow machine finishes too.
     [[nodiscard]] program_outcome run_stopped(const std::string& arguments, const std::string& signal, const std::string& out = "") const {
         program_outcome got;
         for (int attempt = 0; attempt < 100; ++attempt) {
             const int tenths = 2 + (attempt * 3) % 7 + attempt / 4;
-            // In the foreground timeout waits for the program; else SIGKILL ends timeout too, and the run may still be held.
+            // In the foreground timeout waits for the program; otherwise SIGKILL ends timeout too, and the run may still be
+            // locked.
             got = run(arguments, "", "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10));
             if (got.code == 0) break;
             CAPTURE(got.err);
@@ -58,8 +58,8 @@ public:
         }
         return got;
     }
-    /// Whether it ends with this code and one line "error: …" that says all of `parts`, prints nothing, and makes no
-    /// file or directory "new".
+    /// Checks that the program ends with this code and one line "error: …" that contains all of `parts`, prints nothing, and
+    /// creates no file or directory "new".
     void refuses(int code, const std::string& arguments, const std::initializer_list<std::string>& parts) const {
         CAPTURE(arguments);
         const program_outcome got = run(arguments);

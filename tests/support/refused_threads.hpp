@@ -17,8 +17,8 @@ namespace gneiss::test {
 inline std::atomic<int> threads_granted{std::numeric_limits<int>::max()};
 inline std::atomic<int> threads_refused{0};
 
-/// While it lives the system grants `count` threads and refuses all others, as at a limit of processes.
-/// What waits for ever meanwhile ends the test binary, by SIGALRM after two minutes.
+/// Grants `count` threads and refuses all others during its lifetime, as at a limit of processes. If the test hangs, SIGALRM
+/// ends the binary after two minutes.
 class grant_threads {
 public:
     explicit grant_threads(int count) {
@@ -33,7 +33,7 @@ public:
     grant_threads(const grant_threads&) = delete;
     grant_threads& operator=(const grant_threads&) = delete;
 
-    /// Threads that were refused so far.
+    /// Number of threads refused so far.
     [[nodiscard]] static int refused() { return threads_refused; }
 };
 
@@ -41,7 +41,7 @@ public:
 
 extern "C" {
 
-// That of a sanitizer which is linked into the binary, where there is one.
+// The sanitizer's version, if one is linked into the binary.
 int __interceptor_pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) __attribute__((weak)); // NOLINT
 
 // NOLINTNEXTLINE(misc-definitions-in-headers): one unit of a test has it
@@ -52,7 +52,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
     if (gneiss::test::threads_granted.fetch_sub(1) > 0) return real(thread, attributes, run, argument);
     gneiss::test::threads_granted = 0;
     ++gneiss::test::threads_refused;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2)); // those that were granted come to where they wait
+    std::this_thread::sleep_for(std::chrono::milliseconds(2)); // granted threads reach their wait
     return EAGAIN;
 }
 

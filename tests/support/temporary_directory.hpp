@@ -10,7 +10,7 @@
 
 namespace gneiss::test {
 
-/// A new, empty directory that is removed with all it holds.
+/// A new, empty directory, removed with its contents on destruction.
 class temporary_directory {
 public:
     explicit temporary_directory(const std::filesystem::path& under = std::filesystem::temp_directory_path()) {
@@ -23,7 +23,7 @@ public:
     ~temporary_directory() {
         try {
             std::filesystem::remove_all(path_);
-        } catch (...) { // NOLINT(bugprone-empty-catch): what is there stays
+        } catch (...) { // NOLINT(bugprone-empty-catch): the directory remains
         }
     }
 

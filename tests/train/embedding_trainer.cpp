@@ -33,7 +33,7 @@ namespace test_train_embedding_trainer {
 using namespace link_harness;
 using gneiss::test::temporary_directory;
 
-TEST_CASE("where all nodes are resident no partition is missing, also when some have no nodes") {
+TEST_CASE("no partition is missing if all nodes are resident, even if some are empty") {
     const row_partitioning rows{9, 8}; // the last three are empty
     const std::vector<edge> edges{{0, 0, 1}, {2, 0, 3}};
     memory_budget budget;
@@ -65,13 +65,13 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         MESSAGE("uring is skipped: " << std::string(refusal.what()));
     }
 #endif
-    // Each engine of a run is struck at the same read or write of its own, which the queue repeats. Not at a sync: a
-    // failed one is an error, whatever its cause.
+    // Each engine of a run fails at the same read or write of its own, which the queue retries. Not at a sync: a failed one is
+    // an error, whatever its cause.
     std::uint64_t struck = 0, strike_at = 1;
     std::vector<std::shared_ptr<fault_injector>> injectors;
     std::mutex injectors_mutex;
     const std::pair<std::string, fault_kind> kinds[]{{"interrupted", fault_kind::interrupted},
-        {"told to try again", fault_kind::try_again}, {"short transfers", fault_kind::short_transfer}};
+        {"asked to retry", fault_kind::try_again}, {"short transfers", fault_kind::short_transfer}};
     for (const auto& [name, kind] : kinds)
         engines.emplace_back(name, [&, kind = kind] {
             const fault what{.kind = kind, .at = strike_at, .on = {.sync = false}};
@@ -114,10 +114,10 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         }
     }
     for (const auto& injector : injectors) struck += injector->injected();
-    CHECK(struck > 12); // the faults took place
+    CHECK(struck > 12); // faults took place
 }
 
-TEST_CASE("when edges cannot be loaded, no stage is at work any more once the error is thrown") {
+TEST_CASE("if edges cannot be loaded, all stages have ended when the error is thrown") {
     const temporary_directory directory;
     toy_graph graph(200, 4, 1, 4000, 3);
     for (std::uint64_t loads = 1; loads < 12; ++loads) {
@@ -161,7 +161,7 @@ TEST_CASE("when edges cannot be loaded, no stage is at work any more once the er
     }
 }
 
-TEST_CASE("training stopped and continued anywhere equals training that was not stopped") {
+TEST_CASE("training stopped and resumed anywhere equals uninterrupted training") {
     const temporary_directory directory;
     toy_graph graph(120, 6, 3, 900, 3);
     for (const std::uint64_t staleness : {0U, 3U}) {
@@ -197,7 +197,7 @@ TEST_CASE("a deterministic staleness gives the same bits at any thread count and
     CHECK(!(train(graph, with, directory / "synchronous") == first));
 }
 
-TEST_CASE("a traced training gives the same bits, and its trace has every batch in every stage and every partition that moved") {
+TEST_CASE("a traced run gives the same bits, and its trace has every batch of every stage and every moved partition") {
     const temporary_directory directory;
     toy_graph graph(150, 5, 2, 1500, 5);
     set_up with;
@@ -213,7 +213,7 @@ TEST_CASE("a traced training gives the same bits, and its trace has every batch 
     std::ifstream in(directory / "trace.json");
     const auto events = nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(in), {}));
     std::set<std::string> tracks;
-    std::map<std::string, std::map<std::vector<std::uint64_t>, std::uint64_t>> batches; // by stage: how often each was there
+    std::map<std::string, std::map<std::vector<std::uint64_t>, std::uint64_t>> batches; // by stage: count of each
     std::map<std::string, std::uint64_t> spans, bytes;
     for (const auto& e : events) {
         if (e.at("name") == "thread_name") tracks.insert(e.at("args").at("name").get<std::string>());
@@ -241,7 +241,7 @@ TEST_CASE("a traced training gives the same bits, and its trace has every batch 
     CHECK(bytes["gather"] == bytes["update"]);
 }
 
-TEST_CASE("asynchronous relations are those of the batch's reading: the same bits at staleness 0, others above it") {
+TEST_CASE("asynchronous relations are those read with the batch: the same bits at staleness 0, others above it") {
     const temporary_directory directory;
     toy_graph graph(150, 5, 4, 1500, 5);
     for (const std::uint64_t staleness : {0U, 4U}) {
@@ -258,12 +258,12 @@ TEST_CASE("asynchronous relations are those of the batch's reading: the same bit
         with.threads = with.training.pipeline.sample_workers = 3;
         CHECK(train(graph, with, directory / "again") == stale);
         CHECK(same_parameters(train(graph, with, directory / "parts", 7), stale));
-        with.training.pipeline.deterministic = false; // only that it runs and learns as much
+        with.training.pipeline.deterministic = false; // only check that it runs and learns equally well
         CHECK(train(graph, with, directory / "free").loss == doctest::Approx(stale.loss).epsilon(.05));
     }
 }
 
-TEST_CASE("a budget with room for the edges of one state only trains the same bits; with less it is refused with the numbers") {
+TEST_CASE("a budget for the edges of one state trains the same bits; a smaller one is refused with the numbers") {
     const temporary_directory directory;
     toy_graph graph(150, 6, 2, 3000, 5);
     set_up with;
@@ -282,7 +282,7 @@ TEST_CASE("a budget with room for the edges of one state only trains the same bi
     CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "none"), doctest::Contains("edges of this plan"), over_budget);
 }
 
-TEST_CASE("asynchronous training learns: the loss falls, and every edge is trained once an epoch") {
+TEST_CASE("asynchronous training learns: the loss falls, and every edge is trained once per epoch") {
     const temporary_directory directory;
     toy_graph graph(60, 4, 2, 0, 9);
     for (node_id v = 0; v < 60; ++v) // two rings
@@ -327,7 +327,7 @@ TEST_CASE("filtered negatives mask every true answer of the batch, on both sides
     CHECK(train(graph, with, directory / "raw").masked == 0);
 }
 
-TEST_CASE("an optimizer whose state the rows have no room for is refused, at construction and later") {
+TEST_CASE("an optimizer whose state does not fit the rows is refused, at construction and later") {
     const temporary_directory directory;
     toy_graph graph(100, 2, 2, 200, 1);
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
@@ -335,7 +335,7 @@ TEST_CASE("an optimizer whose state the rows have no room for is refused, at con
     memory_budget budget;
     edge_buffer edges(graph.source(), {.partitions = 2}, budget);
     any_link_model model = make_link_model("distmult", "softmax", 8);
-    for (const std::uint32_t state : {0U, 8U}) { // of nodes and of relations, where Adagrad needs 8
+    for (const std::uint32_t state : {0U, 8U}) { // of nodes and of relations; Adagrad needs 8
         CAPTURE(state);
         any_engine engine = engines();
         embedding_file::create(engine, directory / "rows", graph.partitioning, {8, state}, 2);
@@ -376,13 +376,13 @@ TEST_CASE("edges bucketed for other partitions than the embeddings' are refused 
     };
     CHECK_THROWS_WITH_AS((void)make(edges), "edges are in 16 partitions, embeddings and graph in 8", error);
     rows.fill([](std::uint64_t, matrix_view<float>) {});
-    const auto training = make(mistaken); // what the loader does, its buffer does not know
+    const auto training = make(mistaken); // the loader differs, and its buffer does not know
     CHECK(test::code_of([&] { (void)training->run(make_order("beta", 8, 2, 1)(0), 0); }) == errc::invalid_argument);
     edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}}, {.partitions = 8}, budget);
     CHECK_THROWS_WITH_AS((void)make(none)->run(make_order("row-major", 16, 2, 1)(0), 0), doctest::Contains(" of 8"), error); // a plan of 16
 }
 
-TEST_CASE("an epoch without edges is refused, as one without training nodes is") {
+TEST_CASE("an epoch without edges is refused, like one without training nodes") {
     const temporary_directory directory;
     const row_partitioning partitioning{100, 4};
     const engine_factory engines = [] { return any_engine(threads_engine{}); };

@@ -23,7 +23,7 @@ namespace test_train_graph_memory {
 
 using namespace gneiss;
 
-TEST_CASE("no sample, and no pass through an encoder, takes more than its bound, whatever fan-out, layers and hubs") {
+TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out, layers and hubs") {
     const serial_executor executor;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
@@ -37,7 +37,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
         const double dropout = draw.below(2) == 0 ? 0 : 0.3;
         const auto read = parse_layers(text, {.then = {}, .dropout = dropout, .attention_dropout = dropout});
         std::vector<any_layer_factory<float, eigen_backend>> layers(read.begin(), read.end());
-        switch (draw.below(5)) { // layers of a user's own
+        switch (draw.below(5)) { // custom layers
         case 0: layers[0] = {own_layers::gin{.width = 24}, {.dropout = dropout}}; break;
         case 1: layers[1] = {own_layers::pool{.width = 24}, {.norm = true}}; break;
         case 2: layers[0] = {own_layers::gated{.reduce = message_reduction::max, .width = 10}, {.residual = true}}; break;
@@ -58,8 +58,8 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
         const auto fits = [&](auto sampler) {
             mini_batch_arena arena;
             layer_stack views;
-            test::allocation_meter counted; // by support/replaced_new.hpp, which out_of_memory.cpp has
-            constexpr std::size_t products = 1 << 20; // of the bound, for what a matrix product packs
+            test::allocation_meter counted; // of support/replaced_new.hpp, included by out_of_memory.cpp
+            constexpr std::size_t products = 1 << 20; // of the bound, for packed matrix products
             for (std::uint64_t batch = 0; batch < 3; ++batch) { // of different sizes: buffers grow
                 std::vector<node_id> seeds(static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
                 std::iota(seeds.begin(), seeds.end(), node_id{0}); // hubs
@@ -77,7 +77,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
             }
         };
         const auto sampler_fits = [&](auto make) {
-            test::allocation_meter counted; // by support/replaced_new.hpp, which out_of_memory.cpp has
+            test::allocation_meter counted; // of support/replaced_new.hpp, included by out_of_memory.cpp
             auto sampler = make();
             mini_batch_arena arena;
             std::vector<node_id> seeds(static_cast<std::size_t>(options.batch));
@@ -94,7 +94,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
     }
 }
 
-TEST_CASE("what states of some partitions may have holds for every choice of them, and is all for all") {
+TEST_CASE("the bound for states of some partitions holds for every choice of them, and is the total for all") {
     test::temporary_directory directory;
     const std::uint32_t p = 6;
     const bucket_layout layout{{300, p}, 3};
@@ -119,7 +119,7 @@ TEST_CASE("what states of some partitions may have holds for every choice of the
     CHECK(sizes.of(1).edges < listed.size());
 }
 
-TEST_CASE("the bound does not wrap for huge fan-outs, and knows that no more ids are numbered than there are nodes") {
+TEST_CASE("the bound does not wrap for huge fan-outs, and is capped by the number of nodes") {
     gnn_trainer_options options{.batch = 100'000'000};
     options.neighbors.fanout = parse_fanout("4000000000,4000000000", neighbor_direction::both);
     gnn_shape shape{.nodes = 1'000'000'000, .edges = 100'000'000'000, .columns = {.dense = 128}, .learned = 128};

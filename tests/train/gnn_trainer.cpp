@@ -34,7 +34,7 @@ using namespace graph_harness;
 
 namespace {
 
-/// Accuracy on the nodes that do not train, with all their neighbors.
+/// Returns the accuracy on nodes that do not train, with all their neighbors.
 double held_out_accuracy(trainer& of) {
     std::vector<node_id> nodes;
     std::vector<class_id> labels;
@@ -60,7 +60,7 @@ double held_out_accuracy(trainer& of) {
     return softmax_cross_entropy(scores, std::span<const class_id>(labels), executor).accuracy();
 }
 
-/// The library's sampler, as a type of a user.
+/// The library's sampler as a custom type.
 struct as_the_library {
     neighbor_sampler<> by;
     neighbor_sample<> sample(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
@@ -70,7 +70,7 @@ struct as_the_library {
 };
 static_assert(sampler_of<as_the_library, resident_graph>);
 
-/// Draws neighborhoods as a device does.
+/// A backend that draws neighborhoods itself, like a device.
 struct draws_itself : host_backend {
     [[nodiscard]] bool samples() const noexcept { return true; }
     void upload(const training_optimizers& /*by*/) {}
@@ -79,7 +79,7 @@ struct draws_itself : host_backend {
 
 } // namespace
 
-TEST_CASE("a node task learns communities: the loss falls, and nodes that did not train are recognized") {
+TEST_CASE("a node task learns communities: the loss falls, and held-out nodes are classified") {
     const graph_data data = graph_data::planted(600, 3);
     for (const sampler_kind sampler : {sampler_kind::dense, sampler_kind::neighbor})
         for (const bool rows : {false, true}) {
@@ -128,7 +128,7 @@ TEST_CASE("a link task learns: the loss falls, with rows, features or both, on d
             const outcome result = train(data, with);
             CHECK(result.epochs.front().examples == 2400);
             CHECK(result.epochs.back().mean_loss() < result.epochs.front().mean_loss());
-            CHECK(result.epochs.back().mean_loss() < .85 * std::log(51.)); // who guesses; knowing communities gains log 4 at most
+            CHECK(result.epochs.back().mean_loss() < .85 * std::log(51.)); // of random guessing; communities gain log 4 at most
         }
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
     }
 }
 
-TEST_CASE("training stopped and continued anywhere equals training that was not stopped; fixed staleness is repeatable") {
+TEST_CASE("training stopped and resumed anywhere equals uninterrupted training; fixed staleness is repeatable") {
     const graph_data data = graph_data::random(120, 6, 2, 900, 3);
     for (const bool links : {false, true})
         for (const std::uint64_t staleness : {0U, 3U}) {
@@ -212,12 +212,12 @@ TEST_CASE("training stopped and continued anywhere equals training that was not 
 
 namespace {
 
-/// How a training on macro-batches is run.
+/// Options of a training run on macro-batches.
 struct macro_run {
     std::uint32_t pinned = 1, macro = 2;
     std::function<bool(std::uint64_t epoch, std::uint32_t state, std::uint32_t passes, bool ready)> again{};
-    std::uint64_t stop_every = 0; ///< go on from a checkpoint after so many batches
-    bool ahead = true;            ///< the next epoch's first state is loaded behind the last
+    std::uint64_t stop_every = 0; ///< resume from a checkpoint after this many batches
+    bool ahead = true;            ///< loads the next epoch's first state after the last
     graph_buffer_options graph{};
     io_stats read{};              ///< of features, out
 };
@@ -277,7 +277,7 @@ bool same_weights(const outcome& a, const outcome& b) { return a.weights == b.we
 
 } // namespace
 
-TEST_CASE("macro-batches with pinned hubs: any store, form of the graph and number of threads gives the same bits, hubs are read once") {
+TEST_CASE("macro-batches with pinned hubs: any store, graph form and thread count gives the same bits, hubs are read once") {
     const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 11);
     set_up with;
     with.rows = false;
@@ -288,7 +288,7 @@ TEST_CASE("macro-batches with pinned hubs: any store, form of the graph and numb
     macro_run options;
     const outcome first = train_macro(data, with, options);
     CHECK(first.epochs.front().examples > 90);
-    // Every partition is read at most once an epoch, and the hubs once in all.
+    // Every partition is read at most once per epoch, and the hubs once in total.
     std::uint64_t others = 0;
     for (partition_id p = 1; p < data.rows.partitions; ++p) others += data.rows.size(p) * graph_data::columns * 4;
     CHECK(options.read.read_bytes < 3 * (others + 512 * 14) + data.rows.size(0) * graph_data::columns * 4 + 4096);
@@ -305,7 +305,7 @@ TEST_CASE("macro-batches with pinned hubs: any store, form of the graph and numb
     CHECK_FALSE(same_weights(train_macro(data, with, no_hubs), first));
 }
 
-TEST_CASE("passes over a macro-batch that were recorded are replayed to the same bits, and a resume within one changes nothing") {
+TEST_CASE("recorded passes over a macro-batch are replayed to the same bits, and a resume within one changes nothing") {
     const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 12);
     set_up with;
     with.rows = false;
@@ -313,7 +313,7 @@ TEST_CASE("passes over a macro-batch that were recorded are replayed to the same
     with.training.batch = 7;
     macro_run once;
     const outcome plain = train_macro(data, with, once);
-    // What a slow disk would have done.
+    // Simulates a slow disk.
     macro_batch_reuse recorder(4);
     macro_run slow{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool) {
         return recorder.again(epoch, s, passes, passes > (epoch + s) % 4);
@@ -337,7 +337,7 @@ TEST_CASE("passes over a macro-batch that were recorded are replayed to the same
     };
     CHECK((replay(0) == reused));
     for (const std::uint64_t every : {1U, 5U, 8U}) CHECK(same_weights(replay(every), reused));
-    // A pass draws other batches than the one before.
+    // A pass draws other batches than the previous one.
     const node_batches batches({1, 2, 3, 4, 5, 6, 7, 8, 9}, 9, 1, 0, 0);
     std::vector<node_id> one, two;
     batches.choose(0, one);
@@ -348,7 +348,7 @@ TEST_CASE("passes over a macro-batch that were recorded are replayed to the same
     CHECK(one == two);
 }
 
-TEST_CASE("one batch steps rows and weights by the gradients of encoder and task put together by hand") {
+TEST_CASE("one batch steps rows and weights by manually combined gradients of encoder and task") {
     const graph_data data = graph_data::random(90, 1, 2, 500, 8);
     std::vector<edge> edges;
     data.store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
@@ -434,7 +434,7 @@ TEST_CASE("one batch steps rows and weights by the gradients of encoder and task
         }
 }
 
-TEST_CASE("hidden edges of a batch are not walked, features are the same in every form, and isolated nodes train") {
+TEST_CASE("excluded edges of a batch are not drawn, features are the same in every form, and isolated nodes train") {
     const graph_data data = graph_data::random(60, 2, 1, 200, 4);
     set_up with;
     with.links = true;
@@ -453,7 +453,7 @@ TEST_CASE("hidden edges of a batch are not walked, features are the same in ever
     with.training.neighbors.fanout = parse_fanout("3,3");
     with.features = test::feature_form{};
     const outcome dense = train(data, with);
-    with.features = test::feature_form{.f16 = true}; // they hold these numbers exactly
+    with.features = test::feature_form{.f16 = true}; // f16 holds these values exactly
     CHECK((train(data, with) == dense));
     with.features = test::feature_form{.sparse = true}; // summed in another order
     const outcome sparse = train(data, with);
@@ -466,7 +466,7 @@ TEST_CASE("hidden edges of a batch are not walked, features are the same in ever
     const std::vector<float> before = isolated.all_rows();
     const std::vector<float> after = train(data, with).rows;
     std::size_t changed = 0, trained = 0;
-    for (node_id v = 40; v < 60; ++v) { // nobody's neighbors
+    for (node_id v = 40; v < 60; ++v) { // isolated nodes
         const std::size_t at = v * isolated.rows->layout().floats();
         changed += !std::equal(&before[at], &before[at] + with.dim, &after[at]);
         trained += v % 3 == 0 && data.labels[v] != unlabeled;
@@ -475,7 +475,7 @@ TEST_CASE("hidden edges of a batch are not walked, features are the same in ever
     CHECK(trained > 3);
 }
 
-TEST_CASE("an own sampler that draws as the library's trains the same bits, on nodes and on links, whatever the threads") {
+TEST_CASE("a custom sampler that draws like the library's trains the same bits, on nodes and links, whatever the threads") {
     const graph_data data = graph_data::random(150, 4, 3, 900, 2);
     for (const bool links : {false, true}) {
         CAPTURE(links);
@@ -496,7 +496,7 @@ TEST_CASE("an own sampler that draws as the library's trains the same bits, on n
         const outcome expected = train(data, with);
         const std::uint64_t bound = bytes();
         CHECK_FALSE(dense == expected);
-        with.training.sampler = sampler_kind::dense; // is not asked
+        with.training.sampler = sampler_kind::dense; // unused
         with.training.own_sampler = [options = with.training.neighbors] { return as_the_library{{options, 5}}; };
         CHECK(bytes() == bound);
         CHECK(train(data, with) == expected);
@@ -513,7 +513,7 @@ TEST_CASE("an own sampler that draws as the library's trains the same bits, on n
     }
 }
 
-TEST_CASE("samples of an own sampler are bounded as the library's: a batch of more is an error, and so is a device that draws itself") {
+TEST_CASE("samples of a custom sampler are bounded like the library's: a larger one is an error, as is a device that draws") {
     const graph_data data = graph_data::planted(2000, 2);
     set_up with;
     with.features = test::feature_form{};
@@ -534,13 +534,13 @@ TEST_CASE("samples of an own sampler are bounded as the library's: a batch of mo
         doctest::Contains("a sampler of your own draws on the CPU"), error);
 }
 
-TEST_CASE("what cannot be trained is refused with its reason, and errors of stages are rethrown") {
+TEST_CASE("impossible training is refused with its reason, and errors of stages are rethrown") {
     graph_data data = graph_data::random(60, 3, 1, 300, 4);
     set_up with;
     with.layers = "sage:8,sage:4";
     with.features = test::feature_form{};
     const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what, const epoch_plan* fixed = nullptr) {
-        std::string told;
+        std::string message;
         try {
             all.run([&](gnn_trainer& training, const auto& states) {
                 try {
@@ -552,22 +552,22 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
             }, every, fixed);
         } catch (const error& e) {
             CHECK(e.code() == code);
-            told = e.what();
+            message = e.what();
         }
-        CAPTURE(told);
-        CHECK(told.find(what) != std::string::npos);
+        CAPTURE(message);
+        CHECK(message.find(what) != std::string::npos);
     };
     SUBCASE("no training nodes") {
         trainer all(data, with);
         const epoch_plan states{{{0, 1}, {}}, {{1, 2}, {}}};
         fails(all, 0, errc::invalid_argument, "nothing to train", &states);
     }
-    SUBCASE("a label that is no class names its node") {
+    SUBCASE("an invalid label names its node") {
         data.labels[33] = 4;
         trainer all(data, with);
         fails(all, 3, errc::out_of_range, "node 33 has the label 4 of 4 classes");
     }
-    SUBCASE("a node that trains where it is not resident") {
+    SUBCASE("a node that trains in a state where it is not resident") {
         trainer all(data, with);
         const epoch_plan states{{{0, 1}, {}}};
         all.run([&](gnn_trainer& training, const auto&) {
@@ -575,7 +575,7 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
             CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
         }, 3, &states);
     }
-    SUBCASE("features that are damaged") {
+    SUBCASE("damaged features") {
         trainer all(data, with);
         std::fstream file(all.features->file(feature_part::values).path, std::ios::in | std::ios::out | std::ios::binary);
         file.seekp(4096 + static_cast<std::streamoff>(all.features->range(2, feature_part::values).offset));
@@ -583,17 +583,17 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
         file.close();
         fails(all, 3, errc::corrupt, "numbers");
     }
-    SUBCASE("features that are not numbers") {
+    SUBCASE("NaN features") {
         data.features[50 * graph_data::columns] = std::numeric_limits<float>::quiet_NaN();
         trainer all(data, with);
         fails(all, 1, errc::not_finite, "not a finite number");
     }
-    SUBCASE("a batch beyond what it may take") {
+    SUBCASE("a batch larger than its limit") {
         with.training.batch_memory = 1000;
         trainer all(data, with);
         fails(all, 3, errc::over_budget, "batch");
     }
-    SUBCASE("parts that do not fit together") {
+    SUBCASE("inconsistent parts") {
         with.training.neighbors.fanout = parse_fanout("3");
         trainer all(data, with);
         CHECK_THROWS_AS(all.run([](gnn_trainer&, const auto&) {}), error);
@@ -604,7 +604,7 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
         other.model.emplace(make_link_model("dot", "softmax", 8));
         CHECK_THROWS_AS(other.run([](gnn_trainer&, const auto&) {}), error);
     }
-    SUBCASE("an optimizer whose state rows and relations have no room for") {
+    SUBCASE("rows and relations without space for the optimizer's state") {
         with.features.reset();
         with.links = true;
         trainer all(data, with);

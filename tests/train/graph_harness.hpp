@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-// A whole trainer of GNNs, for tests: a random or planted graph on disk, and everything that trains on it.
+// A complete GNN trainer for tests: a random or planted graph on disk, and all parts of training.
 namespace graph_harness {
 
 using namespace gneiss;
@@ -51,7 +51,7 @@ struct graph_data {
         : rows(of), relations(kinds), features(std::move(numbers)), labels(std::move(known)),
           store(test::build(directory.path(), {of, kinds}, edges)) {}
 
-    /// Communities that single nodes' features say little of.
+    /// Returns communities whose features are weakly informative.
     static graph_data planted(std::uint64_t nodes, std::uint32_t partitions, double signal = 1) {
         const planted_partition<> g({.nodes = nodes, .edges = 8 * nodes, .communities = classes, .mixing = .1,
             .degree_exponent = 0, .feature_signal = signal, .seed = 5});
@@ -65,7 +65,7 @@ struct graph_data {
         }
         return {{nodes, partitions}, 1, edges, std::move(numbers), std::move(known)};
     }
-    /// Hubs, repeated edges, self loops, a third of the nodes isolated; classes and features mean nothing.
+    /// Returns hubs, repeated edges, self loops and a third of the nodes isolated; classes and features are random.
     static graph_data random(std::uint64_t nodes, std::uint32_t partitions, std::uint64_t kinds, std::size_t count, std::uint64_t seed) {
         return random({nodes, partitions}, kinds, count, seed);
     }
@@ -75,7 +75,7 @@ struct graph_data {
         for (edge& e : edges) e.relation = kinds > 1 ? e.relation % static_cast<relation_id>(kinds) : 0;
         random_stream draw(random_key(seed, random_domain::user));
         std::vector<float> numbers(static_cast<std::size_t>(nodes * columns));
-        for (float& x : numbers) x = draw.below(2) == 0 ? 0 : static_cast<float>(draw.below(2000)) / 1024 - 1; // halves hold it
+        for (float& x : numbers) x = draw.below(2) == 0 ? 0 : static_cast<float>(draw.below(2000)) / 1024 - 1; // exact in f16
         std::vector<class_id> known;
         for (node_id v = 0; v < nodes; ++v)
             known.push_back(draw.below(10) == 0 ? unlabeled : static_cast<class_id>(draw.below(classes)));
@@ -83,7 +83,7 @@ struct graph_data {
     }
 };
 
-/// Every third node trains (or none, for 0), in the first state that holds it.
+/// Selects every third node (or none, for 0) for training, in the first state that holds it.
 inline auto training_nodes(const graph_data& data, const epoch_plan& states, std::uint64_t every = 3) {
     return [&data, &states, every](std::uint32_t s, std::vector<node_id>& out) {
         for (node_id v = 0; every != 0 && v < data.rows.nodes; v += static_cast<node_id>(every)) {
@@ -103,14 +103,14 @@ struct set_up {
     std::string optimizer = "adagrad";
     std::uint32_t dim = 8;
     std::string order = "beta";
-    std::uint32_t order_slots = 2;  ///< what the plan is made for
-    std::uint32_t buffer_slots = 2; ///< what the buffers hold
+    std::uint32_t order_slots = 2;  ///< for the plan
+    std::uint32_t buffer_slots = 2; ///< capacity of the buffers
     std::uint32_t prefetch = 1;
     std::size_t threads = 1;
     std::uint64_t epochs = 2;
     float rate = .1F, dense_rate = .02F;
     engine_factory engines = graph_harness::threads();
-    std::optional<memory_file_system> memory{}; ///< that the engines are on: what is on disk is copied there
+    std::optional<memory_file_system> memory{}; ///< used by the engines: files on disk are copied there
     gnn_trainer_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2, .degree_fraction = .5},
         .neighbors = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
 
@@ -132,7 +132,7 @@ struct outcome {
     }
 };
 
-/// Everything that training is put together from.
+/// All parts of training.
 struct trainer {
     const graph_data& data;
     set_up with;
@@ -145,7 +145,7 @@ struct trainer {
     dense_parameters<> weights{};
     std::optional<cpu_encoder> encode{};
     std::optional<any_link_model> model{};
-    /// Makes what computes batches elsewhere than on the CPU; empty: nothing does.
+    /// Makes a backend that replaces the CPU's; may be empty.
     std::function<std::optional<any_backend>(trainer&)> compute{};
 
     trainer(const graph_data& of, set_up options)
@@ -186,7 +186,7 @@ struct trainer {
     }
 
     [[nodiscard]] any_order order() const { return make_order(with.order, data.rows.partitions, with.order_slots, 7); }
-    /// What the buffers need to hold.
+    /// Requirements of the buffers.
     [[nodiscard]] neighbor_direction direction() const {
         neighbor_direction d = with.training.neighbors.fanout[0].direction();
         for (const hop_fanout& hop : with.training.neighbors.fanout)
@@ -194,7 +194,7 @@ struct trainer {
         return d;
     }
 
-    /// Calls use(training, states(epoch) → plan) with buffers of their own.
+    /// Calls use(training, states(epoch) → plan) with new buffers.
     template <class Use>
     void run(Use&& use, std::uint64_t every = 3, const epoch_plan* fixed = nullptr) {
         memory_budget budget;
@@ -240,7 +240,7 @@ struct trainer {
             result.relations.insert(result.relations.end(), relations.table()[i].begin(), relations.table()[i].end());
         return result;
     }
-    /// Rows of all nodes, value and state.
+    /// Returns rows of all nodes, value and state.
     [[nodiscard]] std::vector<float> all_rows() const {
         std::vector<float> found;
         if (!rows) return found;
@@ -253,7 +253,7 @@ struct trainer {
     }
 };
 
-/// Trains, stopping and going on from a checkpoint after every `stop_every` batches if that is not 0.
+/// Trains; if `stop_every` is not 0, stops after that many batches and resumes from a checkpoint.
 inline outcome train(const graph_data& data, const set_up& with, std::uint64_t stop_every = 0,
     const std::function<std::optional<any_backend>(trainer&)>& compute = {}) {
     trainer all(data, with);

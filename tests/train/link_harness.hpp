@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-// A whole trainer of embeddings, for tests: a random graph, and everything that trains on it.
+// A complete embedding trainer for tests: a random graph, and all parts of training.
 namespace link_harness {
 
 using namespace gneiss;
@@ -49,8 +49,8 @@ struct set_up {
     std::string optimizer = "adagrad";
     std::uint32_t dim = 8;
     std::string order = "beta";
-    std::uint32_t order_slots = 2;  ///< what the plan is made for
-    std::uint32_t buffer_slots = 2; ///< what the buffer holds
+    std::uint32_t order_slots = 2;  ///< for the plan
+    std::uint32_t buffer_slots = 2; ///< capacity of the buffer
     std::uint32_t prefetch = 1;
     std::size_t threads = 1;
     std::uint64_t epochs = 2;
@@ -60,7 +60,7 @@ struct set_up {
     embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
 
-/// Makes what computes batches elsewhere than on the CPU; empty: nothing does.
+/// Makes a backend that replaces the CPU's; may be empty.
 using compute_factory = std::function<std::optional<any_backend>(const set_up&, embedding_table& relations)>;
 
 struct outcome {
@@ -71,7 +71,7 @@ struct outcome {
     friend bool operator==(const outcome&, const outcome&) = default;
 };
 
-/// Trains, stopping and going on from a checkpoint after every `stop_every` batches if that is not 0.
+/// Trains; if `stop_every` is not 0, stops after that many batches and resumes from a checkpoint.
 inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path& path, std::uint64_t stop_every = 0,
     const compute_factory& compute = {}) {
     const auto optimizer = make_row_optimizer(with.optimizer, 0.1F);
@@ -98,7 +98,7 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     resume_position at{};
     std::uint64_t steps = 0;
     const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
-    while (at.epoch < with.epochs) { // once, unless stopped: then from what a checkpoint would hold
+    while (at.epoch < with.epochs) { // once, unless stopped: then from the contents of a checkpoint
         memory_budget budget;
         partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch, .trace = with.trace}, budget);
         memory_budget for_edges(with.edge_memory);

@@ -6,7 +6,7 @@ namespace test_train_macro_batch_reuse {
 
 using namespace gneiss;
 
-TEST_CASE("a state is passed over again while the next is not ready, at most so often, and what was done is written down") {
+TEST_CASE("a state is repeated while the next is not ready, up to a limit, and the passes are recorded") {
     macro_batch_reuse reuse(3);
     CHECK(reuse.again(0, 0, 1, false));
     CHECK(reuse.again(0, 0, 2, false));
@@ -19,7 +19,7 @@ TEST_CASE("a state is passed over again while the next is not ready, at most so 
     CHECK_THROWS_AS(macro_batch_reuse(0), error);
 }
 
-TEST_CASE("a record that is replayed decides alone, goes on after a resume, and its end is told") {
+TEST_CASE("a replayed record decides alone, continues after a resume, and reports its end") {
     const pass_record record{{3, 1}, {2}};
     macro_batch_reuse replay(1, {{3}}, record);
     CHECK_FALSE(replay.again(0, 1, 1, false));

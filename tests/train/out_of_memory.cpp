@@ -1,4 +1,4 @@
-// The N-th allocation fails: a pipeline and a trainer end with an error or are right, and nothing waits for ever.
+// Fails the N-th allocation: a pipeline and a trainer end with an error or are right, and never hang.
 #include "support/replaced_new.hpp"
 
 #include "train/graph_harness.hpp"
@@ -27,7 +27,7 @@ struct numbers {
     [[nodiscard]] std::uint64_t bytes() const { return values.size() * sizeof(std::uint64_t); }
 };
 
-/// The sum of what `batches` batches of growing size hold, made, doubled and added in stages.
+/// Returns the sum over `batches` batches of growing size, made, doubled and added in stages.
 std::uint64_t run_pipeline(std::uint64_t batches, const pipeline_options& how) {
     std::uint64_t sum = 0;
     std::vector<std::unique_ptr<numbers>> all;
@@ -51,7 +51,7 @@ std::uint64_t run_pipeline(std::uint64_t batches, const pipeline_options& how) {
 
 } // namespace
 
-TEST_CASE("training_pipeline: a stage that finds no memory ends the run with an error") {
+TEST_CASE("training_pipeline: a stage whose allocation fails ends the run with an error") {
     for (const std::uint64_t staleness : {0, 3})
         for (const bool deterministic : {false, true}) {
             CAPTURE(staleness);
@@ -67,7 +67,7 @@ TEST_CASE("training_pipeline: a stage that finds no memory ends the run with an 
         }
 }
 
-TEST_CASE("embedding_trainer: a run that finds no memory ends with an error, or is right") {
+TEST_CASE("embedding_trainer: a run with a failed allocation ends with an error, or is right") {
     link_harness::toy_graph graph(24, 3, 2, 90, 1);
     const memory_file_system disk;
     for (const std::uint64_t staleness : {0, 2}) {
@@ -91,7 +91,7 @@ TEST_CASE("embedding_trainer: a run that finds no memory ends with an error, or 
     }
 }
 
-TEST_CASE("gnn_trainer: a run that finds no memory ends with an error, or is right") {
+TEST_CASE("gnn_trainer: a run with a failed allocation ends with an error, or is right") {
     const graph_harness::graph_data data = graph_harness::graph_data::random(40, 2, 2, 120, 1);
     for (const bool links : {false, true}) {
         CAPTURE(links);

@@ -10,7 +10,7 @@ namespace test_train_queue {
 
 using namespace gneiss;
 
-TEST_CASE("items leave in order of their numbers, whoever pushes first") {
+TEST_CASE("items leave in the order of their numbers, whoever pushes first") {
     ordered_queue<int> queue({.items = 2});
     std::vector<int> seen;
     {
@@ -36,12 +36,12 @@ TEST_CASE("an item larger than the capacity in bytes passes alone") {
     CHECK(queue.pop() == 7);
 }
 
-TEST_CASE("a queue never holds more than its capacity, but for the item that is next") {
+TEST_CASE("a queue never exceeds its capacity, except by the next item") {
     ordered_queue<int> queue({.items = 2, .bytes = 100});
     CHECK(queue.push(1, 1, 60));
     std::atomic<bool> pushed{false};
     std::jthread late([&] {
-        queue.push(2, 2, 60); // no room in bytes until 0 and 1 have left
+        queue.push(2, 2, 60); // over capacity until 0 and 1 have left
         pushed = true;
     });
     CHECK(queue.push(0, 0, 60)); // next in order: never waits
@@ -51,7 +51,7 @@ TEST_CASE("a queue never holds more than its capacity, but for the item that is 
     CHECK(queue.pop() == 2);
 }
 
-TEST_CASE("closing with an error wakes both sides with it") {
+TEST_CASE("closing with an error rethrows it on both sides") {
     ordered_queue<int> empty;
     ordered_queue<int> full({.items = 1});
     full.push(1, 1);

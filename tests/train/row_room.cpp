@@ -16,7 +16,7 @@ namespace test_train_row_room {
 
 using namespace gneiss;
 
-TEST_CASE("what batches hold together stays within the room, and the largest is alone in it") {
+TEST_CASE("concurrent batches stay within the limit, and the largest runs alone") {
     constexpr std::uint64_t room_bytes = 1000;
     row_room room(room_bytes);
     std::mutex mutex;
@@ -61,7 +61,7 @@ TEST_CASE("what batches hold together stays within the room, and the largest is 
     CHECK(sum == 0);
 }
 
-TEST_CASE("memory is kept for the next batch, and given up where the bound needs it") {
+TEST_CASE("memory is kept for the next batch, and freed if the bound requires it") {
     row_room room(1 << 20);
     row_memory first = room.take(4000, "rows", {});
     const float* const where = first.rows.at_least(1000);
@@ -73,14 +73,14 @@ TEST_CASE("memory is kept for the next batch, and given up where the bound needs
     row_memory all = room.take(1 << 20, "rows", {});
     room.put(std::move(all));
     row_memory small = room.take(100, "rows", {});
-    CHECK(small.counted == 100); // what the large one grew to is gone
+    CHECK(small.counted == 100); // the growth of the large one is freed
     row_memory other = room.take((1 << 20) - 100, "rows", {});
     room.put(std::move(small));
     room.put(std::move(other));
     room.release();
 }
 
-TEST_CASE("more than the room is refused by name, a stop ends a wait, and without a bound nothing waits") {
+TEST_CASE("more than the limit is refused by name, a stop ends a wait, and without a bound nothing waits") {
     row_room room(100);
     CHECK_THROWS_WITH_AS((void)room.take(101, "rows of a batch", {}), doctest::Contains("rows of a batch"), over_budget);
     row_memory first = room.take(60, "rows", {});

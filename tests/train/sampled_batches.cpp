@@ -14,7 +14,7 @@ using namespace graph_harness;
 
 namespace {
 
-/// The first k neighbors of every node.
+/// Takes the first k neighbors of every node.
 struct first_neighbors {
     std::uint32_t k;
     std::size_t hops;
@@ -40,7 +40,7 @@ struct first_neighbors {
 };
 static_assert(sampler_of<first_neighbors, resident_graph>);
 
-/// Nodes of classes, trained with any sampler in the graph of the resident partitions.
+/// Node classification with any sampler in the graph of the resident partitions.
 struct node_training {
     trainer all;
     memory_budget budget{};
@@ -85,7 +85,7 @@ set_up with_features() {
 
 } // namespace
 
-TEST_CASE("an own sampler trains, on partitions from disk: where its k covers all neighbors it gives the bits of the library's") {
+TEST_CASE("a custom sampler trains on partitions from disk: if its k covers all neighbors it gives the library's bits") {
     const graph_data data = graph_data::planted(200, 4);
     set_up with = with_features();
     const auto run = [&](auto make) { return node_training(data, with).run(make); };
@@ -99,10 +99,10 @@ TEST_CASE("an own sampler trains, on partitions from disk: where its k covers al
     CHECK(run([] { return first_neighbors{2, 2}; }) == few);
 }
 
-TEST_CASE("weights reach training: alike they draw all neighbors that have one, and edges of weight 0 are left out, by either sampler") {
+TEST_CASE("weights reach training: equal ones draw all neighbors, and edges of weight 0 are left out, by either sampler") {
     const graph_data data = graph_data::planted(200, 4);
     set_up with = with_features();
-    // Edge ids count the edges as the store shows them: the weight of an edge is 0 where it begins in an odd node.
+    // Edge ids follow the order of the store: the weight of an edge is 0 if its source is odd.
     std::vector<float> odd_left_out;
     data.store.for_each_edge([&](std::span<const edge> edges) {
         for (const edge& e : edges) odd_left_out.push_back(e.source % 2 == 0 ? 1.F : 0.F);
@@ -120,7 +120,7 @@ TEST_CASE("weights reach training: alike they draw all neighbors that have one, 
     check([&] { return neighbor_sampler<>(with.training.neighbors, 0); });
     check([&] { return dense_sampler<>(with.training.neighbors, 0); });
 
-    // What it walks, batch by batch: no odd node but a seed.
+    // Edges drawn, batch by batch: no odd node except seeds.
     node_training parts(data, with);
     parts.states = {{.resident = {0, 1, 2, 3}, .edge_buckets = {}}};
     graph_buffer whole(data.store, with.engines, neighbor_direction::in, graph_buffer::bytes_needed(parts.states, data.store, neighbor_direction::in), parts.budget);

@@ -6,7 +6,7 @@ namespace test_train_staleness {
 
 using namespace gneiss;
 
-TEST_CASE("quantiles of a staleness histogram") {
+TEST_CASE("quantiles follow from a staleness histogram") {
     staleness_histogram h;
     CHECK(h.quantile(0.5) == 0);
     CHECK(h.max() == 0);

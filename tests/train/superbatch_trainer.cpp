@@ -42,7 +42,7 @@ engine_factory threads() {
     return [] { return any_engine(threads_engine(4)); };
 }
 
-/// A graph with classes and features on disk, its lists of neighbors beside the buckets.
+/// A graph with classes and features on disk, its adjacency files next to the buckets.
 struct graph_data {
     temporary_directory directory{};
     row_partitioning rows;
@@ -92,12 +92,12 @@ struct set_up {
     std::chrono::microseconds slow_rows{0}; ///< of each gather
 };
 
-/// Sees who uses the caches that take turns: gathers, draws and changes of the caches, from all threads.
+/// Watches the users of the caches that take turns: gathers, draws and changes of the caches, from all threads.
 struct turns_watch {
-    std::function<void()> event{};           ///< at each of them
-    std::atomic<bool> gathering{false};      ///< a gather is at work
-    std::atomic<bool> for_gathering{true};   ///< the caches are as a gather wants them
-    std::atomic<int> clashes{0};             ///< uses of caches that were another's
+    std::function<void()> event{};           ///< called at each of them
+    std::atomic<bool> gathering{false};      ///< a gather is running
+    std::atomic<bool> for_gathering{true};   ///< the caches are in the state for gathers
+    std::atomic<int> clashes{0};             ///< uses of caches during another's turn
 
     void use(bool allowed) {
         if (!allowed) ++clashes;
@@ -105,7 +105,7 @@ struct turns_watch {
     }
 };
 
-/// Reads rows from another source, in no hurry.
+/// Reads rows from another source, slowly.
 struct watched_rows {
     any_row_source below;
     turns_watch& watch;
@@ -130,7 +130,7 @@ struct watched_rows {
     }
 };
 
-/// What training leaves behind.
+/// Result of training.
 struct outcome {
     std::vector<float> weights{}, state{};
     std::vector<double> losses{};
@@ -140,7 +140,7 @@ struct outcome {
 
 neighbor_options hops() { return {.fanout = {{.in = 4}, {.in = 3}}, .replace = false, .relations = false, .edge_ids = false}; }
 
-/// The network, and an optimizer for it.
+/// The network and its optimizer.
 struct network {
     dense_parameters<> weights{};
     encoder<float, eigen_backend> encode;
@@ -155,7 +155,7 @@ struct network {
     }
 };
 
-/// The same training by `gnn_trainer`, all in memory: the oracle.
+/// Oracle: the same training by `gnn_trainer`, all in memory.
 outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t epochs) {
     memory_budget budget;
     const serial_executor on;
@@ -175,7 +175,7 @@ outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t ep
     return net.end(std::move(losses));
 }
 
-/// Everything that training by superbatches is put together from.
+/// All parts of training by superbatches.
 struct trainer {
     const graph_data& data;
     set_up with;
@@ -195,10 +195,10 @@ struct trainer {
     int turns = 0;
     turns_watch watch{};
     std::function<void()> pause{};      ///< before sampling
-    std::chrono::milliseconds slow{0};  ///< of each sample but the inspector's
+    std::chrono::milliseconds slow{0};  ///< per sample, except the inspector's
     std::thread::id driving = std::this_thread::get_id();
 
-    /// Draws as another does, but waits first where no inspector draws. An inspector's is made on the test's thread.
+    /// Delays the draws of another sampler, except those of the inspector, which is made on the test's thread.
     template <class Sampler>
     struct slow_sampler {
         trainer& of;
@@ -291,7 +291,7 @@ outcome train(const graph_data& data, const set_up& options) { return trainer(da
 
 } // namespace
 
-TEST_CASE("superbatches train the very bits of graph training in memory, for every cache, topology and schedule") {
+TEST_CASE("superbatches train the same bits as GNN training in memory, for every cache, topology and schedule") {
     const graph_data data(400);
     for (const auto sampler : {sampler_kind::neighbor, sampler_kind::dense}) {
         const outcome expected = in_memory(data, sampler, 2);
@@ -308,7 +308,7 @@ TEST_CASE("superbatches train the very bits of graph training in memory, for eve
     }
 }
 
-TEST_CASE("neither the size of superbatches and caches nor threads change what is trained") {
+TEST_CASE("neither the size of superbatches and caches nor threads change the result") {
     const graph_data data(400); // 134 training nodes: 14 batches
     const outcome expected = in_memory(data, sampler_kind::neighbor, 3);
     for (const std::uint64_t batches : {1U, 3U, 7U, 14U, 100U})
@@ -328,7 +328,7 @@ TEST_CASE("neither the size of superbatches and caches nor threads change what i
     CHECK(result == 6); // two superbatches an epoch
 }
 
-TEST_CASE("halves, normalized and sparse features are those of graph training") {
+TEST_CASE("f16, normalized and sparse features equal those of GNN training") {
     graph_data halves(200, {.f16 = true});
     CHECK(train(halves, {}) == in_memory(halves, sampler_kind::neighbor, 2));
     halves.features.normalized = true;
@@ -338,7 +338,7 @@ TEST_CASE("halves, normalized and sparse features are those of graph training") 
     CHECK(train(sparse, {.cache = "memory"}) == in_memory(sparse, sampler_kind::neighbor, 2));
 }
 
-TEST_CASE("carried rows are not read again, and a superbatch's change sets read what belady says") {
+TEST_CASE("carried rows are not read again, and a superbatch's change sets read what belady predicts") {
     const graph_data data(400);
     const auto reads = [&](bool carry) {
         trainer result(data, {.superbatch = 3, .cache_capacity = 150, .carry = carry});
@@ -351,23 +351,23 @@ TEST_CASE("carried rows are not read again, and a superbatch's change sets read 
     CHECK(reads(true) < reads(false));
 }
 
-TEST_CASE("a run stopped and begun again from its position ends in the unbroken run's bits") {
+TEST_CASE("a run stopped and resumed from its position ends in the bits of an uninterrupted run") {
     const graph_data data(400);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 2);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate, superbatch_schedule::conventional})
         for (const std::uint64_t after : {1U, 5U, 13U}) {
             trainer first(data, {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady", .schedule = schedule});
             std::stop_source stop;
-            training_observer told;
+            training_observer observer;
             std::uint64_t seen = 0;
-            told.on_batch = [&](const batch_key&, const training_statistics&) { if (++seen == after) stop.request_stop(); };
+            observer.on_batch = [&](const batch_key&, const training_statistics&) { if (++seen == after) stop.request_stop(); };
             resume_position at;
             double loss = 0;
             {
-                const auto part = first.training->run(0, {}, told, stop.get_token());
+                const auto part = first.training->run(0, {}, observer, stop.get_token());
                 at = part.position;
                 loss = part.model.loss;
-                if (!part.stopped) at = {1, {}}; // the stop came behind the last batch
+                if (!part.stopped) at = {1, {}}; // the stop came after the last batch
             }
             std::vector<double> losses;
             if (at.epoch == 0) losses.push_back(loss + first.training->run(0, at.next).model.loss);
@@ -381,12 +381,12 @@ TEST_CASE("a run stopped and begun again from its position ends in the unbroken 
         }
 }
 
-TEST_CASE("a stop while a superbatch is being made trains what is on its way, and no batch twice") {
+TEST_CASE("a stop while a superbatch is being made trains the batches in progress, and no batch twice") {
     const graph_data data(400);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
     trainer result(data, {.schedule = superbatch_schedule::alternate, .superbatch = 14, .epochs = 1});
     std::stop_source stop;
-    result.pause = [&] { // until batches wait for the superbatch; then it comes just behind the first that did not wait
+    result.pause = [&] { // until batches wait for the superbatch; then it arrives right after the first that did not wait
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         stop.request_stop();
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -402,7 +402,7 @@ TEST_CASE("a stop while a superbatch is being made trains what is on its way, an
     CHECK(result.net.end({}).weights == expected.weights);
 }
 
-TEST_CASE("wherever a stop comes, batches are drawn and gathered by themselves in caches that are theirs, and train the same bits") {
+TEST_CASE("at any stop, batches are drawn and gathered exclusively, in the right caches, and train the same bits") {
     const graph_data data(400); // 14 batches
     const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
     for (const char* cache : {"belady", "static"})
@@ -427,7 +427,7 @@ TEST_CASE("wherever a stop comes, batches are drawn and gathered by themselves i
         }
 }
 
-TEST_CASE("wherever a stage fails, no batch is gathered while the caches change") {
+TEST_CASE("if any stage fails, no batch is gathered while the caches change") {
     const graph_data data(400);
     for (std::uint64_t at = 0; at < 14; ++at) {
         CAPTURE(at);
@@ -442,21 +442,21 @@ TEST_CASE("wherever a stage fails, no batch is gathered while the caches change"
     }
 }
 
-TEST_CASE("files of at most two superbatches are on disk, and none is left") {
+TEST_CASE("at most two superbatches have files on disk, and none remains") {
     const graph_data data(400);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate}) {
         temporary_directory keep;
         {
             trainer result(data, {.schedule = schedule, .superbatch = 2});
             std::size_t most = 0;
-            training_observer told;
-            told.on_batch = [&](const batch_key&, const training_statistics&) {
+            training_observer observer;
+            observer.on_batch = [&](const batch_key&, const training_statistics&) {
                 std::map<std::string, int> stems;
                 for (const auto& entry : std::filesystem::directory_iterator(result.run / "superbatches")) ++stems[entry.path().stem().string()];
                 most = std::max(most, stems.size());
             };
-            for (std::uint64_t e = 0; e < 2; ++e) (void)result.training->run(e, {}, told);
-            // the one that is trained, the one that is made, and at most one whose last batch is on its way
+            for (std::uint64_t e = 0; e < 2; ++e) (void)result.training->run(e, {}, observer);
+            // The one being trained, the one being made, and at most one whose last batch is in progress.
             CHECK(most <= 3);
             CHECK(result.training->inspected().superbatches == 14);
             CHECK(result.training->inspected().batches == 28);
@@ -491,21 +491,21 @@ TEST_CASE("faults of the engine end in the right answer or a typed error, never 
     }
 }
 
-TEST_CASE("an error behind the last batch of a superbatch ends a run that waits for the next, by whatever schedule") {
+TEST_CASE("an error after the last batch of a superbatch ends a run that waits for the next, by any schedule") {
     const graph_data data(400);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
         for (const std::uint64_t batches : {1U, 3U}) {
             trainer result(data, {.schedule = schedule, .superbatch = batches});
-            training_observer told;
-            told.on_batch = [](const batch_key&, const training_statistics&) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // batches are loaded meanwhile, and the next waited for
+            training_observer observer;
+            observer.on_batch = [](const batch_key&, const training_statistics&) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the next batches are loaded or awaited meanwhile
                 throw error(errc::not_finite, "the observer's");
             };
-            CHECK_THROWS_WITH_AS(result.training->run(0, {}, told), doctest::Contains("the observer's"), error);
+            CHECK_THROWS_WITH_AS(result.training->run(0, {}, observer), doctest::Contains("the observer's"), error);
         }
 }
 
-TEST_CASE("parts that do not fit together are refused") {
+TEST_CASE("inconsistent parts are refused") {
     const graph_data data(100);
     CHECK_THROWS_AS(trainer(data, {.cache = "belady", .schedule = superbatch_schedule::conventional}), error);
     graph_data none(100);

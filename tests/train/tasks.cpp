@@ -17,7 +17,7 @@ using test::temporary_directory;
 
 namespace {
 
-/// Draws as the library does, from outside of it.
+/// Draws like the library, as a custom type.
 struct as_the_library {
     negative_sampler by;
     [[nodiscard]] std::uint64_t list_size(const negative_pool& resident) const { return by.list_size(resident); }
@@ -26,9 +26,9 @@ struct as_the_library {
     }
 };
 
-/// In proportion to degree^¾ among the resident nodes, as word2vec draws.
+/// Draws in proportion to degree^¾ among the resident nodes, like word2vec.
 struct by_power_of_degree {
-    std::vector<double> sums; // of all nodes up to and with each
+    std::vector<double> sums; // of all nodes up to and including each
     std::uint64_t size;
 
     by_power_of_degree(std::vector<double> degrees, std::uint64_t list) : sums(std::move(degrees)), size(list) {
@@ -55,7 +55,7 @@ std::vector<double> degrees(const link_harness::toy_graph& graph) {
 
 } // namespace
 
-TEST_CASE("own negatives train embeddings: drawn as the library draws they give its bits, drawn by degree others, whatever the threads") {
+TEST_CASE("custom negatives train embeddings: the library's draws give its bits, others by degree, whatever the threads") {
     const temporary_directory directory;
     link_harness::toy_graph graph(120, 4, 3, 600, 1);
     link_harness::set_up with;
@@ -73,11 +73,11 @@ TEST_CASE("own negatives train embeddings: drawn as the library draws they give 
     CHECK(train(graph, with, directory / "again") == other);
     CHECK(train(graph, with, directory / "resumed", 5).rows == other.rows);
 
-    with.training.negatives.per_chunk = 9; // what memory is planned for
+    with.training.negatives.per_chunk = 9; // the number that memory is planned for
     CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "longer"), doctest::Contains("lists of 10 negatives, where the options allow 1 to 9"), error);
 }
 
-TEST_CASE("chunks that options leave out are those of a whole batch, also in the last batch of a state") {
+TEST_CASE("default chunks are those of a whole batch, also in the last batch of a state") {
     const temporary_directory directory;
     link_harness::toy_graph graph(120, 1, 3, 3500, 1);
     link_harness::set_up with;
@@ -95,7 +95,7 @@ TEST_CASE("chunks that options leave out are those of a whole batch, also in the
     CHECK(derived.nodes == bound.nodes);
 }
 
-TEST_CASE("a loop with own negatives of a concrete type trains the bits of the trainer") {
+TEST_CASE("a loop with custom negatives of a concrete type trains the bits of the trainer") {
     const temporary_directory directory;
     link_harness::toy_graph graph(120, 4, 3, 600, 1);
     link_harness::set_up with;
@@ -134,7 +134,7 @@ TEST_CASE("a loop with own negatives of a concrete type trains the bits of the t
         CHECK(std::ranges::equal(relations.table()[r], std::span(expected.relations).subspan(r * layout.floats(), layout.floats())));
 }
 
-TEST_CASE("own negatives train a GNN: drawn as the library draws they give its bits") {
+TEST_CASE("custom negatives train a GNN: drawn like the library's they give its bits") {
     const auto data = graph_harness::graph_data::random(150, 4, 3, 900, 2);
     graph_harness::set_up with;
     with.links = true;

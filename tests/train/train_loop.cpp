@@ -57,7 +57,7 @@ set_up with_classes() {
     return with;
 }
 
-/// What a loop over planted classes is put together from, with the types of its slots in sight.
+/// Parts of a loop over planted classes, with concrete slot types.
 struct parts {
     trainer all;
     memory_budget budget{};
@@ -95,7 +95,7 @@ std::vector<training_statistics> epochs(Loop& loop, parts& of) {
 
 } // namespace
 
-TEST_CASE("a loop of concrete slots trains the bits of one whose slots are chosen at run time") {
+TEST_CASE("a loop of concrete slots trains the same bits as one with slots chosen at run time") {
     const graph_data data = graph_data::planted(200, 4);
     for (const bool learned : {true, false}) {
         set_up with = with_classes();
@@ -124,7 +124,7 @@ TEST_CASE("a loop of concrete slots trains the bits of one whose slots are chose
     }
 }
 
-// Large-batch sampling: a macro-batch is some training nodes and all they reach within the sampler's hops. Its states are no sets
+// Large-batch sampling: a macro-batch is some training nodes and all nodes within the sampler's hops. Its states are not sets
 // of partitions, and mini-batches are sampled in the macro-batch's own graph.
 namespace lbs {
 
@@ -160,7 +160,7 @@ struct macro_graph {
         const bucket_store& store = task.data.store;
         std::vector<bool> reached(task.data.rows.nodes, false), expanded = reached;
         for (const node_id v : task.part(at, i)) reached[v] = true;
-        for (std::size_t hop = 0; hop < hops; ++hop) { // the lists of all that are reached before the last hop
+        for (std::size_t hop = 0; hop < hops; ++hop) { // the lists of all nodes reached before the last hop
             expanded = reached;
             store.for_each_edge([&](std::span<const edge> some) {
                 for (const edge& e : some)
@@ -183,7 +183,7 @@ struct macro_graph {
 };
 static_assert(topology<macro_graph>);
 
-/// Features of the macro-batch: whatever its batches name.
+/// Features of the macro-batch for the nodes of its batches.
 struct macro_features {
     const graph_data& data;
     [[nodiscard]] static input_columns columns() { return {.dense = graph_data::columns}; }
@@ -233,7 +233,7 @@ TEST_CASE("states need not be sets of partitions: large-batch sampling with one 
 
 namespace replicas {
 
-/// The gradients of `Replicas` consecutive batches, summed in their order.
+/// Sums the gradients of `Replicas` consecutive batches in their order.
 template <std::uint32_t Replicas>
 struct in_one_process {
     static constexpr std::uint32_t batches_per_step = Replicas;
@@ -248,7 +248,7 @@ struct in_one_process {
     }
 };
 
-/// The gradients of two replicas, each on a thread of its own, summed in their order.
+/// Sums the gradients of two replicas on separate threads, in their order.
 struct exchange {
     std::vector<float> of[2]{};
     std::barrier<> arrived{2}, taken{2};
@@ -267,7 +267,7 @@ struct on_threads {
 };
 static_assert(gradient_reducer<in_one_process<2>> && gradient_reducer<on_threads>);
 
-/// Two threads that produce batches for whoever asks. One may leave in the middle of a state: the other does its work.
+/// Produces batches on two threads for any consumer. One may leave mid-state: the other takes over its work.
 template <class Producer>
 class two_producers {
 public:
@@ -302,7 +302,7 @@ private:
             request next{};
             {
                 std::unique_lock lock(mutex_);
-                // the one that leaves goes first, so that it surely leaves in the middle
+                // The leaving thread goes first, so that it leaves mid-state.
                 const auto mine = [&] { return !asked_.empty() && (self == 1 || made_[1] == leaves_after_); };
                 if (!changed_.wait(lock, stop, mine)) return;
                 next = asked_.front();
@@ -325,7 +325,7 @@ private:
     std::vector<std::jthread> threads_;
 };
 
-/// Every second batch of another producer, from `first` on.
+/// Returns every second batch of another producer, from `first` on.
 template <class Producer>
 struct half_of {
     Producer& by;
@@ -349,7 +349,7 @@ struct half_of {
 
 } // namespace replicas
 
-TEST_CASE("replicas on threads, one of whose producers leaves in the middle of a state, train the bits of replicas in one process") {
+TEST_CASE("replicas on threads, one of whose producers leaves mid-state, train the bits of replicas in one process") {
     const graph_data data = graph_data::planted(300, 2); // 100 training nodes in one state: 4 batches of 25
     set_up with = with_classes();
     with.rows = false;
@@ -387,7 +387,7 @@ TEST_CASE("replicas on threads, one of whose producers leaves in the middle of a
                         replicas::half_of<replicas::two_producers<producer>> half;
                         both(producer& from, std::uint64_t first) : made(from, 3), half{made, first} {}
                         ~both() {
-                            CHECK(made.made(1) == 3); // it left: an epoch has two batches of each replica
+                            CHECK(made.made(1) == 3); // it left: an epoch has two batches per replica
                             CHECK(made.made(0) == 3);
                         }
                         both(const both&) = delete;
@@ -407,7 +407,7 @@ TEST_CASE("replicas on threads, one of whose producers leaves in the middle of a
     }
 }
 
-// Rows that an owner on another thread keeps: they come and go as messages, and a batch that is delivered twice is applied once.
+// Rows with an owner on another thread: they travel as messages, and a batch delivered twice is applied once.
 namespace remote {
 
 class owner {
@@ -473,7 +473,7 @@ static_assert(embedding_source<embeddings>);
 
 } // namespace remote
 
-TEST_CASE("learned rows may live with an owner elsewhere, and messages may come twice") {
+TEST_CASE("embeddings may belong to a remote owner, and messages may arrive twice") {
     const graph_data data = graph_data::planted(200, 2);
     set_up with = with_classes();
     with.order = "memory";
@@ -492,7 +492,7 @@ TEST_CASE("learned rows may live with an owner elsewhere, and messages may come 
     CHECK(owner.rows() == expected.rows);
 }
 
-TEST_CASE("a phase gives up what the next epoch reads again") {
+TEST_CASE("a phase releases data that the next epoch reads again") {
     const graph_data data = graph_data::planted(200, 2);
     set_up with = with_classes();
     with.rows = false;
@@ -510,7 +510,7 @@ TEST_CASE("a phase gives up what the next epoch reads again") {
     CHECK(all.end(found) == expected);
 }
 
-TEST_CASE("what slots cannot do together is refused at construction") {
+TEST_CASE("incompatible slots are refused at construction") {
     const graph_data data = graph_data::planted(100, 2);
     parts of(data, with_classes());
     buffered_topology topology(of.graph, {.resident_partitions = 2});

@@ -16,7 +16,7 @@ using namespace gneiss;
 
 namespace {
 
-/// Stands for a batch: it reads what was applied so far, and its update depends on what it read.
+/// Represents a batch: it reads the updates applied so far, and its own update depends on them.
 struct toy_batch {
     std::uint64_t number = 0;
     std::uint64_t value = 0;
@@ -29,7 +29,7 @@ struct toy_run {
     pipeline_statistics statistics;
 };
 
-/// Trains a number: each update depends on the number as the batch read it, so that any change of order shows.
+/// Trains a number: each update depends on the number that the batch read, so that any change of order shows.
 toy_run train(std::uint64_t batches, std::uint64_t per_state, pipeline_options options, std::size_t pool, std::uint64_t jitter) {
     toy_run run;
     std::mutex row;
@@ -112,7 +112,7 @@ TEST_CASE("the deterministic schedule gives the same result at any timing, worke
     }
 }
 
-TEST_CASE("the first batch after a drain is waited for from where work was said to begin, not from the drain") {
+TEST_CASE("after a drain the wait for the first batch counts from the declared start of work, not from the drain") {
     const auto compute = static_cast<std::size_t>(stage::compute);
     pipeline_stages<toy_batch> stages;
     stages.sample = stages.gather = stages.compute = stages.update = [](toy_batch&) {};
@@ -120,7 +120,7 @@ TEST_CASE("the first batch after a drain is waited for from where work was said 
     idle.push_back(std::make_unique<toy_batch>());
     training_pipeline<toy_batch> pipeline(stages, {}, std::move(idle));
     using namespace std::chrono_literals;
-    std::this_thread::sleep_for(300ms); // nobody's work
+    std::this_thread::sleep_for(300ms); // outside of any stage
     const auto resumed = std::chrono::steady_clock::now();
     pipeline.resume();
     std::this_thread::sleep_for(50ms); // a state is loaded
@@ -159,7 +159,7 @@ TEST_CASE("an error in any stage reaches the driving thread and nothing hangs") 
     }
 }
 
-TEST_CASE("a pipeline for which the system refuses a thread ends those that it started, and says so") {
+TEST_CASE("a pipeline whose thread is refused ends those that it started and reports it") {
     int granted = 0;
     for (bool made = false; !made; ++granted) {
         CAPTURE(granted);

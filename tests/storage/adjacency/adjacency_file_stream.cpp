@@ -31,7 +31,7 @@ engine_factory threads() {
     return [] { return any_engine(threads_engine(4)); };
 }
 
-/// What a stream should say: outgoing neighbors in order, then incoming ones, no loops.
+/// Returns the expected stream: outgoing neighbors in order, then incoming ones, no loops.
 lists expected(const stored_lists& data) {
     const std::uint64_t nodes = data.store.rows().nodes;
     lists out(nodes), in(nodes);
@@ -50,7 +50,7 @@ lists expected(const stored_lists& data) {
     return out;
 }
 
-/// One pass, copied; checks that chunks follow each other.
+/// Copies one pass; checks that chunks are consecutive.
 template <adjacency_stream Stream>
 lists pass(Stream& stream) {
     lists all;
@@ -77,7 +77,7 @@ std::string bytes_of(const std::filesystem::path& path) {
 
 } // namespace
 
-TEST_CASE("a graph streamed from disk is that in memory, whatever the chunks, again after each rewind") {
+TEST_CASE("a graph streamed from disk equals that in memory, whatever the chunks, after each rewind") {
     for (const auto& [nodes, partitions, edges] :
         {std::tuple(std::uint64_t{3000}, 5U, std::size_t{60000}), {211, 3, 3000}, {1, 1, 40}, {1, 1, 0}, {10, 4, 0}, {0, 1, 0}}) {
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
@@ -92,7 +92,7 @@ TEST_CASE("a graph streamed from disk is that in memory, whatever the chunks, ag
                 CHECK((pass(stream) == want));
                 stream.rewind();
                 (void)stream.next();
-                stream.rewind(); // in the middle
+                stream.rewind(); // mid-pass
                 CHECK((pass(stream) == want));
                 any_adjacency any(std::move(stream));
                 any.rewind();
@@ -102,11 +102,11 @@ TEST_CASE("a graph streamed from disk is that in memory, whatever the chunks, ag
     }
 }
 
-TEST_CASE("threads take over from each other with every engine: after opening, in the middle, before the end") {
+TEST_CASE("threads hand over to each other with every engine: after opening, mid-pass, before the end") {
     const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
     const lists want = expected(data);
     for (const auto& [name, engines] : storage_test::all_engines()) {
-        if (name == "memory") continue; // has files of its own
+        if (name == "memory") continue; // has its own files
         CAPTURE(name);
         for (int round = 0; round < 5; ++round) {
             memory_budget budget;
@@ -115,12 +115,12 @@ TEST_CASE("threads take over from each other with every engine: after opening, i
             stream.rewind();
             CHECK((pass(stream) == want));
             stream.rewind();
-            (void)stream.next(); // ends in the middle
+            (void)stream.next(); // stops mid-pass
         }
     }
 }
 
-TEST_CASE("chunks keep to their sizes but for a longer list, and memory to what was said") {
+TEST_CASE("chunks keep their size limit except for a longer list, and memory its declared limit") {
     const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
     const adjacency_file_stream_options options{.chunk_arcs = 3000, .chunk_nodes = 50};
     memory_budget budget;
@@ -144,7 +144,7 @@ TEST_CASE("chunks keep to their sizes but for a longer list, and memory to what 
     CHECK_THROWS_AS(adjacency_file_stream(data.files, threads(), tighter, options), over_budget);
 }
 
-TEST_CASE("whatever read fails, a pass is right or an error with a type, and the next one is right") {
+TEST_CASE("after any failed read a pass is right or ends in a typed error, and the next one is right") {
     const stored_lists data(600, 3, test::lists_edges(600, 3000));
     const lists want = expected(data);
     std::uint64_t runs = 0, failed = 0;
@@ -188,13 +188,13 @@ TEST_CASE("whatever read fails, a pass is right or an error with a type, and the
     CHECK(failed > 20);
 }
 
-TEST_CASE("every truncated file is refused, and every flipped bit is found before it is a neighbor") {
+TEST_CASE("every truncated file is refused, and every flipped bit is found before its neighbor is returned") {
     const stored_lists data(600, 3, test::lists_edges(600, 21000));
     const lists want = expected(data);
     const auto stream_all = [&] {
         memory_budget budget;
         adjacency_file_stream stream(data.files, threads(), budget);
-        const lists got = pass(stream); // not in a CHECK, which would keep what it throws
+        const lists got = pass(stream); // outside of CHECK, which would catch exceptions
         CHECK((got == want));
     };
     for (const auto& directory : {data.files.in, data.files.out})
@@ -216,8 +216,8 @@ TEST_CASE("every truncated file is refused, and every flipped bit is found befor
                     stream_all();
                     FAIL("damage was not found");
                 } catch (const error& e) {
-                    const bool told = e.code() == errc::corrupt || e.code() == errc::invalid_format || e.code() == errc::version_mismatch;
-                    CHECK(told);
+                    const bool typed = e.code() == errc::corrupt || e.code() == errc::invalid_format || e.code() == errc::version_mismatch;
+                    CHECK(typed);
                     const std::string place = e.place().path.filename().string();
                     CHECK(std::string(name).starts_with(place.substr(0, place.find('.'))));
                 }
@@ -227,7 +227,7 @@ TEST_CASE("every truncated file is refused, and every flipped bit is found befor
     stream_all();
 }
 
-TEST_CASE("damage that comes while a graph is open is told with its place, and ends no pass silently") {
+TEST_CASE("damage to an open graph is reported with its place, and never ends a pass silently") {
     const stored_lists data(600, 3, test::lists_edges(600, 21000));
     const auto path = data.files.in / "neighbours.npy";
     memory_budget budget;
@@ -254,7 +254,7 @@ TEST_CASE("damage that comes while a graph is open is told with its place, and e
     CHECK((pass(stream) == expected(data)));
 }
 
-TEST_CASE("a stream ends at once while its thread waits or reads, and a requested stop ends the first look") {
+TEST_CASE("a stream can be destroyed while its thread waits or reads, and a stop request ends the first batch") {
     const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
     for (int i = 0; i < 20; ++i) {
         memory_budget budget;
@@ -273,7 +273,7 @@ TEST_CASE("a stream ends at once while its thread waits or reads, and a requeste
     }
 }
 
-TEST_CASE("what cannot be streamed is refused: one direction, exchanged or foreign files, odd sizes") {
+TEST_CASE("unsupported input is refused: one direction, exchanged or foreign files, odd sizes") {
     const stored_lists data(300, 3, test::lists_edges(300, 4000)), other(301, 3, test::lists_edges(301, 4000));
     memory_budget budget;
     const auto refused = [&](const csc_files& files, const adjacency_file_stream_options& options = {}) {

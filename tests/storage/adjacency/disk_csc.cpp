@@ -33,7 +33,7 @@ constexpr disk_csc_options small{.coalesce_bytes = 4096, .request_bytes = 8192, 
 
 } // namespace
 
-TEST_CASE("a graph on disk is the graph in memory, position by position, on every engine and however it reads") {
+TEST_CASE("a graph on disk equals the graph in memory, position by position, on every engine and with any requests") {
     for (const auto& [nodes, partitions, edges] :
         {std::tuple(std::uint64_t{3000}, 5U, std::size_t{60000}), {211, 3, 3000}, {1, 1, 40}, {1, 1, 0}, {10, 4, 0}}) {
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
@@ -60,7 +60,7 @@ TEST_CASE("a graph on disk is the graph in memory, position by position, on ever
     }
 }
 
-TEST_CASE("samples from disk are those from memory, bit for bit, on one thread and several") {
+TEST_CASE("samples from disk equal those from memory, bit for bit, on one thread and several") {
     const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
     const auto expected = samples_of(data.graph);
     memory_budget budget;
@@ -69,7 +69,7 @@ TEST_CASE("samples from disk are those from memory, bit for bit, on one thread a
         CHECK((samples_of(graph) == expected));
         CHECK((samples_of(graph, tbb_executor(3)) == expected));
     }
-    // Several samplers at once, more than there are engines.
+    // Several samplers at once, more than the number of engines.
     const disk_csc graph(data.files, threads(), budget, small);
     std::vector<std::vector<std::string>> found(4);
     {
@@ -79,7 +79,7 @@ TEST_CASE("samples from disk are those from memory, bit for bit, on one thread a
     for (const auto& mine : found) CHECK((mine == expected));
 }
 
-TEST_CASE("any cache gives the same samples and spares reads; a released one is none") {
+TEST_CASE("any cache gives the same samples and saves reads; a released cache is unused") {
     const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
     const auto expected = samples_of(data.graph);
     std::vector<node_id> all(3000);
@@ -108,7 +108,7 @@ TEST_CASE("any cache gives the same samples and spares reads; a released one is 
         CHECK(read <= before);
         before = read;
         if (bytes == 0) CHECK(last.cached_lists == first.cached_lists);
-        if (bytes == 10000000) { // all nodes with incoming edges; "both" has those
+        if (bytes == 10000000) { // all nodes with incoming edges; "both" includes those
             CHECK(last.cached_neighbors > first.cached_neighbors);
             for (neighbor_cache& cache : caches) cache.release();
             CHECK((samples_of(graph) == expected));
@@ -119,7 +119,7 @@ TEST_CASE("any cache gives the same samples and spares reads; a released one is 
     }
 }
 
-TEST_CASE("only blocks with drawn positions are read, those near each other together") {
+TEST_CASE("only blocks with drawn positions are read, adjacent ones together") {
     const std::uint64_t nodes = 2000;
     std::vector<edge> edges;
     for (std::uint32_t e = 0; e < 100 * 1024; ++e) edges.push_back({e % 1900, 0, 1950}); // 100 blocks, one list
@@ -138,7 +138,7 @@ TEST_CASE("only blocks with drawn positions are read, those near each other toge
     CHECK(graph.statistics().neighbors == 7);
 }
 
-TEST_CASE("whatever read fails, a sample is right or an error with a type, and the next one is right") {
+TEST_CASE("after any failed read a sample is right or ends in a typed error, and the next one is right") {
     const stored_lists data(600, 3, test::lists_edges(600, 3000));
     const auto expected = samples_of(data.graph);
     std::uint64_t runs = 0;
@@ -166,7 +166,7 @@ TEST_CASE("whatever read fails, a sample is right or an error with a type, and t
     CHECK(runs > 50);
 }
 
-TEST_CASE("every truncated file is refused, and every flipped bit is found before it is a neighbor") {
+TEST_CASE("every truncated file is refused, and every flipped bit is found before its neighbor is returned") {
     const stored_lists data(600, 3, test::lists_edges(600, 21000));
     const auto expected = samples_of(data.graph);
     const auto lists = [&] {
@@ -197,7 +197,7 @@ TEST_CASE("every truncated file is refused, and every flipped bit is found befor
     lists();
 }
 
-TEST_CASE("what cannot be used is refused: directions, relations, budgets, exchanged or foreign files") {
+TEST_CASE("unsupported input is refused: directions, relations, budgets, exchanged or foreign files") {
     const stored_lists data(300, 3, test::lists_edges(300, 4000)), other(301, 3, test::lists_edges(301, 4000));
     memory_budget budget, tight(100000);
     CHECK_THROWS_AS(disk_csc({}, threads(), budget), error);

@@ -30,7 +30,7 @@ engine_factory threads() {
     return [] { return any_engine(threads_engine(4)); };
 }
 
-/// The two forms, telling everything.
+/// Both forms, with all optional arrays.
 const graph_buffer_options both_forms[] = {
     {graph_form::blocks, {}}, {graph_form::csr, {.relations = true, .edge_ids = true}}};
 
@@ -51,10 +51,10 @@ struct stored {
     static std::vector<edge> drawn(std::uint64_t nodes, std::uint64_t relations, std::size_t count) {
         auto edges = test::hub_edges(nodes, count, nodes);
         for (edge& e : edges) e.relation = relations > 1 ? e.relation % static_cast<relation_id>(relations) : 0;
-        shuffle(edges, random_key(nodes, random_domain::user)); // ids stay: they spread over all partitions by hubs
+        shuffle(edges, random_key(nodes, random_domain::user)); // ids stay: hubs spread them over all partitions
         return edges;
     }
-    /// What a CSR of the edges among some partitions holds, edge ids as in the whole.
+    /// Returns the CSR of the edges among some partitions, with the edge ids of the whole.
     [[nodiscard]] csr_graph<> among(const std::vector<partition_id>& resident) const {
         const auto there = [&](node_id v) { return std::ranges::binary_search(resident, layout.rows.of(v)); };
         std::vector<edge> some;
@@ -76,7 +76,7 @@ struct stored {
     }
 };
 
-/// Whether two graphs tell the same of all nodes, in every direction.
+/// True if two graphs have the same lists for all nodes, in every direction.
 template <class A, class B>
 void check_equal(const A& a, const B& b) {
     REQUIRE(a.nodes() == b.nodes());
@@ -104,14 +104,14 @@ void check_equal(const A& a, const B& b) {
 
 } // namespace
 
-TEST_CASE("the graph of a state is the CSR of the edges among its partitions, position by position") {
+TEST_CASE("the graph of a state equals the CSR of the edges among its partitions, position by position") {
     for (const auto& [relations, rows] : {std::pair<std::uint64_t, row_partitioning>{1U, {211, 7}}, {3U, {211, 7}},
              {3U, test::cut_into({5, 100, 0, 20, 16, 1, 69})}}) {
         const stored data(rows, relations, 3000);
         const epoch_plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{1, 2, 6}, {}}, {{1, 3, 4, 6}, {}}, {{5}, {}}, {{}, {}},
             {{0, 1, 2, 3, 4, 5, 6}, {}}, {{0, 1, 2, 4, 5, 6}, {}}};
         for (const graph_buffer_options& form : both_forms)
-            for (const bool short_of_memory : {false, true}) { // then what states share is read again
+            for (const bool short_of_memory : {false, true}) { // then shared blocks are read again
                 memory_budget budget;
                 std::uint64_t bytes = 1 << 20;
                 if (short_of_memory) {
@@ -171,7 +171,7 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
         std::set<edge_bucket> held;
         std::uint64_t expected = 0;
         for (std::uint32_t s = 0; s < states.size(); ++s) {
-            auto now = buffer.acquire(s); // while the one before is still sampled
+            auto now = buffer.acquire(s); // while the previous one is still sampled
             std::set<edge_bucket> wanted;
             for (const partition_id i : states[s].resident)
                 for (const partition_id j : states[s].resident) wanted.insert({i, j});
@@ -185,7 +185,7 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
             before = std::move(now);
         }
         before.reset();
-        // Direct reads are rounded to the device's alignment, by less than two pages a block.
+        // Direct reads are rounded to the device's alignment, by less than two pages per block.
         const io_stats read = buffer.statistics();
         CHECK(read.read_bytes >= expected);
         CHECK(read.read_bytes <= expected + 2 * page_alignment * read.reads);
@@ -202,7 +202,7 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
     }
 }
 
-TEST_CASE("macro-batches merge what is new and copy what is pinned, and a state that stays is neither read nor merged") {
+TEST_CASE("macro-batches merge new blocks and copy pinned ones; an unchanged state is neither read nor merged") {
     const stored data(test::cut_into({20, 60, 70, 50, 60, 40}), 1, 5000);
     const epoch_plan states{{{0, 1, 2}, {}}, {{0, 3, 4}, {}}, {{0, 1, 5}, {}}};
     const graph_buffer_options merged{graph_form::csr, {}};
@@ -214,7 +214,7 @@ TEST_CASE("macro-batches merge what is new and copy what is pinned, and a state 
         CHECK(budget.used() == bytes);
         std::uint64_t expected = 0;
         epoch_plan with_next = states;
-        with_next.push_back(states[0]); // the next epoch's, behind the last
+        with_next.push_back(states[0]); // the next epoch's, after the last
         buffer.begin_epoch(with_next);
         for (std::uint32_t s = 0; s < with_next.size(); ++s) {
             const auto now = buffer.acquire(s);
@@ -236,7 +236,7 @@ TEST_CASE("macro-batches merge what is new and copy what is pinned, and a state 
     }
 }
 
-TEST_CASE("a direction that is not kept, a budget that is too small and a damaged block are errors") {
+TEST_CASE("a direction that is not stored, a budget that is too small and a damaged block are errors") {
     stored data(100, 3, 1, 1000);
     const epoch_plan states = in_memory_order(3)(0);
     const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, neighbor_direction::in);
@@ -289,7 +289,7 @@ TEST_CASE("a direction that is not kept, a budget that is too small and a damage
     }
 }
 
-TEST_CASE("a released graph is read anew, as blocks or merged") {
+TEST_CASE("a released graph is read again, as blocks or merged") {
     const stored data(300, 8, 1, 5000);
     const epoch_plan states = beta_order(8, 3, 3)(0);
     for (const graph_form form : {graph_form::blocks, graph_form::csr}) {
@@ -297,7 +297,7 @@ TEST_CASE("a released graph is read anew, as blocks or merged") {
         const graph_buffer_options options{.form = form};
         graph_buffer buffer(data.store, threads(), neighbor_direction::in,
             graph_buffer::bytes_needed(states, data.store, neighbor_direction::in, options), budget, options);
-        buffer.release(); // nothing was begun
+        buffer.release(); // no epoch has begun
         const epoch_plan one{states[0]};
         std::uint64_t first = 0;
         for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) {
@@ -306,17 +306,17 @@ TEST_CASE("a released graph is read anew, as blocks or merged") {
             buffer.release();
             if (epoch == 1) first = buffer.statistics().read_bytes;
             CHECK(edges != 0);
-            CHECK(buffer.statistics().read_bytes == epoch * first); // each time all
+            CHECK(buffer.statistics().read_bytes == epoch * first); // everything each time
         }
         buffer.begin_epoch(states);
-        (void)buffer.acquire(0); // the next one is being made meanwhile, or is
+        (void)buffer.acquire(0); // the next one is being made, or done
         buffer.release();
         buffer.begin_epoch(states);
         for (std::uint32_t s = 0; s < states.size(); ++s) CHECK(std::ranges::equal(buffer.acquire(s)->resident(), states[s].resident));
     }
 }
 
-TEST_CASE("who waits for a graph can be stopped, and a plan can be abandoned") {
+TEST_CASE("a wait for a graph can be stopped, and a plan can be abandoned") {
     const stored data(100, 3, 1, 1000);
     memory_budget budget;
     graph_buffer buffer(data.store, threads(), neighbor_direction::in, 1 << 20, budget);

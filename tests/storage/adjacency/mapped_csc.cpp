@@ -12,7 +12,7 @@ namespace test_storage_adjacency_mapped_csc {
 using namespace gneiss;
 using test::stored_lists;
 
-TEST_CASE("mapped lists and those read whole give the samples of a graph in memory, bit for bit") {
+TEST_CASE("mapped lists and those loaded whole give the same samples as a graph in memory, bit for bit") {
     for (const auto& [nodes, partitions, edges] :
         {std::tuple(std::uint64_t{3000}, 5U, std::size_t{60000}), {1, 1, 40}, {10, 4, 0}}) {
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
@@ -28,7 +28,7 @@ TEST_CASE("mapped lists and those read whole give the samples of a graph in memo
     }
 }
 
-TEST_CASE("a flipped bit is found by reading whole and by verify, and a neighbor beyond the nodes is an error") {
+TEST_CASE("a flipped bit is found by loading and by verify, and a neighbor out of range is an error") {
     const stored_lists data(300, 3, test::lists_edges(300, 4000));
     memory_budget budget;
     std::fstream file(data.files.in / "neighbours.npy", std::ios::in | std::ios::out | std::ios::binary);
@@ -39,7 +39,7 @@ TEST_CASE("a flipped bit is found by reading whole and by verify, and a neighbor
     const mapped_csc mapped(data.files, budget);
     CHECK_THROWS_AS(mapped.verify(), error);
     CHECK_THROWS_AS(test::check_equal_lists(data.graph, mapped), error);
-    CHECK(budget.used() < 10000); // what failed was given back
+    CHECK(budget.used() < 10000); // failed loads release their charges
 }
 
 } // namespace test_storage_adjacency_mapped_csc

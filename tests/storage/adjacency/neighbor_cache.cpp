@@ -35,7 +35,7 @@ struct cached {
 
 } // namespace
 
-TEST_CASE("a cache holds whole lists of the nodes that were chosen by rank, within its bytes, and nothing else") {
+TEST_CASE("a cache holds exactly the whole lists of the nodes selected by rank, within its bytes") {
     const cached data;
     memory_budget budget;
     for (const auto d : {neighbor_direction::in, neighbor_direction::both})
@@ -75,7 +75,7 @@ TEST_CASE("a cache holds whole lists of the nodes that were chosen by rank, with
 }
 
 TEST_CASE(
-    "a cache of another graph, of another version, cut or with a flipped bit is refused; so is a budget too small") {
+    "a cache of another graph or version, truncated or with a flipped bit is refused; so is a budget too small") {
     cached data;
     data.build(20000);
     CHECK_THROWS_AS(neighbor_cache(data.path, 8, data.budget), error);

@@ -20,11 +20,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Numbers of the states whose things are alive.
+/// Numbers of the states whose objects are alive.
 struct registry {
     std::mutex mutex{};
     std::set<std::uint32_t> alive{};
-    bool apart = false; ///< two were alive that are not of consecutive states
+    bool apart = false; ///< two of non-consecutive states were alive
 
     void add(std::uint32_t state) {
         const std::scoped_lock lock(mutex);
@@ -61,7 +61,7 @@ std::function<std::unique_ptr<thing>(const buffer_state&)> maker(registry& all) 
 
 } // namespace
 
-TEST_CASE("the third state waits for the last user of the first, also where the second is gone") {
+TEST_CASE("the third state waits for the last user of the first, even if the second is released") {
     registry all;
     prefetcher loader(maker(all));
     loader.begin(numbered(4), 0);
@@ -76,7 +76,7 @@ TEST_CASE("the third state waits for the last user of the first, also where the 
     CHECK_FALSE(all.apart);
 }
 
-TEST_CASE("things of two states are alive at most, of consecutive ones, however long users hold them") {
+TEST_CASE("at most two objects are alive, of consecutive states, however long users hold them") {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         CAPTURE(seed);
         registry all;
@@ -84,7 +84,7 @@ TEST_CASE("things of two states are alive at most, of consecutive ones, however 
         random_stream draw(random_key(seed, random_domain::user));
         for (int epoch = 0; epoch < 2; ++epoch) {
             loader.begin(numbered(12), 0);
-            std::vector<std::jthread> users; // two a state
+            std::vector<std::jthread> users; // two per state
             for (std::uint32_t s = 0; s < 12; ++s) {
                 const auto held = loader.acquire(s, {});
                 CHECK(held->state == s);
@@ -100,7 +100,7 @@ TEST_CASE("things of two states are alive at most, of consecutive ones, however 
     }
 }
 
-TEST_CASE("what an abandoned plan left is gone before anything of the next plan is made") {
+TEST_CASE("objects of an abandoned plan are destroyed before the next plan makes any") {
     for (int i = 0; i < 50; ++i) {
         registry all;
         prefetcher loader(maker(all));
@@ -114,7 +114,7 @@ TEST_CASE("what an abandoned plan left is gone before anything of the next plan 
     }
 }
 
-TEST_CASE("one that does not fit beside the one before waits until nothing is alive") {
+TEST_CASE("an object that does not fit together with the previous one waits until none is alive") {
     registry all;
     prefetcher loader(maker(all), [](const buffer_state& s) { return s.resident[0] != 1; });
     loader.begin(numbered(3), 0);
@@ -126,7 +126,7 @@ TEST_CASE("one that does not fit beside the one before waits until nothing is al
     CHECK(loader.acquire(2, {})->state == 2);
 }
 
-TEST_CASE("states of a plan that is not in memory are made one ahead, in order") {
+TEST_CASE("states of a plan are made one ahead, in order") {
     registry all;
     std::atomic<std::uint64_t> made = 0;
     prefetcher loader(maker(all));
@@ -138,7 +138,7 @@ TEST_CASE("states of a plan that is not in memory are made one ahead, in order")
     loader.begin(states, state_of, 7);
     for (std::uint64_t s = 7; s < 107; ++s) {
         CHECK(loader.acquire(s, {})->state == s);
-        CHECK(made <= s - 7 + 3); // two are alive, and one is looked at
+        CHECK(made <= s - 7 + 3); // two are alive, and one is checked for a fit
     }
     CHECK_FALSE(loader.ready(states - 1));
     CHECK(loader.ready(states));

@@ -21,14 +21,14 @@ using gneiss::test::temporary_directory;
 
 namespace {
 
-/// What reads were asked for.
+/// Statistics of requested reads.
 struct record {
     std::vector<std::uint64_t> offsets{};
-    std::size_t in_flight = 0;                      ///< most at a time
-    std::byte *first = nullptr, *last = nullptr;    ///< of the memory that was read into
+    std::size_t in_flight = 0;                      ///< maximum at a time
+    std::byte *first = nullptr, *last = nullptr;    ///< of the destination memory
 };
 
-/// Files on disk through threads, and a record of the reads.
+/// Reads files on disk through threads and records the reads.
 class recording_engine : public storage_test::forwarding_engine<threads_engine> {
 public:
     explicit recording_engine(record& to) : forwarding_engine(threads_engine(8)), to_(&to) {}
@@ -48,7 +48,7 @@ private:
     record* to_;
 };
 
-/// A graph of random edges in buckets on disk, and what is in each.
+/// A graph of random edges in buckets on disk, and the edges of each.
 struct bucketed_graph {
     temporary_directory folder{};
     std::vector<edge> edges;
@@ -61,12 +61,12 @@ struct bucketed_graph {
     }
     bucket_store make(std::uint32_t partitions) {
         random_stream draw(random_key{partitions, random_domain::user});
-        for (edge& e : edges) // half of them from a few nodes: buckets of all sizes, and empty ones
+        for (edge& e : edges) // half of them from a few nodes: buckets of all sizes, some empty
             e = {static_cast<node_id>(draw.below(draw.below(2) == 0 ? 4 : 500)), static_cast<relation_id>(draw.below(3)), static_cast<node_id>(draw.below(400))};
         return gneiss::test::build(folder.path(), {{500, partitions}, 3}, edges);
     }
     [[nodiscard]] std::size_t size(edge_bucket b) const { return static_cast<std::size_t>(store.extent(b).edges); }
-    /// Buckets in random order, some of them twice.
+    /// Returns buckets in random order, some of them twice.
     [[nodiscard]] std::vector<edge_bucket> some(random_stream& draw, std::size_t count) const {
         std::vector<edge_bucket> buckets(count);
         for (edge_bucket& b : buckets)
@@ -88,7 +88,7 @@ struct loaded_edges {
 
 } // namespace
 
-TEST_CASE("many buckets at once are those loaded one by one, each in its place, on every engine") {
+TEST_CASE("many buckets at once equal those loaded one by one, each in its place, on every engine") {
     for (const std::uint32_t partitions : {1U, 5U, 30U}) {
         const bucketed_graph graph(partitions, 20'000);
         for (const auto& [name, engines] : storage_test::all_engines(4)) {
@@ -112,7 +112,7 @@ TEST_CASE("many buckets at once are those loaded one by one, each in its place, 
     }
 }
 
-TEST_CASE("buckets are read in the given order, several in flight, within the memory that is asked for") {
+TEST_CASE("buckets are read in the given order, several in flight, within the requested memory") {
     const bucketed_graph graph(30, 20'000);
     record seen;
     bucket_reader reader(graph.store, [&] { return any_engine(recording_engine(seen)); });
@@ -132,13 +132,13 @@ TEST_CASE("buckets are read in the given order, several in flight, within the me
     CHECK(reader.statistics().reads == order.size());
 }
 
-TEST_CASE("memory for buckets is that of the largest, or of 16 up to 1 MiB") {
+TEST_CASE("the reader needs memory for the largest bucket, or for 16 buckets up to 1 MiB") {
     const bucketed_graph graph(30, 20'000);
     const std::uint64_t largest = graph.store.largest_block(edge_direction::out) + 2 * page_alignment;
     CHECK(bucket_reader::bytes_needed(graph.store) == std::min(16 * largest, std::uint64_t{1} << 20));
 }
 
-TEST_CASE("a damaged bucket is an error, and others are read afterwards") {
+TEST_CASE("a damaged bucket is an error, and others can be read afterwards") {
     const bucketed_graph graph(30, 20'000);
     const edge_bucket damaged{0, 3};
     REQUIRE(graph.size(damaged) != 0);
@@ -153,7 +153,7 @@ TEST_CASE("a damaged bucket is an error, and others are read afterwards") {
     for (int i = 0; i < 40; ++i) {
         std::vector<edge_bucket> wanted = graph.some(draw, 100);
         const bool hit = i % 2 == 0;
-        std::erase_if(wanted, [](edge_bucket b) { return b.first == 0; }); // blocks of one checksum
+        std::erase_if(wanted, [](edge_bucket b) { return b.first == 0; }); // covered by one checksum
         if (hit) wanted[wanted.size() / 2] = damaged;
         try {
             const loaded_edges got(graph, reader, wanted);

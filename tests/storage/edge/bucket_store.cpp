@@ -57,7 +57,7 @@ const std::vector<gneiss::bucket_layout> layouts{
 
 } // namespace
 
-TEST_CASE("buckets hold each edge once, in order, in both directions, as a map of sorted edges says") {
+TEST_CASE("buckets hold each edge once, in order, in both directions, like a map of sorted edges") {
     std::uint64_t seed = 0;
     for (const gneiss::bucket_layout& layout : layouts)
         for (const std::size_t count : std::vector<std::size_t>{0, 1, 10, 3000}) {
@@ -96,7 +96,7 @@ TEST_CASE("buckets hold each edge once, in order, in both directions, as a map o
                 CHECK(std::ranges::equal(out.block.nodes, sources));
                 CHECK(std::ranges::equal(in.block.nodes, destinations));
                 CHECK(out.block.relations.size() == (layout.has_relations() ? expected.size() : 0));
-                // Within a node: by (neighbor, relation, edge id), so that samplers may draw positions.
+                // Within a node by (neighbor, relation, edge id), so that samplers may draw positions.
                 for (std::size_t v = 0; v < in.block.nodes.size(); ++v)
                     for (std::size_t e = in.block.starts[v] + std::size_t{1}; e < in.block.starts[v + 1]; ++e)
                         CHECK(std::pair(in.block.neighbors[e - 1], in.block.edge_ids[e - 1]) <
@@ -156,7 +156,7 @@ TEST_CASE("the key of the largest layouts does not overflow") {
         store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
         CHECK(found == std::vector<edge>{{0, 0, last}, {last, 0, 0}, {last, 1, last}});
     }
-    // Far from equal: partitions times the largest of them do not fit 32 bits.
+    // Very unequal: partitions times the largest of them do not fit 32 bits.
     std::vector<std::uint64_t> sizes(1000, 1);
     sizes[500] = (std::uint64_t{1} << 32) - 2000;
     const gneiss::bucket_layout layout{gneiss::test::cut_into(sizes), 1};
@@ -179,7 +179,7 @@ TEST_CASE("ids out of range and impossible layouts are refused") {
     CHECK_THROWS_AS(gneiss::bucket_builder<>({{10, 0}, 3}, 1 << 20, directory.path()), gneiss::error);
 }
 
-TEST_CASE("a table that memory does not hold is refused before a byte is written") {
+TEST_CASE("a table that does not fit in memory is refused before a byte is written") {
     const gneiss::test::temporary_directory directory;
     const std::uint64_t table = gneiss::bucket_builder<>::table_bytes(512);
     CHECK(table >= 512 * 512 * sizeof(gneiss::bucket_row));
@@ -232,13 +232,13 @@ TEST_CASE("every damaged table, and every truncation or bit flip of the blocks, 
     }
 }
 
-TEST_CASE("blocks that verify but do not make sense are refused") {
+TEST_CASE("blocks with valid checksums but inconsistent contents are refused") {
     const std::vector<std::uint32_t> good{
         /*nodes*/ 1, 4, /*starts*/ 0, 2, 3, /*neighbors*/ 0, 5, 2, /*relations*/ 1, 0, 1, /*ids*/ 2, 0, 1};
     const gneiss::edge_block_shape shape{edge_direction::in, 3, 2, true, 5, 6, 2};
     REQUIRE(shape.words() == good.size());
     CHECK(gneiss::diagnose_features(gneiss::cut_block(good, shape), shape).empty());
-    // Any word set too large is a fault; any exchange of two different words that breaks an order too.
+    // A word set too large is an error, and so is any swap of two different words that breaks an order.
     for (std::size_t i = 0; i < good.size(); ++i) {
         auto bad = good;
         bad[i] = 6;
@@ -251,7 +251,7 @@ TEST_CASE("blocks that verify but do not make sense are refused") {
     }
 }
 
-TEST_CASE("bytes that an engine read are parsed in place; others are refused") {
+TEST_CASE("bytes read by an engine are parsed in place; others are refused") {
     const gneiss::test::temporary_directory directory;
     const gneiss::bucket_layout layout{{40, 2}, 0};
     const auto store = build(directory.path(), layout, random_edges(layout, 300, 4));

@@ -32,7 +32,7 @@ std::vector<edge> all_of(disk_scratch::stream& from) {
 
 } // namespace
 
-TEST_CASE("edges come back from disk as they were given, however they were cut, as often as asked") {
+TEST_CASE("edges are read back from disk as written, however they were cut, any number of times") {
     const test::temporary_directory directory;
     disk_scratch place(directory.path());
     for (const std::size_t count : {0U, 1U, 8191U, 8192U, 8193U, 50000U}) {
@@ -56,7 +56,7 @@ TEST_CASE("edges come back from disk as they were given, however they were cut, 
     CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE("many sets at once keep to themselves, and give their space back one by one") {
+TEST_CASE("several sets at once are independent and free their space one by one") {
     const test::temporary_directory directory;
     disk_scratch place(directory.path());
     std::vector<disk_scratch::writer> writers;
@@ -77,7 +77,7 @@ TEST_CASE("many sets at once keep to themselves, and give their space back one b
     }
 }
 
-TEST_CASE("an edge beyond the nodes is told when it is read") {
+TEST_CASE("an edge beyond the nodes is reported when it is read") {
     const test::temporary_directory directory;
     disk_scratch place(directory.path());
     auto writer = place.create(10);

@@ -15,7 +15,7 @@ namespace test_storage_edge_edge_buffer {
 
 using namespace gneiss;
 
-TEST_CASE("bytes_needed counts the largest two consecutive states; where all edges are kept, each bucket once") {
+TEST_CASE("bytes_needed counts the largest two consecutive states; with cache_all, each bucket once") {
     constexpr std::array<edge_index, 3> sizes{1000, 10, 400};
     std::uint64_t loaded = 0;
     const edge_loader source{.size = [&](edge_bucket b) { return sizes[b.first]; },
@@ -36,7 +36,7 @@ TEST_CASE("bytes_needed counts the largest two consecutive states; where all edg
     CHECK(loaded == all);
 }
 
-TEST_CASE("no more edges than were charged are in memory, though a batch of the first state is still cut when the second is through") {
+TEST_CASE("resident edges stay within the charge, even if a batch of the first state is cut after the second is done") {
     constexpr std::array<edge_index, 3> sizes{1000, 10, 1000};
     const edge_loader source{.size = [&](edge_bucket b) { return sizes[b.first]; }, .load = [](edge_bucket, std::span<edge>) {}};
     epoch_plan states(3);
@@ -59,7 +59,7 @@ TEST_CASE("no more edges than were charged are in memory, though a batch of the 
     CHECK(edges.acquire(2)->size() == 1000);
 }
 
-TEST_CASE("edges that are bucketed by other partitions than those who train have are refused") {
+TEST_CASE("edges bucketed for other partitions than those of the trainer are refused") {
     const row_partitioning eight{2000, 8}, sixteen{2000, 16};
     const auto source_of = [](const row_partitioning& rows, bool says) { // each node has an edge to itself
         edge_loader source{.size = [rows](edge_bucket b) { return b.first == b.second ? rows.size(b.first) : 0; },
@@ -82,7 +82,7 @@ TEST_CASE("edges that are bucketed by other partitions than those who train have
     CHECK_THROWS_WITH_AS(edge_buffer(source_of(row_partitioning::of_sizes(sizes), true), {}, budget).expect(eight),
         "edges are of 2000 nodes in 8 partitions, embeddings and graph of the same number in partitions of other sizes", error);
 
-    // The buffer and its user agree, but the loader does not, and does not say so.
+    // The buffer and its user agree; the loader differs and does not report it.
     const epoch_plan states{{.resident = {0, 1}, .edge_buckets = {{0, 0}, {0, 1}, {1, 1}}}};
     edge_buffer right(source_of(eight, false), {.partitions = 8}, budget), wrong(source_of(sixteen, false), {.partitions = 8}, budget);
     right.expect(eight);
@@ -106,7 +106,7 @@ TEST_CASE("a plan of other partitions is refused before anything is loaded") {
         "state 1 of a plan trains edges of bucket (7, 1), whose partitions are not resident", error);
 }
 
-TEST_CASE("what a plan needs beyond what was said is charged before it is loaded, for two states, for one, or not at all") {
+TEST_CASE("memory beyond the estimate of a plan is charged before loading, for two states, for one, or not at all") {
     constexpr std::array<edge_index, 3> sizes{1000, 10, 400};
     std::atomic<std::uint64_t> loads{0};
     const edge_loader source{.size = [&](edge_bucket b) { return sizes[b.first]; }, .load = [&](edge_bucket, std::span<edge>) { ++loads; }};
@@ -116,7 +116,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
         edges.begin_epoch(states, first);
         for (std::uint32_t s = first; s < states.size(); ++s) CHECK(edges.acquire(s)->size() == sizes[s]);
     };
-    SUBCASE("two states, once, and no less for later plans") {
+    SUBCASE("two states: charged once, and no less for later plans") {
         memory_budget budget(1010 * sizeof(edge));
         edge_buffer edges(source, {.partitions = 3, .bytes = 7}, budget);
         run(edges, 1);
@@ -125,7 +125,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
         run(edges, 1);
         CHECK(budget.used() == 1010 * sizeof(edge));
     }
-    SUBCASE("all edges where all are kept, each bucket once") {
+    SUBCASE("cache_all: all edges, each bucket once") {
         memory_budget budget(1410 * sizeof(edge));
         edge_buffer edges(source, {.partitions = 3, .cache_all = true}, budget);
         run(edges, 1);
@@ -135,7 +135,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
         CHECK(budget.used() == 1410 * sizeof(edge));
         CHECK(loads == 3);
     }
-    SUBCASE("one state: the next waits until it is gone") {
+    SUBCASE("one state: the next waits until it is released") {
         memory_budget budget(1009 * sizeof(edge));
         edge_buffer edges(source, {.partitions = 3}, budget);
         edges.begin_epoch(states);
@@ -147,7 +147,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
         CHECK(edges.acquire(2)->size() == 400);
         CHECK(budget.used() == 1000 * sizeof(edge));
     }
-    SUBCASE("no room for a state: an error with the numbers, and nothing is loaded") {
+    SUBCASE("not even one state: an error with the numbers, and nothing is loaded") {
         for (const bool all : {false, true}) {
             memory_budget budget(999 * sizeof(edge));
             edge_buffer edges(source, {.partitions = 3, .cache_all = all, .bytes = 100}, budget);

@@ -1,4 +1,4 @@
-// Rows and checkpoints on engines that fail at their N-th operation: what a checkpoint names is whole whatever happens.
+// Rows and checkpoints on engines that fail at their N-th operation: the last checkpoint is always intact.
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
@@ -21,7 +21,7 @@ const row_partitioning partitioning{37, 4};
 constexpr row_layout layout{.dim = 3, .state = 2};
 constexpr std::uint32_t spare = 4;
 
-/// A run in miniature: every row holds the number of the checkpoint that names it.
+/// A minimal run: every row holds the number of the checkpoint that names it.
 struct tiny_run {
     std::filesystem::path rows, saved;
 
@@ -49,7 +49,7 @@ struct tiny_run {
         const checkpoint c = load_checkpoint(saved);
         return {engines, rows, partitioning, layout, c.slots, c.disk_slots, c.row_checksums};
     }
-    /// From checkpoint 1 to checkpoint 2, one partition in memory after the other.
+    /// Continues from checkpoint 1 to checkpoint 2, one partition in memory after the other.
     void go_on(const engine_factory& engines) const {
         embedding_file file = open(engines);
         memory_budget budget;
@@ -61,7 +61,7 @@ struct tiny_run {
         save(file, 2);
         buffer.committed();
     }
-    /// Whether every row is that of the last checkpoint; its generation.
+    /// Checks that every row belongs to the last checkpoint; returns its generation.
     [[nodiscard]] std::uint64_t check(const engine_factory& engines) const {
         const std::uint64_t generation = load_checkpoint(saved).generation;
         embedding_file file = open(engines);
@@ -77,7 +77,7 @@ struct tiny_run {
 
 } // namespace
 
-TEST_CASE("whatever operation of an epoch, a flush or a load fails, the last checkpoint is whole and the error has a type") {
+TEST_CASE("if any operation of an epoch, a flush or a load fails, the last checkpoint is intact and the error has a type") {
     const temporary_directory folder;
     const tiny_run run{folder / "rows", folder / "checkpoint"};
     std::uint64_t runs = 0;
@@ -110,7 +110,7 @@ TEST_CASE("whatever operation of an epoch, a flush or a load fails, the last che
     MESSAGE(runs, " runs on ", all_engines().size(), " engines");
 }
 
-TEST_CASE("a write that fails gives its slot back: as many partitions as before find a free one") {
+TEST_CASE("a failed write releases its slot: the number of free slots is unchanged") {
     const temporary_directory folder;
     const tiny_run run{folder / "rows", folder / "checkpoint"};
     for (const auto& [name, engines] : all_engines(4))
@@ -139,7 +139,7 @@ TEST_CASE("a write that fails gives its slot back: as many partitions as before 
         }
 }
 
-TEST_CASE("after a failed sync nothing is written or synced again, and every later call tells") {
+TEST_CASE("after a failed sync nothing is written or synced again, and every later call reports it") {
     const temporary_directory folder;
     const tiny_run run{folder / "rows", folder / "checkpoint"};
     const engine_factory engines = [] { return any_engine(threads_engine(4)); };
@@ -167,7 +167,7 @@ TEST_CASE("after a failed sync nothing is written or synced again, and every lat
     }
     CHECK_THROWS_AS(file.sync(), io_error);
     CHECK_THROWS_AS((void)file.begin_write(0, 0), io_error);
-    CHECK(injector->operations() == 1); // one sync went to the device, and failed
+    CHECK(injector->operations() == 1); // one sync reached the device, and failed
     CHECK(run.check(engines) == 1);
 }
 

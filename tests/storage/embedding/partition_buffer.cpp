@@ -30,7 +30,7 @@ engine_factory engines() {
     return [] { return any_engine(threads_engine{}); };
 }
 
-/// A row file whose row i holds i, 1000 + i, … in its floats.
+/// Makes a row file whose row i holds i, 1000 + i, … in its floats.
 std::unique_ptr<embedding_file> make_rows(const std::filesystem::path& path, row_partitioning partitioning, row_layout layout,
     std::uint32_t spare, const engine_factory& make = engines()) {
     any_engine engine = make();
@@ -83,7 +83,7 @@ TEST_CASE("a disk run equals the in-memory run and moves the bytes of the plan, 
             for (int epoch = 0; epoch < 3; ++epoch) {
                 const epoch_plan states = random_plan(draw, partitioning.partitions, slots);
                 buffer.begin_epoch(states);
-                std::vector<std::jthread> batches; // each drops its lease when it likes
+                std::vector<std::jthread> batches; // each drops its lease at a random time
                 for (std::uint32_t s = 0; s < states.size(); ++s) {
                     const auto lease = buffer.acquire(s);
                     REQUIRE(lease);
@@ -134,7 +134,7 @@ TEST_CASE("a disk run equals the in-memory run and moves the bytes of the plan, 
     }
 }
 
-TEST_CASE("with few spare slots on disk the buffer asks for commits, and a crash finds the last one whole") {
+TEST_CASE("with few spare slots on disk the buffer requests commits, and a crash leaves the last one intact") {
     const temporary_directory directory;
     const row_partitioning partitioning{640, 8};
     const row_layout layout{4, 4};
@@ -173,7 +173,7 @@ TEST_CASE("with few spare slots on disk the buffer asks for commits, and a crash
     CHECK(found == added);
 }
 
-TEST_CASE("a flush that has too few spare slots is a typed error, and does not wait for ever") {
+TEST_CASE("a flush with too few spare slots is a typed error and does not hang") {
     const temporary_directory directory;
     const row_partitioning partitioning{640, 8};
     const auto rows = make_rows(directory / "rows", partitioning, {4, 4}, 2);
@@ -198,12 +198,12 @@ TEST_CASE("a lease dropped while its partition is flushed lets the partition lea
     std::optional<state_lease> lease = buffer.acquire(0);
     REQUIRE(lease);
     (**lease)[0][0] = 7;
-    writing.during = [&] { lease.reset(); }; // by the writing thread, which holds no lock then
+    writing.during = [&] { lease.reset(); }; // on the writing thread, which holds no lock then
     writing.armed = true;
     buffer.flush();
     CHECK_FALSE(lease);
     buffer.committed();
-    // Where the partition stays, the next state is never there: ends the wait then.
+    // If the partition stays, the next state never arrives; this ends the wait.
     std::stop_source give_up;
     std::promise<void> over;
     const std::jthread watch([&, passed = over.get_future()] {
@@ -220,8 +220,8 @@ TEST_CASE("a lease dropped while its partition is flushed lets the partition lea
     buffer.end_epoch();
 }
 
-TEST_CASE("between flush and committed nothing is written: what the new checkpoint names stays whole") {
-    for (const bool syncing : {true, false}) { // when the last lease goes: while the flush waits for the device, or after it
+TEST_CASE("nothing is written between flush and committed: the new checkpoint stays intact") {
+    for (const bool syncing : {true, false}) { // the last lease is dropped while the flush syncs, or after it
         CAPTURE(syncing);
         const memory_file_system disk;
         interception syncs{.kind = io_operation::sync, .during = {}};
@@ -248,7 +248,7 @@ TEST_CASE("between flush and committed nothing is written: what the new checkpoi
         const std::vector<std::uint64_t> checksums = rows->checksums();
         float expected = 2;
         if (!syncing) {
-            (**lease)[0][0] = expected = 3; // its batches go on
+            (**lease)[0][0] = expected = 3; // its batches continue
             drop();
         }
         CHECK(rows->statistics().writes == flushed);
@@ -265,7 +265,7 @@ TEST_CASE("between flush and committed nothing is written: what the new checkpoi
     }
 }
 
-TEST_CASE("an epoch whose flush was never committed asks for a commit; one that follows a flush does not") {
+TEST_CASE("an epoch whose flush was never committed requests a commit; one that follows a flush does not") {
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {40, 4}, {4, 0}, 12);
     memory_budget budget;
@@ -274,14 +274,14 @@ TEST_CASE("an epoch whose flush was never committed asks for a commit; one that 
     buffer.begin_epoch(states);
     std::optional<state_lease> lease = buffer.acquire(0);
     REQUIRE(lease);
-    buffer.flush(); // for no checkpoint
+    buffer.flush(); // without a checkpoint
     lease.reset();
     CHECK_FALSE(buffer.acquire(1));
     buffer.flush();
     buffer.committed();
     CHECK(buffer.acquire(1));
     buffer.end_epoch();
-    buffer.flush(); // for no checkpoint either
+    buffer.flush(); // without a checkpoint
     buffer.for_each_block([](std::uint64_t, matrix_view<const float>) {});
     buffer.begin_epoch(states);
     for (const std::uint32_t s : {0U, 1U}) CHECK(buffer.acquire(s));
@@ -289,7 +289,7 @@ TEST_CASE("an epoch whose flush was never committed asks for a commit; one that 
     CHECK_FALSE(buffer.commit_wanted());
 }
 
-TEST_CASE("an epoch may be abandoned after any state: what it changed is kept, and the next one finds all rows") {
+TEST_CASE("an epoch may be abandoned after any state: its changes are kept, and the next one finds all rows") {
     const temporary_directory directory;
     const row_partitioning partitioning{60, 6};
     epoch_plan states;
@@ -318,9 +318,9 @@ TEST_CASE("an epoch may be abandoned after any state: what it changed is kept, a
         }
 }
 
-TEST_CASE("no epoch begins while the last one's changes wait for a commit") {
+TEST_CASE("no epoch begins while changes of the last one wait for a commit") {
     const temporary_directory directory;
-    const auto rows = make_rows(directory / "rows", {40, 4}, {4, 0}, 1); // a spare slot less than memory slots: each write waits
+    const auto rows = make_rows(directory / "rows", {40, 4}, {4, 0}, 1); // one spare slot too few: each write waits
     memory_budget budget;
     partition_buffer buffer(*rows, {.resident_partitions = 1, .prefetch = 0}, budget);
     buffer.begin_epoch(epoch_plan{{{0}, {}}});
@@ -349,14 +349,14 @@ TEST_CASE("a failed load is a typed error of the next call, and the buffer can b
     const temporary_directory directory;
     const row_partitioning partitioning{100, 4};
     const auto rows = make_rows(directory / "rows", partitioning, {2, 0}, 4);
-    std::filesystem::resize_file(rows->path(), 4096); // the rest is gone
+    std::filesystem::resize_file(rows->path(), 4096); // truncated
     memory_budget budget;
     partition_buffer buffer(*rows, {.resident_partitions = 2, .prefetch = 1}, budget);
     buffer.begin_epoch(epoch_plan{{{2, 3}, {}}});
     CHECK_THROWS((void)buffer.acquire(0));
 }
 
-TEST_CASE("a flipped bit in a partition is an error that names file and place, never a row") {
+TEST_CASE("a flipped bit in a partition is an error that names file and place, never a returned row") {
     const temporary_directory directory;
     const row_partitioning partitioning{1000, 2};
     const auto rows = make_rows(directory / "rows", partitioning, {8, 0}, 2);
@@ -380,7 +380,7 @@ TEST_CASE("a flipped bit in a partition is an error that names file and place, n
     }
 }
 
-TEST_CASE("a state that names more partitions than there are slots is refused") {
+TEST_CASE("a state with more partitions than slots is refused") {
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
     memory_budget budget;
@@ -388,14 +388,14 @@ TEST_CASE("a state that names more partitions than there are slots is refused") 
     CHECK_THROWS_AS(buffer.begin_epoch(epoch_plan{{{0, 1, 2}, {}}}), error);
 }
 
-TEST_CASE("a buffer that does not fit the budget is refused with numbers before anything is allocated") {
+TEST_CASE("a buffer that does not fit the budget is refused with numbers before any allocation") {
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
     memory_budget budget(rows->slot_bytes());
     CHECK_THROWS_AS(partition_buffer(*rows, {.resident_partitions = 2, .prefetch = 0}, budget), over_budget);
 }
 
-TEST_CASE("a buffer for which the system refuses a thread ends the other one, and says so") {
+TEST_CASE("a buffer whose thread is refused ends its other thread and reports it") {
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {16, 2}, {4, 0}, 2);
     int granted = 0;

@@ -11,7 +11,7 @@ namespace test_storage_embedding_residency {
 
 using namespace gneiss;
 
-TEST_CASE("stays cover exactly the resident partitions of every state, unbroken and in load order") {
+TEST_CASE("residencies cover exactly the resident partitions of every state, unbroken and in load order") {
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
         const std::uint64_t partitions = 1 + draw.below(7);
@@ -30,7 +30,7 @@ TEST_CASE("stays cover exactly the resident partitions of every state, unbroken 
                 if (stay.first <= s && s <= stay.last) here.insert(stay.partition);
             CHECK(std::equal(here.begin(), here.end(), states[s].resident.begin(), states[s].resident.end()));
         }
-        for (const residency& a : stays) // a stay that could have gone on was not cut
+        for (const residency& a : stays) // none was cut that could have continued
             for (const residency& b : stays) CHECK(!(a.partition == b.partition && b.first == a.last + 1));
     }
 }

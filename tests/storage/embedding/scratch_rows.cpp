@@ -36,7 +36,7 @@ bool holds(matrix_view<const float> block, std::uint64_t first) {
 
 } // namespace
 
-TEST_CASE("rows that were put come back, block by block and partition by partition, and their file goes with them") {
+TEST_CASE("scratch rows read back as written, by block and by partition, and their file is removed with them") {
     const temporary_directory folder;
     std::vector<std::unique_ptr<scratch_rows>> all;
     all.push_back(std::make_unique<scratch_rows>(partitioning, dim));

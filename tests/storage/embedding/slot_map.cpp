@@ -11,14 +11,14 @@ namespace test_storage_embedding_slot_map {
 
 using namespace gneiss;
 
-TEST_CASE("after any writes and commits, a crash finds every partition as the last commit left it") {
+TEST_CASE("after any writes and commits, a crash restores every partition of the last commit") {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
         const auto partitions = static_cast<std::uint32_t>(1 + draw.below(8));
         const auto spare = static_cast<std::uint32_t>(1 + draw.below(partitions));
         slot_map map(partitions, spare);
         map.commit();
-        std::vector<int> disk(partitions + spare, -1); // what each slot holds
+        std::vector<int> disk(partitions + spare, -1); // contents of each slot
         std::vector<int> committed(partitions), newest(partitions);
         std::vector<bool> written(partitions); // since the last commit
         std::vector<disk_slot> committed_slots(map.all_current().begin(), map.all_current().end());
@@ -40,7 +40,7 @@ TEST_CASE("after any writes and commits, a crash finds every partition as the la
                     map.finish_write(p, *slot);
                     written[p] = true;
                 }
-            } else { // every spare slot holds what a commit will name
+            } else { // every spare slot belongs to the next commit
                 CHECK(std::ranges::count(written, true) == spare);
             }
             for (std::uint32_t q = 0; q < partitions; ++q) {
@@ -52,7 +52,7 @@ TEST_CASE("after any writes and commits, a crash finds every partition as the la
     }
 }
 
-TEST_CASE("as many spare slots as partitions never force a commit") {
+TEST_CASE("with one spare slot per partition a commit is never forced") {
     slot_map map(5, 5);
     map.commit();
     for (int round = 0; round < 3; ++round)
@@ -77,7 +77,7 @@ TEST_CASE("a reserve is kept for the commit's own flush") {
     CHECK(map.begin_write(1));
 }
 
-TEST_CASE("a committed assignment that names a slot twice is refused") {
+TEST_CASE("a committed assignment with a repeated slot is refused") {
     const std::vector<disk_slot> twice{disk_slot{1}, disk_slot{1}};
     CHECK_THROWS_AS(slot_map(twice, 4), error);
     const std::vector<disk_slot> outside{disk_slot{0}, disk_slot{9}};

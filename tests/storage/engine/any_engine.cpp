@@ -16,7 +16,7 @@ using namespace gneiss;
 using storage_test::all_engines;
 using gneiss::test::temporary_directory;
 
-TEST_CASE("an engine takes a prefix of at most its depth, and each request comes back once") {
+TEST_CASE("an engine takes a prefix of at most its depth, and each request completes once") {
     const temporary_directory folder;
     constexpr std::size_t depth = 4;
     for (const auto& [name, make] : all_engines(depth)) {
@@ -50,7 +50,7 @@ TEST_CASE("an engine takes a prefix of at most its depth, and each request comes
     }
 }
 
-TEST_CASE("an engine destroyed with operations in flight is done with their buffers") {
+TEST_CASE("an engine destroyed with operations in flight no longer accesses their buffers") {
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
@@ -61,7 +61,7 @@ TEST_CASE("an engine destroyed with operations in flight is done with their buff
             const io_request request{io_operation::write, handle, 0, bytes.data(), bytes.size(), 1};
             CHECK(engine.submit({&request, 1}) == 1);
         }
-        bytes.assign(bytes.size(), std::byte{4}); // a race under TSan were the write still running
+        bytes.assign(bytes.size(), std::byte{4}); // a race under TSan if the write were still running
     }
 }
 

@@ -23,7 +23,7 @@ constexpr fault_kind all_kinds[] = {fault_kind::device_error, fault_kind::no_spa
     fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again, fault_kind::canceled};
 
 struct outcome {
-    bool right = false;      ///< ran to the end with the right bytes
+    bool right = false;      ///< completed with the right bytes
     bool typed = false;      ///< ended in an `error` or `io_error`
     bool wrong_data = false; ///< claimed success with other bytes
     std::size_t in_flight = 0;
@@ -91,14 +91,14 @@ TEST_CASE("a fault at any operation ends in the right bytes or a typed error, wi
                     }
 }
 
-TEST_CASE("a reader that meets one interruption retries and counts it") {
+TEST_CASE("a reader retries and counts an interruption") {
     const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::interrupted, .at = 2});
     any_engine engine = faulty(memory_engine(), injector);
     CHECK(write_and_read_back(engine, "f", false).right);
     CHECK(injector->injected() == 1);
 }
 
-TEST_CASE("faults strike only the calls they are meant for") {
+TEST_CASE("faults affect only the selected calls") {
     const fault_targets only_open{.resize = false, .read = false, .write = false, .sync = false};
     const auto injector =
         std::make_shared<fault_injector>(fault{fault_kind::device_error, 2, false, only_open});
@@ -109,7 +109,7 @@ TEST_CASE("faults strike only the calls they are meant for") {
     CHECK(injector->operations() == 3);
 }
 
-TEST_CASE("an injector shared by several engines counts them together") {
+TEST_CASE("an injector shared by several engines counts all their operations") {
     const auto injector = std::make_shared<fault_injector>();
     const memory_file_system disk;
     any_engine first = faulty(memory_engine(disk), injector), second = faulty(memory_engine(disk), injector);

@@ -18,7 +18,7 @@ using namespace gneiss;
 using storage_test::all_engines;
 using gneiss::test::temporary_directory;
 
-TEST_CASE("a file knows its size through every resize, and new bytes are zero") {
+TEST_CASE("a file reports its size after every resize, and new bytes are zero") {
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
@@ -37,7 +37,7 @@ TEST_CASE("a file knows its size through every resize, and new bytes are zero") 
     }
 }
 
-TEST_CASE("a direct file has an alignment that is a power of two, and falls back where the system has none") {
+TEST_CASE("a direct file has an alignment that is a power of two, and falls back if direct I/O is unavailable") {
     const temporary_directory folder(std::filesystem::current_path());
     any_engine engine = threads_engine(1);
     const file target(engine, folder / "f", {.write = true, .create = true, .direct = true});
@@ -49,7 +49,7 @@ TEST_CASE("a direct file has an alignment that is a power of two, and falls back
     CHECK_FALSE(status.direct());
 }
 
-TEST_CASE("direct I/O that wants more than a page is replaced by the page cache") {
+TEST_CASE("direct I/O with an alignment above a page is replaced by the page cache") {
     const temporary_directory folder(std::filesystem::current_path());
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
@@ -61,7 +61,7 @@ TEST_CASE("direct I/O that wants more than a page is replaced by the page cache"
             const gneiss::test::claim_direct_alignment claim(wanted);
             file target(engine, folder / "f", options);
             CHECK(target.direct() == (possible && wanted != 0 && wanted <= page_alignment));
-            auto page = aligned_buffer<std::byte>::zeroed(page_alignment); // as rows and slots are padded
+            auto page = aligned_buffer<std::byte>::zeroed(page_alignment); // the padding of rows and slots
             io_queue queue(engine);
             CHECK_NOTHROW(queue.write(target, 3 * page_alignment, page.bytes()));
             CHECK_NOTHROW(queue.drain());
@@ -76,7 +76,7 @@ TEST_CASE("a moved file is the same file, and closes once") {
     any_engine engine = threads_engine(1);
     file first(engine, folder / "f", {.write = true, .create = true});
     file second = std::move(first);
-    CHECK_FALSE(first.is_open()); // NOLINT(bugprone-use-after-move): what a move leaves behind
+    CHECK_FALSE(first.is_open()); // NOLINT(bugprone-use-after-move): the moved-from state is tested
     CHECK(second.is_open());
     second.resize(10);
     first = std::move(second);
@@ -100,12 +100,12 @@ TEST_CASE("after a failed sync, whatever its errno, the file refuses writes and 
         CHECK_THROWS_AS(queue.sync(target), io_error);
         CHECK_THROWS_AS(target.resize(5), io_error);
         CHECK(injector->operations() == 1);
-        queue.read(target, 0, bytes); // what was written can still be looked at
+        queue.read(target, 0, bytes); // existing contents can still be read
         queue.drain();
     }
 }
 
-TEST_CASE("a canceled sync never ran: it runs again and poisons nothing") {
+TEST_CASE("a canceled sync was not executed: it runs again and has no effect on the file") {
     constexpr fault_targets only_sync{.open = false, .resize = false, .read = false, .write = false};
     for (const bool sticky : {false, true}) {
         CAPTURE(sticky);
@@ -133,7 +133,7 @@ TEST_CASE("a canceled sync never ran: it runs again and poisons nothing") {
     }
 }
 
-TEST_CASE("an error that an engine throws about a handle names the file") {
+TEST_CASE("an engine's error about a handle names the file") {
     const temporary_directory folder;
     any_engine engine = threads_engine(1);
     { file result(engine, folder / "f", {.write = true, .create = true}); }

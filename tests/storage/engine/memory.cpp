@@ -11,7 +11,7 @@ namespace test_storage_engine_memory {
 
 using namespace gneiss;
 
-TEST_CASE("copies of a memory file system are one file system, files end with their last handle") {
+TEST_CASE("copies of a memory file system share it, and files end with their last handle") {
     const memory_file_system disk;
     memory_file_system copy = disk;
     any_engine engine = memory_engine(disk);
@@ -33,7 +33,7 @@ TEST_CASE("copies of a memory file system are one file system, files end with th
     CHECK_THROWS_AS(file(engine, "f"), io_error);
 }
 
-TEST_CASE("a full memory file system refuses growth as a full disk does, and takes it after room was made") {
+TEST_CASE("a full memory file system refuses growth like a full disk, and accepts it once space is free") {
     memory_file_system disk(1000);
     any_engine engine = memory_engine(disk);
     file first(engine, "a", {.write = true, .create = true}), second(engine, "b", {.write = true, .create = true});
@@ -59,7 +59,7 @@ TEST_CASE("a full memory file system refuses growth as a full disk does, and tak
     CHECK(disk.used() == 400);
 }
 
-TEST_CASE("threads with an engine each share the files of one memory file system") {
+TEST_CASE("threads with separate engines share the files of one memory file system") {
     const memory_file_system disk;
     {
         any_engine engine = memory_engine(disk);

@@ -24,7 +24,7 @@ using gneiss::test::temporary_directory;
 
 namespace {
 
-/// From now on, in this process, `call` fails with `number`.
+/// Makes `call` fail with `number` in this process from now on.
 bool forbid(int call, int number) {
     sock_filter program[] = {
         {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
@@ -37,7 +37,7 @@ bool forbid(int call, int number) {
            ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-/// Runs `body` in a child and says whether it returned true there.
+/// Runs `body` in a child process and returns its result.
 template <class Body>
 bool in_child(Body body) {
     const pid_t child = ::fork();
@@ -77,7 +77,7 @@ engine_candidate broken(std::string name, fault_kind kind) {
 
 } // namespace
 
-TEST_CASE("the first candidate that can read is chosen, and the refusals of those before it are the reason") {
+TEST_CASE("the first candidate that can read is chosen, and the refusals of earlier ones are the reason") {
     const std::vector<engine_candidate> candidates{
         broken("first", fault_kind::device_error), broken("second", fault_kind::zero_read), threads_candidate()};
     const engine_choice choice = choose_engine("auto", candidates);
@@ -87,7 +87,7 @@ TEST_CASE("the first candidate that can read is chosen, and the refusals of thos
     CHECK(choice.make().traits().name == "threads");
 }
 
-TEST_CASE("an engine asked for by name is that one or an error that says why not") {
+TEST_CASE("an engine requested by name is returned, or an error gives the reason") {
     const std::vector<engine_candidate> candidates{broken("bad", fault_kind::device_error), threads_candidate()};
     CHECK(choose_engine("threads", candidates).name == "threads");
     const auto code_of = [&](std::string_view name) {
@@ -104,7 +104,7 @@ TEST_CASE("an engine asked for by name is that one or an error that says why not
 }
 
 #ifdef GNEISS_HAS_URING
-TEST_CASE("where io_uring is forbidden, unknown or out of memory, threads are chosen and the reason is told") {
+TEST_CASE("if io_uring is forbidden, unknown or out of memory, threads are chosen and the reason is reported") {
     const temporary_directory folder;
     for (const int number : {EPERM, ENOSYS, EINVAL, ENOMEM}) {
         CAPTURE(number);
@@ -118,7 +118,7 @@ TEST_CASE("where io_uring is forbidden, unknown or out of memory, threads are ch
     }
 }
 
-TEST_CASE("a ring that is granted but may not be used counts as forbidden") {
+TEST_CASE("a ring that is granted but unusable counts as forbidden") {
     const temporary_directory folder;
     CHECK(in_child([&] {
         if (!forbid(SYS_io_uring_enter, EPERM)) return false;
@@ -127,10 +127,10 @@ TEST_CASE("a ring that is granted but may not be used counts as forbidden") {
     }));
 }
 
-TEST_CASE("an engine is found where rings may be made and not registered with") {
+TEST_CASE("an engine is found if rings can be created but not registered with") {
     const temporary_directory folder;
     CHECK(in_child([&] {
-        // SINGLE_ISSUER rings need IORING_REGISTER_ENABLE_RINGS; refused, the probe falls back.
+        // SINGLE_ISSUER rings need IORING_REGISTER_ENABLE_RINGS; if it is refused, the probe falls back.
         if (!forbid(SYS_io_uring_register, EINVAL)) return false;
         const engine_choice choice = choose_engine();
         return round_trip(choice.make(), folder / "f");

@@ -29,7 +29,7 @@ TEST_CASE("a pool of any depth moves the same bytes") {
     }
 }
 
-TEST_CASE("pools of several threads work on one file at a time") {
+TEST_CASE("pools of several threads may share one file") {
     const temporary_directory folder;
     std::vector<std::jthread> users;
     for (std::size_t t = 0; t < 4; ++t)

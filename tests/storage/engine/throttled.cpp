@@ -18,7 +18,7 @@ using gneiss::test::temporary_directory;
 
 namespace {
 
-/// A clock that sleeping moves; copies share it.
+/// A clock that sleeping advances; copies share it.
 struct virtual_timer {
     using time_point = std::chrono::steady_clock::time_point;
 
@@ -77,7 +77,7 @@ TEST_CASE("engines that share a device share its bandwidth") {
     CHECK(*timer.time - virtual_timer::time_point{} < 101ms);
 }
 
-TEST_CASE("real time is never shorter than the device allows, on every engine") {
+TEST_CASE("real time is never shorter than the device's model, on every engine") {
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);

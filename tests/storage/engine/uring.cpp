@@ -29,7 +29,7 @@ bool allowed() {
     }
 }
 
-/// While it lives the process gets no new file descriptors.
+/// Denies the process new file descriptors during its lifetime.
 class no_descriptors {
 public:
     no_descriptors() {
@@ -47,7 +47,7 @@ private:
 
 } // namespace
 
-TEST_CASE("a ring may be made in one thread and used in another, and again in a third") {
+TEST_CASE("a ring may be created in one thread and used in another, and again in a third") {
     if (!allowed()) return;
     const temporary_directory folder;
     any_engine engine = uring_engine(4);
@@ -63,7 +63,7 @@ TEST_CASE("a ring may be made in one thread and used in another, and again in a 
         }).join();
 }
 
-TEST_CASE("a thread that cannot take a ring over leaves nothing in the engine, and its buffer is free") {
+TEST_CASE("if a thread cannot take over a ring, nothing stays in the engine and its buffer is free") {
     if (!allowed()) return;
     const temporary_directory folder;
     constexpr std::size_t half = 64 * 1024;
@@ -77,25 +77,25 @@ TEST_CASE("a thread that cannot take a ring over leaves nothing in the engine, a
         queue.drain(); // this thread owns the ring
     }
     std::jthread([&] {
-        const no_descriptors refused; // a ring is one
+        const no_descriptors refused; // a ring needs one
         queue.read(target, 0, others.bytes());
         CHECK_THROWS_AS(queue.drain(), io_error);
         CHECK(queue.outstanding() == 0);
         CHECK(queue.in_flight() == 0);
     }).join();
-    std::ranges::fill(others.span(), std::byte{9}); // used for something else
+    std::ranges::fill(others.span(), std::byte{9}); // reused
     queue.read(target, half, mine.bytes());
     CHECK_NOTHROW(queue.drain());
     CHECK(std::ranges::all_of(mine.span(), [](std::byte b) { return b == std::byte{2}; }));
     CHECK(std::ranges::all_of(others.span(), [](std::byte b) { return b == std::byte{9}; }));
-    std::jthread([&] { // and it may be taken over later
+    std::jthread([&] { // it may be taken over later
         queue.read(target, 0, others.bytes());
         CHECK_NOTHROW(queue.drain());
         CHECK(std::ranges::all_of(others.span(), [](std::byte b) { return b == std::byte{1}; }));
     }).join();
 }
 
-TEST_CASE("many rings live at once") {
+TEST_CASE("many rings may exist at once") {
     if (!allowed()) return;
     std::vector<any_engine> engines;
     for (int i = 0; i < 8; ++i) engines.emplace_back(uring_engine(8));

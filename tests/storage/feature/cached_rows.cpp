@@ -22,14 +22,14 @@ using storage_test::some_rows;
 namespace {
 
 constexpr std::uint64_t rows = 120;
-constexpr std::size_t row_bytes = 2000; // so that some dozens are work for several threads
+constexpr std::size_t row_bytes = 2000; // so that a few dozen occupy several threads
 constexpr serial_executor serial;
 
 engine_factory memory() {
     return [disk = memory_file_system{}] { return any_engine(memory_engine(disk, 8)); };
 }
 
-/// A batch of distinct rows.
+/// Returns a batch of distinct rows.
 std::vector<node_id> batch_of(std::size_t size, std::uint64_t seed) {
     std::vector<node_id> ids(rows);
     std::iota(ids.begin(), ids.end(), 0U);
@@ -38,7 +38,7 @@ std::vector<node_id> batch_of(std::size_t size, std::uint64_t seed) {
     return ids;
 }
 
-/// A random change set that a cache with these rows can follow after this batch.
+/// Returns a random change set that is valid for a cache with these rows after this batch.
 change_set some_changes(const simulated_cache& cache, std::span<const node_id> batch, std::uint64_t seed) {
     random_stream draw(random_key(seed, random_domain::user));
     change_set result;
@@ -59,7 +59,7 @@ change_set some_changes(const simulated_cache& cache, std::span<const node_id> b
     return result;
 }
 
-/// Whether the cache holds what the simulation does, and gives it without asking below.
+/// True if the cache holds the simulated rows and returns them without reading below.
 template <class Cache>
 bool equal(Cache& cache, const simulated_cache& expected, const rows_file& file) {
     if (cache.held() != expected.rows().size()) return false;
@@ -73,7 +73,7 @@ bool equal(Cache& cache, const simulated_cache& expected, const rows_file& file)
 
 } // namespace
 
-TEST_CASE("after every fill and change set the cache holds what the simulation holds, and gathers equal the file") {
+TEST_CASE("after every fill and change set the cache equals the simulation, and gathers equal the file") {
     const engine_factory engines = memory();
     const rows_file file(engines, "rows", rows, row_bytes);
     const tbb_executor threads(3);
@@ -110,13 +110,13 @@ TEST_CASE("after every fill and change set the cache holds what the simulation h
                 const change_set carried = some_changes(expected, batch_of(rows, 5), 5);
                 const gather_stats before = disk.statistics();
                 cache.fill(carried.in, carried.out);
-                CHECK(disk.statistics().rows - before.rows == carried.in.size()); // only what is absent is read
+                CHECK(disk.statistics().rows - before.rows == carried.in.size()); // only absent rows are read
                 expected.apply(carried);
                 CHECK(equal(cache, expected, file));
             }
 }
 
-TEST_CASE("ids may repeat, a cache of all rows asks for nothing, and one of none for everything") {
+TEST_CASE("ids may repeat; a cache of all rows reads nothing, and one of none reads everything") {
     const engine_factory engines = memory();
     const rows_file file(engines, "rows", rows, row_bytes);
     memory_budget budget;
@@ -156,7 +156,7 @@ TEST_CASE("caches nest: a row is taken from the highest tier that holds it") {
     CHECK(disk.statistics().rows == 60 + 60);
 }
 
-TEST_CASE("memory that is given back leaves the budget, every row is a miss until it is taken again") {
+TEST_CASE("released memory leaves the budget, and every row is a miss until it is acquired again") {
     const engine_factory engines = memory();
     const rows_file file(engines, "rows", rows, row_bytes);
     memory_budget budget;
@@ -171,7 +171,7 @@ TEST_CASE("memory that is given back leaves the budget, every row is a miss unti
     CHECK(budget.used() < before + 50 * row_bytes);
     CHECK(gathers(cache, file, ids));
     CHECK(cache.statistics().hits == 0);
-    CHECK_THROWS_AS(cache.fill(ids), error); // there is no room
+    CHECK_THROWS_AS(cache.fill(ids), error); // over budget
     cache.acquire();
     CHECK(gathers(cache, file, ids));
     CHECK(cache.statistics().hits == 0);
@@ -182,7 +182,7 @@ TEST_CASE("memory that is given back leaves the budget, every row is a miss unti
     CHECK_THROWS_AS(cached_rows(disk, 50, slot_table_kind::direct, serial, little), over_budget);
 }
 
-TEST_CASE("a fill that fails leaves the cache empty, and later gathers right") {
+TEST_CASE("a failed fill leaves the cache empty, and later gathers are right") {
     const engine_factory engines = memory();
     const rows_file file(engines, "rows", rows, row_bytes);
     memory_budget budget;
@@ -201,7 +201,7 @@ TEST_CASE("a fill that fails leaves the cache empty, and later gathers right") {
     CHECK(cache.statistics().hits == 0);
 }
 
-TEST_CASE("changes that break the rules are refused and leave the cache empty") {
+TEST_CASE("invalid changes are refused and leave the cache empty") {
     const engine_factory engines = memory();
     const rows_file file(engines, "rows", rows, row_bytes);
     memory_budget budget;
@@ -212,9 +212,9 @@ TEST_CASE("changes that break the rules are refused and leave the cache empty") 
     cache.gather(ids, to.target());
     for (const change_set& wrong : {
              change_set{{3, 4}, {}, {3, 4}},       // more rows than slots
-             change_set{{3}, {4}, {3}},            // 4 is not here
-             change_set{{1}, {0}, {1}},            // 1 is here
-             change_set{{}, {0}, {}},              // nothing comes for it
+             change_set{{3}, {4}, {3}},            // 4 is absent
+             change_set{{1}, {0}, {1}},            // 1 is present
+             change_set{{}, {0}, {}},              // nothing replaces it
              change_set{{3, 3}, {0, 1}, {3, 3}},   // twice
              change_set{{3}, {0}, {}},             // no position
              change_set{{3}, {0}, {4}},            // the position of another row

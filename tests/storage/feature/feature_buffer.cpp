@@ -32,7 +32,7 @@ engine_factory threads() {
     return [] { return any_engine(threads_engine(4)); };
 }
 
-/// Features in the clear, and the same on disk.
+/// Features in plain arrays, and the same on disk.
 struct stored {
     row_partitioning rows;
     std::uint64_t columns;
@@ -47,11 +47,11 @@ struct stored {
     static std::vector<float> draw(std::uint64_t count, const test::feature_form& options) {
         random_stream draw(random_key(count, random_domain::user));
         std::vector<float> result(static_cast<std::size_t>(count));
-        for (float& x : result) // halves hold them exactly
+        for (float& x : result) // exact in f16
             x = draw.below(3) != 0 ? 0 : options.ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
         return result;
     }
-    /// Rows of `ids` as `features` gives them, expanded.
+    /// Returns rows `ids` of `features`, expanded.
     template <class E>
     std::vector<float> rows_of(const resident_features& features, const std::vector<node_id>& ids, const E& executor) const {
         std::vector<float> out(ids.size() * columns);
@@ -59,7 +59,7 @@ struct stored {
             features.gather(executor, ids, {out.data(), ids.size(), static_cast<std::size_t>(columns)});
             return out;
         }
-        sparse_feature_rows rows_of_ids{{1, 2, 3}, {4, 5}, {6}}; // what a batch before left
+        sparse_feature_rows rows_of_ids{{1, 2, 3}, {4, 5}, {6}}; // left over from an earlier batch
         features.gather(executor, ids, rows_of_ids);
         for (std::size_t i = 0; i < ids.size(); ++i)
             for (std::uint64_t at = rows_of_ids.offsets[i]; at < rows_of_ids.offsets[i + 1]; ++at)
@@ -71,7 +71,7 @@ struct stored {
         for (const node_id v : ids) out.insert(out.end(), &values[v * columns], &values[v * columns] + columns);
         return out;
     }
-    /// Some nodes of the resident partitions, in any order, with repetitions.
+    /// Returns some nodes of the resident partitions, in any order, with repetitions.
     [[nodiscard]] std::vector<node_id> some(const buffer_state& s) const {
         random_stream draw(random_key(s.resident.size(), random_domain::user));
         std::vector<node_id> ids;
@@ -96,7 +96,7 @@ void damage(const std::filesystem::path& path, std::uint64_t at) {
 
 } // namespace
 
-TEST_CASE("the features of a state are those of the array, in every form, on every engine, with faults that a queue repeats") {
+TEST_CASE("the features of a state equal those of the array, in every form, on every engine, with faults") {
     const tbb_executor two(2);
     std::uint32_t round = 0;
     for (const test::feature_form& form : forms) {
@@ -164,7 +164,7 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
     std::shared_ptr<const resident_features> before;
     std::uint64_t reads = 0;
     for (std::uint32_t s = 0; s < states.size(); ++s) {
-        auto now = buffer.acquire(s); // while the one before is still gathered from
+        auto now = buffer.acquire(s); // while the previous one is still in use
         reads += s == 0 ? states[0].resident.size() : count_absent(states[s].resident, states[s - 1].resident);
         if (before) {
             const auto ids = data.some(states[s - 1]);
@@ -184,12 +184,12 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
     CHECK(all.statistics().reads == 8);
 }
 
-TEST_CASE("released features are read anew, wherever the epoch was") {
+TEST_CASE("released features are read again, at any point of the epoch") {
     const stored data({400, 8}, 5, {});
     const epoch_plan states = beta_order(8, 3, 3)(0);
     memory_budget budget;
     feature_buffer buffer(data.store, threads(), feature_buffer::bytes_needed(states, data.store), budget);
-    buffer.release(); // nothing was begun
+    buffer.release(); // no epoch has begun
     const auto check = [&](std::uint32_t s) {
         const auto ids = data.some(states[s]);
         CHECK(data.rows_of(*buffer.acquire(s), ids, serial_executor{}) == data.expected(ids));
@@ -199,16 +199,16 @@ TEST_CASE("released features are read anew, wherever the epoch was") {
         buffer.begin_epoch(one);
         check(0);
         buffer.release();
-        CHECK(buffer.statistics().reads == (epoch + 1) * states[0].resident.size()); // each time all
+        CHECK(buffer.statistics().reads == (epoch + 1) * states[0].resident.size()); // everything each time
     }
     buffer.begin_epoch(states);
-    check(0); // the next one is being made meanwhile, or is
+    check(0); // the next one is being made, or done
     buffer.release();
     buffer.begin_epoch(states);
     for (std::uint32_t s = 0; s < states.size(); ++s) check(s);
 }
 
-TEST_CASE("a state that does not fit beside the one before waits until that is let go") {
+TEST_CASE("a state that does not fit together with the previous one waits until that is released") {
     const stored data({400, 8}, 5, {});
     const epoch_plan states{{{0, 1, 2}, {}}, {{2, 3, 4}, {}}, {{2, 4}, {}}};
     memory_budget budget;
@@ -220,7 +220,7 @@ TEST_CASE("a state that does not fit beside the one before waits until that is l
         CHECK_FALSE(buffer.ready(1));
         std::stop_source stop;
         stop.request_stop();
-        CHECK_THROWS_AS((void)buffer.acquire(1, stop.get_token()), error); // nothing else is in memory
+        CHECK_THROWS_AS((void)buffer.acquire(1, stop.get_token()), error); // no other state is in memory
         for (std::uint32_t s = 0; s < states.size(); ++s) {
             held.reset();
             if (s != 0) held = buffer.acquire(s);
@@ -230,10 +230,10 @@ TEST_CASE("a state that does not fit beside the one before waits until that is l
         }
         held.reset();
     }
-    CHECK(buffer.statistics().reads == 2 * (3 + 3)); // the third state shares, the others cannot
+    CHECK(buffer.statistics().reads == 2 * (3 + 3)); // the third state shares partitions, the others cannot
 }
 
-TEST_CASE("features that do not fit the budget are refused; damaged ones name their file, whichever array it is") {
+TEST_CASE("features that do not fit the budget are refused; damaged ones name their file, for every array") {
     for (const test::feature_form& form : forms) {
         for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices}) {
             const stored data({100, 4}, 6, form);
@@ -268,7 +268,7 @@ TEST_CASE("features that do not fit the budget are refused; damaged ones name th
     }
 }
 
-TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie") {
+TEST_CASE("a store refuses files that do not match its nodes, and invalid offsets") {
     const row_partitioning rows{50, 3};
     const test::temporary_directory directory;
     const std::vector<float> values = stored::draw(50 * 4, {});
@@ -280,7 +280,7 @@ TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie
     CHECK_THROWS_AS(feature_store(wide, rows), error);
     CHECK_THROWS_AS(feature_store(write({.block_bytes = 50}), rows), error); // a block ends within a float
     feature_files narrow = write({.sparse = true});
-    narrow.columns = 2; // columns 2 and 3 occur: seen when they are loaded
+    narrow.columns = 2; // columns 2 and 3 occur: found when they are loaded
     const feature_store store(narrow, rows);
     memory_budget budget;
     const epoch_plan states = in_memory_order(3)(0);

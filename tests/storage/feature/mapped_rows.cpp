@@ -55,7 +55,7 @@ TEST_CASE("mapped rows and rows in memory equal the file's, for all row sizes an
             }
 }
 
-TEST_CASE("rows in memory are verified as they are loaded: any flipped bit, a wrong size, other checksums") {
+TEST_CASE("rows in memory are verified on load: any flipped bit, a wrong size, other checksums") {
     const temporary_directory folder;
     memory_budget budget;
     const rows_file file(engines, folder / "rows", 100, 300, 128);
@@ -83,7 +83,7 @@ TEST_CASE("rows in memory are verified as they are loaded: any flipped bit, a wr
     CHECK(code_of(load(file.stored)) == errc::corrupt);
 }
 
-TEST_CASE("what cannot be served is refused: short files, rows without bytes, ids beyond the rows, small budgets") {
+TEST_CASE("invalid input is refused: short files, rows without bytes, ids beyond the rows, small budgets") {
     const temporary_directory folder;
     memory_budget budget, little(2999);
     const rows_file file(engines, folder / "rows", 10, 300);

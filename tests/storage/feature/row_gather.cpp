@@ -31,7 +31,7 @@ std::vector<node_id> all_rows(std::uint64_t rows) {
     return ids;
 }
 
-/// The memory engine's files begin anywhere and have no blocks, so that requests can be counted on any machine.
+/// Returns the memory engine, whose files have no alignment or blocks, so that requests can be counted on any machine.
 engine_factory blockless() {
     return [disk = memory_file_system{}] { return any_engine(memory_engine(disk, 8)); };
 }
@@ -106,7 +106,7 @@ TEST_CASE("neither rows nor requests depend on the number of threads") {
     }
 }
 
-TEST_CASE("rows become one request up to the gap and the longest request, and what that reads is told") {
+TEST_CASE("rows are merged up to the gap and the longest request, and the read bytes are reported") {
     const engine_factory engines = blockless();
     memory_budget budget;
     const rows_file file(engines, "rows", 10'000, 100);
@@ -115,7 +115,7 @@ TEST_CASE("rows become one request up to the gap and the longest request, and wh
         CHECK(gathers(source, file, ids));
         return source.statistics();
     };
-    const std::vector<node_id> apart{40, 10, 20, 30, 10}; // 900 bytes between one and the next
+    const std::vector<node_id> apart{40, 10, 20, 30, 10}; // 900 bytes between neighbors
     const gather_stats plain = stats_of(apart, {.coalesce_bytes = 899});
     CHECK(plain.rows == 5);
     CHECK(plain.bytes_wanted == 400);
@@ -131,7 +131,7 @@ TEST_CASE("rows become one request up to the gap and the longest request, and wh
     CHECK(stats_of(all_rows(50), {.coalesce_bytes = 0, .run_bytes = 1}).io.reads == 50); // a row is never cut
 }
 
-TEST_CASE("aligned rows of the direct alignment are read alone: nothing else comes along") {
+TEST_CASE("aligned rows of the direct alignment are read without extra bytes") {
     const temporary_directory folder;
     memory_budget budget;
     for (const auto& [name, engines] : all_engines()) {
@@ -147,7 +147,7 @@ TEST_CASE("aligned rows of the direct alignment are read alone: nothing else com
     }
 }
 
-TEST_CASE("an id beyond the rows is refused before anything is read, and the source goes on") {
+TEST_CASE("an id beyond the rows is refused before anything is read, and the source remains usable") {
     const engine_factory engines = blockless();
     memory_budget budget;
     const rows_file file(engines, "rows", 10, 8);
@@ -165,14 +165,14 @@ TEST_CASE("an id beyond the rows is refused before anything is read, and the sou
     CHECK(gathers(source, file, std::vector<node_id>{3, 9}));
 }
 
-TEST_CASE("a gather that was begun needs its ids no more, and is dropped by the next or by the end") {
+TEST_CASE("a started gather no longer needs its ids, and the next one or the destructor drops it") {
     const temporary_directory folder;
     memory_budget budget;
     for (const auto& [name, engines] : all_engines()) {
         CAPTURE(name);
         const rows_file file(engines, folder / "rows", 3000, 512);
         disk_rows source(engines, file.stored, {.coalesce_bytes = 0}, serial, budget);
-        source.finish(); // nothing was begun
+        source.finish(); // no gather has started
         const std::vector<node_id> ids = some_rows(500, 3000, 1);
         gathered_rows to(ids.size(), 512);
         source.begin(std::vector<node_id>(ids), to.target());
@@ -190,7 +190,7 @@ TEST_CASE("a gather that was begun needs its ids no more, and is dropped by the 
     }
 }
 
-TEST_CASE("what does not fit is refused: files too short for their rows, staging and ids beyond the budget") {
+TEST_CASE("invalid input is refused: files too short for their rows, staging and ids beyond the budget") {
     const engine_factory engines = blockless();
     memory_budget budget;
     const rows_file file(engines, "rows", 10, 100);
@@ -214,7 +214,7 @@ TEST_CASE("what does not fit is refused: files too short for their rows, staging
     CHECK(little.used() == used + 50 * 16);
 }
 
-TEST_CASE("a file that is cut while it is open is corrupt, and says where") {
+TEST_CASE("a file truncated while open is corrupt, with its place") {
     const temporary_directory folder;
     memory_budget budget;
     for (const auto& [name, engines] : all_engines()) {
@@ -238,7 +238,7 @@ TEST_CASE("a file that is cut while it is open is corrupt, and says where") {
     }
 }
 
-TEST_CASE("whatever request fails, rows are right or the error names the place; the source can be used again") {
+TEST_CASE("if any request fails, rows are right or the error names the place; the source can be used again") {
     const temporary_directory folder;
     memory_budget budget;
     std::uint64_t runs = 0;
@@ -255,7 +255,7 @@ TEST_CASE("whatever request fails, rows are right or the error names the place; 
                     std::make_shared<fault_injector>(fault{kind, at, sticky, {.open = false, .resize = false}});
                 disk_rows source([&] { return any_engine(faulty<any_engine>(make(), injector)); }, file.stored,
                     {.coalesce_bytes = 0, .staging_bytes = 0}, serial, budget);
-                int number = 0; // of the error
+                int number = 0; // errno
                 auto to = std::make_unique<gathered_rows>(ids.size(), 1536);
                 const auto named = [&](const error_place& place) {
                     return place.path == folder / "rows" && place.length > 0 && place.offset < file.bytes.size();
@@ -271,7 +271,7 @@ TEST_CASE("whatever request fails, rows are right or the error names the place; 
                     CHECK(e.code() == errc::corrupt);
                     CHECK(named(e.place()));
                 }
-                to.reset(); // what is in flight would be found writing here
+                to.reset(); // a write of requests in flight would be detected here
                 const bool struck = injector->injected() > 0;
                 const int expected = !struck                              ? 0
                                      : kind == fault_kind::device_error   ? EIO

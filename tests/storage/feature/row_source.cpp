@@ -26,7 +26,7 @@ TEST_CASE("statistics of parts add up, and ratios of nothing are defined") {
     CHECK(gather_stats{}.amplification() == 1);
 }
 
-TEST_CASE("a source behind one type gathers as itself, and begins whether it can read ahead or not") {
+TEST_CASE("a type-erased source gathers like itself, whether it can read ahead or not") {
     const temporary_directory folder;
     const engine_factory engines = [] { return any_engine(threads_engine(4)); };
     const rows_file file(engines, folder / "rows", 300, 100);
@@ -49,7 +49,7 @@ TEST_CASE("a source behind one type gathers as itself, and begins whether it can
     }
 }
 
-TEST_CASE("a target that rows do not fit is refused before anything is written") {
+TEST_CASE("a target that does not match the rows is refused before anything is written") {
     const temporary_directory folder;
     const engine_factory engines = [] { return any_engine(threads_engine(4)); };
     const rows_file file(engines, folder / "rows", 300, 100);
@@ -64,7 +64,7 @@ TEST_CASE("a target that rows do not fit is refused before anything is written")
     const std::vector<node_id> ids{7, 8, 9};
     const std::vector<std::uint32_t> two{0, 1};
     for (any_row_source& source : sources) {
-        std::vector<std::byte> memory(250, std::byte{1}); // for rows of 50 bytes, by mistake
+        std::vector<std::byte> memory(250, std::byte{1}); // deliberately too small: for rows of 50 bytes
         CHECK_THROWS_WITH_AS(source.gather(ids, {memory.data(), 50}), "a target with 50 bytes from row to row cannot take rows of 100 bytes", error);
         CHECK(test::code_of([&] { source.begin(ids, {memory.data(), 50}); }) == errc::invalid_argument);
         CHECK(test::code_of([&] { source.gather(ids, {nullptr, 100}); }) == errc::invalid_argument);

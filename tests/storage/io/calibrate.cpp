@@ -20,7 +20,7 @@ using storage_test::interception;
 using storage_test::rows_file;
 using gneiss::test::temporary_directory;
 
-TEST_CASE("every engine is measured on files of any size from a block on, and the gap follows from the rates") {
+TEST_CASE("every engine is measured on files of at least a block, and the gap follows from the rates") {
     const temporary_directory folder;
     for (const auto& [name, engines] : all_engines())
         for (const std::size_t bytes : {4096U, 5000U, 300'000U, 3U << 20}) {
@@ -40,7 +40,7 @@ TEST_CASE("every engine is measured on files of any size from a block on, and th
         }
 }
 
-TEST_CASE("of two measurements the higher rates count; where they differ much they are not steady, and no gap is beyond all bounds") {
+TEST_CASE("the higher of two rates counts; very different ones are reported as unsteady, and the gap is bounded") {
     const io_profile quiet{.bandwidth = 1e9, .iops = 1e5}, busy{.bandwidth = 9e8, .iops = 2e4};
     for (const io_profile& found : {detail::together(quiet, busy), detail::together(busy, quiet)}) {
         CHECK(found.bandwidth == 1e9);
@@ -53,7 +53,7 @@ TEST_CASE("of two measurements the higher rates count; where they differ much th
     CHECK(detail::together({.bandwidth = 1e10, .iops = 3}, {.bandwidth = 1e10, .iops = 3}).coalesce_bytes == 1 << 20);
 }
 
-TEST_CASE("work beside the first measurement shows in the spread, and not in the rates") {
+TEST_CASE("load during the first measurement affects the spread, not the rates") {
     const memory_file_system disk;
     {
         memory_engine writer(disk);
@@ -69,7 +69,7 @@ TEST_CASE("work beside the first measurement shows in the spread, and not in the
     CHECK_FALSE(found.steady());
 }
 
-TEST_CASE("memory is copied at some rate, even a little of it for no time") {
+TEST_CASE("the memory rate is positive, even for few bytes in no time") {
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{1000}, std::size_t{4} << 20}) {
         const double rate = copy_bandwidth(bytes, std::chrono::milliseconds(bytes == 1000 ? 0 : 2));
         CAPTURE(rate);
@@ -78,7 +78,7 @@ TEST_CASE("memory is copied at some rate, even a little of it for no time") {
     }
 }
 
-TEST_CASE("a file smaller than a block, or none, is refused") {
+TEST_CASE("an empty file or one smaller than a block is refused") {
     const temporary_directory folder;
     for (const auto& [name, engines] : all_engines()) {
         const rows_file file(engines, folder / "file", 1, 100);
@@ -87,7 +87,7 @@ TEST_CASE("a file smaller than a block, or none, is refused") {
     }
 }
 
-TEST_CASE("a profile comes back as it was saved, and any damage to its file is told") {
+TEST_CASE("a profile survives the round trip, and any damage to its file is reported") {
     const temporary_directory folder;
     const auto path = folder / "profile";
     const io_profile profile{1.37e9, 125'000.5, 11'264};

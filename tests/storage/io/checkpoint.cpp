@@ -33,7 +33,7 @@ checkpoint sample() {
     return c;
 }
 
-/// What is said of the sample after `change`, saved and loaded.
+/// Returns the error of loading the sample saved after `change`.
 std::string complaint(const std::function<void(checkpoint&)>& change) {
     const test::temporary_directory at;
     checkpoint c = sample();
@@ -50,14 +50,14 @@ std::string complaint(const std::function<void(checkpoint&)>& change) {
 
 } // namespace
 
-TEST_CASE("a checkpoint is read as it was written") {
+TEST_CASE("a checkpoint survives the round trip") {
     const test::temporary_directory at;
     save_checkpoint(at / "c", sample());
     CHECK(load_checkpoint(at / "c") == sample());
     CHECK(complaint([](checkpoint&) {}).empty());
 }
 
-TEST_CASE("every bit of a checkpoint counts, and so does its end") {
+TEST_CASE("every flipped bit and truncation of a checkpoint is found") {
     const test::temporary_directory at;
     save_checkpoint(at / "c", sample());
     std::vector<std::byte> bytes(std::filesystem::file_size(at / "c"));
@@ -75,7 +75,7 @@ TEST_CASE("every bit of a checkpoint counts, and so does its end") {
     }
 }
 
-TEST_CASE("a position that names batches beyond it is refused") {
+TEST_CASE("a position that names later batches is refused") {
     const test::temporary_directory at;
     checkpoint c = sample();
     c.sections.clear();
@@ -89,7 +89,7 @@ TEST_CASE("a position that names batches beyond it is refused") {
     CHECK_THROWS_WITH_AS((void)load_checkpoint(at / "c"), doctest::Contains("names batches beyond it"), error);
 }
 
-TEST_CASE("partitions have a slot each, among those that are there") {
+TEST_CASE("each partition has a distinct, existing slot") {
     CHECK(complaint([](checkpoint& c) { c.slots[2] = c.slots[0]; }) == "slots");
     CHECK(complaint([](checkpoint& c) { c.slots[2] = disk_slot{5}; }) == "slots");
     CHECK(complaint([](checkpoint& c) { c.slots.pop_back(); }) == "slots");

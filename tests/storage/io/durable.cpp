@@ -31,17 +31,17 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
     return bytes;
 }
 
-std::function<void()> at_sync; // called by each fsync of this binary, before it takes place
+std::function<void()> at_sync; // called by each fsync of this binary before it takes place
 
 } // namespace
 
-TEST_CASE("the directory that was replaced is there until the new one's name is on the device") {
+TEST_CASE("a replaced directory remains until the new one's name is on the device") {
     const temporary_directory folder;
     const auto fill = [&](const char* name, std::size_t size) {
         std::filesystem::create_directory(folder / name);
         atomic_write_file(folder / name / "f", std::vector<std::byte>(size));
     };
-    fill("d.old", 9); // of a crash
+    fill("d.old", 9); // left by a crash
     for (std::size_t size = 1; size < 4; ++size) {
         fill("new", size);
         int syncs = 0;
@@ -61,7 +61,7 @@ TEST_CASE("the directory that was replaced is there until the new one's name is 
     CHECK(std::filesystem::file_size(folder / "d.old" / "f") == 3);
 }
 
-TEST_CASE("an atomic write replaces the file and leaves nothing else") {
+TEST_CASE("an atomic write replaces the file and leaves no other") {
     const temporary_directory folder;
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}}) {
         const std::vector<std::byte> bytes(size, std::byte{9});
@@ -73,7 +73,7 @@ TEST_CASE("an atomic write replaces the file and leaves nothing else") {
     CHECK(entries == 1);
 }
 
-TEST_CASE("an atomic write that fails leaves the old file") {
+TEST_CASE("a failed atomic write leaves the old file") {
     const temporary_directory folder;
     const std::vector<std::byte> old(10, std::byte{1}), next(20, std::byte{2});
     atomic_write_file(folder / "f", old);
@@ -83,7 +83,7 @@ TEST_CASE("an atomic write that fails leaves the old file") {
     CHECK_THROWS_AS(atomic_write_file(folder.path() / "absent" / "f", next), io_error);
 }
 
-TEST_CASE("a process killed while it rewrites a file leaves one version whole, none older than acknowledged") {
+TEST_CASE("a process killed while it rewrites a file leaves one intact version, none older than acknowledged") {
     const temporary_directory folder;
     constexpr std::size_t size = 200'000;
     atomic_write_file(folder / "f", std::vector<std::byte>(size));
@@ -114,7 +114,7 @@ TEST_CASE("a process killed while it rewrites a file leaves one version whole, n
     }
 }
 
-TEST_CASE("free space is told, and a need beyond it is refused with both figures") {
+TEST_CASE("free space is reported, and a need beyond it is refused with both figures") {
     const temporary_directory folder;
     CHECK(free_disk_bytes(folder.path()) > 0);
     CHECK_THROWS_AS((void)free_disk_bytes(folder / "absent"), io_error);
@@ -128,7 +128,7 @@ TEST_CASE("free space is told, and a need beyond it is refused with both figures
     }
 }
 
-TEST_CASE("room is made without harm to what is there, and impossible room is an io_error") {
+TEST_CASE("preallocation keeps contents, and an impossible size is an io_error") {
     const temporary_directory folder;
     const std::vector<std::byte> bytes(100, std::byte{5});
     atomic_write_file(folder / "f", bytes);

@@ -22,7 +22,7 @@ namespace {
 
 using gneiss::external_sorter;
 
-/// 12 bytes with a 64-bit leading key, as edges of buckets have.
+/// 12 bytes with a 64-bit leading key, like edges of buckets.
 struct keyed_record {
     std::uint32_t high = 0, low = 0, rest = 0;
     friend auto operator<=>(const keyed_record&, const keyed_record&) = default;
@@ -34,7 +34,7 @@ struct keyed_less {
 static_assert(gneiss::keyed_order<keyed_less, keyed_record>);
 static_assert(!gneiss::keyed_order<std::less<>, keyed_record>);
 
-/// Ranges from "all equal" to "all 64 bits", and a skewed one.
+/// Returns records whose keys range from "all equal" to "all 64 bits", or are skewed.
 std::vector<keyed_record> random_records(std::size_t size, std::uint64_t shape, std::uint64_t seed) {
     gneiss::random_stream draw(gneiss::random_key{seed, gneiss::random_domain::user}.with(shape));
     std::vector<keyed_record> records(size);
@@ -53,7 +53,7 @@ std::vector<keyed_record> random_records(std::size_t size, std::uint64_t shape, 
 template <class Less, class E>
 std::vector<keyed_record> sorted_by(
     external_sorter<keyed_record, Less, E>& sorter, const std::vector<keyed_record>& records) {
-    for (std::size_t i = 0; i < records.size();) { // single records and spans, in turns
+    for (std::size_t i = 0; i < records.size();) { // single records and spans alternate
         const std::size_t n = std::min<std::size_t>(records.size() - i, i % 7 * 13);
         if (n == 0)
             sorter.push(records[i]);
@@ -81,7 +81,7 @@ TEST_CASE("an external sort equals std::sort for every size, memory, order and e
             std::sort(expected.begin(), expected.end());
             for (const std::uint64_t memory :
                 {std::uint64_t{1024}, std::uint64_t{5000}, std::uint64_t{200000}, std::uint64_t{1} << 24}) {
-                if (size > 5000 && memory == 1024) continue; // thousands of tiny runs: slow, and no new path
+                if (size > 5000 && memory == 1024) continue; // thousands of tiny runs: slow, without a new path
                 CAPTURE(size);
                 CAPTURE(shape);
                 CAPTURE(memory);
@@ -102,7 +102,7 @@ TEST_CASE("an external sort equals std::sort for every size, memory, order and e
     CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE("the parallel radix sort equals std::sort, skewed keys included") {
+TEST_CASE("the parallel radix sort equals std::sort, also for skewed keys") {
     const gneiss::tbb_executor threads(2);
     for (std::uint64_t shape = 0; shape < 5; ++shape) {
         auto records = random_records(600000, shape, 3);
@@ -114,7 +114,7 @@ TEST_CASE("the parallel radix sort equals std::sort, skewed keys included") {
     }
 }
 
-TEST_CASE("runs beyond the fan-in are merged in passes, and all of it is reported") {
+TEST_CASE("runs beyond the fan-in are merged in passes, with progress reports") {
     const gneiss::test::temporary_directory directory;
     const auto records = random_records(20000, 4, 1);
     external_sorter<keyed_record, keyed_less> sorter(directory.path(), 4096);
@@ -140,7 +140,7 @@ TEST_CASE("too little memory, a missing scratch directory and a late push are er
 
 namespace {
 
-/// The scratch file of a process that has one, opened once more for writing.
+/// Opens the scratch file of a process once more for writing.
 int open_scratch(const std::filesystem::path& directory) {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
         std::error_code closed;
@@ -152,7 +152,7 @@ int open_scratch(const std::filesystem::path& directory) {
 
 } // namespace
 
-TEST_CASE("a spill that is not read back as it was written is an error, before any of its records are used") {
+TEST_CASE("a corrupted spill is an error before any of its records are used") {
     const gneiss::test::temporary_directory directory;
     const auto records = random_records(6000, 4, 2);
     auto expected = records;
@@ -187,7 +187,7 @@ TEST_CASE("a spill that is not read back as it was written is an error, before a
         }
 }
 
-TEST_CASE("an exception of the consumer passes through and leaves no file") {
+TEST_CASE("an exception of the consumer propagates and leaves no file") {
     const gneiss::test::temporary_directory directory;
     {
         external_sorter<keyed_record> sorter(directory.path(), 2048);

@@ -27,8 +27,8 @@ void fill(std::span<std::byte> bytes, random_key key) {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(key[i]);
 }
 
-/// Random writes, reads and syncs whose ranges in flight do not overlap, against a plain array.
-/// Returns the final bytes of the file.
+/// Runs random writes, reads and syncs whose ranges in flight do not overlap, and compares with a plain array. Returns the
+/// final bytes of the file.
 std::vector<std::byte> run_mix(any_engine& engine, const std::filesystem::path& path, bool direct, std::uint64_t seed) {
     constexpr std::size_t block = 4096, blocks = 64;
     file target(engine, path, {.write = true, .create = true, .truncate = true, .direct = direct});
@@ -103,7 +103,7 @@ TEST_CASE("every engine gives the bytes of an array, for any mix of reads, write
         }
 }
 
-TEST_CASE("a read of any range returns its bytes, to the last of a file of odd length, direct or not") {
+TEST_CASE("a read of any range returns its bytes, up to the last of a file of odd length, direct or not") {
     const temporary_directory folder;
     std::vector<std::byte> oracle(10'000);
     fill(oracle, random_key(1, random_domain::user));
@@ -166,7 +166,7 @@ TEST_CASE("a read beyond the end of a file is a typed error with the place, and 
     }
 }
 
-TEST_CASE("a missing file, and a write to one opened for reading, are io_errors that name it") {
+TEST_CASE("a missing file, and a write to a file opened for reading, are io_errors that name it") {
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
@@ -189,7 +189,7 @@ TEST_CASE("a missing file, and a write to one opened for reading, are io_errors 
     }
 }
 
-TEST_CASE("engines of one factory see each other's files") {
+TEST_CASE("engines of one factory share their files") {
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
@@ -211,7 +211,7 @@ TEST_CASE("engines of one factory see each other's files") {
     }
 }
 
-TEST_CASE("an engine moves to another thread while nothing is in flight") {
+TEST_CASE("an engine may move to another thread while nothing is in flight") {
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
@@ -232,7 +232,7 @@ TEST_CASE("an engine moves to another thread while nothing is in flight") {
     }
 }
 
-TEST_CASE("statistics count what was asked") {
+TEST_CASE("statistics count requested operations") {
     any_engine engine = memory_engine();
     file target(engine, "f", {.write = true, .create = true});
     std::vector<std::byte> bytes(10'000);
@@ -251,7 +251,7 @@ TEST_CASE("statistics count what was asked") {
     CHECK(queue.stats().retries == 0);
 }
 
-TEST_CASE("a requested stop ends the wait with a typed error and nothing in flight") {
+TEST_CASE("a stop request ends the wait with a typed error and nothing in flight") {
     any_engine engine = memory_engine();
     file target(engine, "f", {.write = true, .create = true});
     std::vector<std::byte> bytes(100'000);
@@ -282,7 +282,7 @@ TEST_CASE("unaligned requests on a direct file are refused before they reach the
     CHECK_THROWS_AS(queue.write(target, 0, buffer.span().subspan(1, 4096)), error);
 }
 
-TEST_CASE("operations of no bytes finish at once") {
+TEST_CASE("operations of zero bytes finish at once") {
     any_engine engine = memory_engine();
     file target(engine, "f", {.write = true, .create = true});
     io_queue queue(engine);
@@ -296,7 +296,7 @@ TEST_CASE("operations of no bytes finish at once") {
 
 namespace {
 
-/// Files in memory, and waits of which some are refused while requests are in flight.
+/// Files in memory; some waits are refused while requests are in flight.
 class refusing_engine : public storage_test::forwarding_engine<memory_engine> {
 public:
     refusing_engine(const memory_file_system& disk, std::uint32_t& refusals) : forwarding_engine(memory_engine(disk)), refusals_(&refusals) {}
@@ -315,7 +315,7 @@ private:
 
 } // namespace
 
-TEST_CASE("an engine that cannot wait: buffers are free when its requests are done, and nothing is begun before") {
+TEST_CASE("if an engine cannot wait, buffers are free once its requests are done, and nothing starts before") {
     constexpr std::uint32_t retries = 4;
     const memory_file_system disk;
     for (const std::uint32_t many : {1U, 2U, retries, retries + 1, retries + 2, 3 * retries}) {

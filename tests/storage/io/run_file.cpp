@@ -62,7 +62,7 @@ records read_all(const std::filesystem::path& path) {
 
 } // namespace
 
-TEST_CASE("records come back as they were written, in order, from any place and in any order") {
+TEST_CASE("records read back as written, from any position and in any order") {
     const temporary_directory folder;
     const auto path = folder / "records";
     for (const records& all : {some_records(1), records(), records{std::vector<std::byte>(3 << 20, std::byte{7})}}) {
@@ -86,7 +86,7 @@ TEST_CASE("records come back as they were written, in order, from any place and 
     }
 }
 
-TEST_CASE("a file cut at any length, or longer than it was, is refused") {
+TEST_CASE("a file truncated at any length, or longer than written, is refused") {
     const temporary_directory folder;
     const auto path = folder / "records";
     write(path, some_records(2));
@@ -102,13 +102,13 @@ TEST_CASE("a file cut at any length, or longer than it was, is refused") {
         replace(path, longer);
         CHECK(code_of([&] { run_file_reader file(path); }) == errc::corrupt);
     }
-    std::vector<std::byte> torn = whole; // a hole where records should be
+    std::vector<std::byte> torn = whole; // a hole instead of records
     std::fill(torn.begin() + 8, torn.begin() + 40, std::byte{0});
     replace(path, torn);
     CHECK(code_of([&] { (void)read_all(path); }) == errc::corrupt);
 }
 
-TEST_CASE("a flipped bit is found, and harms no record but its own") {
+TEST_CASE("a flipped bit is found and affects only its record") {
     const temporary_directory folder;
     const auto path = folder / "records";
     const records all = some_records(3);
@@ -137,7 +137,7 @@ TEST_CASE("a flipped bit is found, and harms no record but its own") {
     }
 }
 
-TEST_CASE("a record in the place of another, or of another file, is refused") {
+TEST_CASE("a record moved within the file or from another file is refused") {
     const temporary_directory folder;
     const auto path = folder / "records";
     const records twins(2, std::vector<std::byte>(16, std::byte{1}));
@@ -153,7 +153,7 @@ TEST_CASE("a record in the place of another, or of another file, is refused") {
     CHECK(!code_of([&] { run_file_reader file(path, 5); }));
 }
 
-TEST_CASE("what is not finished is no run file while it is written, and gone afterwards") {
+TEST_CASE("an unfinished file is not a run file, and is removed") {
     const temporary_directory folder;
     const auto path = folder / "records";
     {
@@ -171,11 +171,11 @@ TEST_CASE("what is not finished is no run file while it is written, and gone aft
     CHECK_THROWS_AS(run_file_writer(folder / "absent" / "records"), io_error);
 }
 
-TEST_CASE("a full disk is told, and the file stays unfinished") {
+TEST_CASE("a full disk is reported, and the file stays unfinished") {
     const temporary_directory folder;
     if (!std::filesystem::exists("/dev/full")) return;
     const auto path = folder / "full";
-    std::filesystem::create_symlink("/dev/full", path); // the link is what the writer removes
+    std::filesystem::create_symlink("/dev/full", path); // the writer removes the link
     bool full = false;
     try {
         run_file_writer file(path);
@@ -185,7 +185,7 @@ TEST_CASE("a full disk is told, and the file stays unfinished") {
     CHECK(full);
 }
 
-TEST_CASE("after a failed write nothing is added, and no file is left") {
+TEST_CASE("after a failed write nothing is added, and no file remains") {
     const temporary_directory folder;
     const auto path = folder / "records";
     struct ::rlimit before {};

@@ -24,7 +24,7 @@ namespace test_storage_io_trace_file {
 using namespace gneiss;
 using test::temporary_directory;
 
-TEST_CASE("lists of ids come back, ascending ones in less room") {
+TEST_CASE("lists of ids survive the round trip, ascending ones in less space") {
     random_stream random(random_key(9, random_domain::user));
     for (const unsigned size : {0U, 1U, 2U, 100U, 5000U})
         for (const std::uint64_t range : {std::uint64_t{1}, std::uint64_t{200}, std::uint64_t{1} << 20, std::uint64_t{1} << 32})
@@ -57,7 +57,7 @@ TEST_CASE("lists of ids come back, ascending ones in less room") {
     }
 }
 
-TEST_CASE("change sets of a trace on disk are those of the trace in memory, and replay from disk") {
+TEST_CASE("change sets of a trace on disk equal those of the trace in memory, and replay from disk") {
     const temporary_directory folder;
     const serial_executor executor;
     const memory_trace trace = cache_test::random_trace(30, 60, 200, 4);
