@@ -16,13 +16,13 @@
 
 #include "cache/traces.hpp"
 
-// Change sets by several policies; beside them loops over the accesses that only read, and that only write to an array over
+// Change sets of several policies, compared with loops over the accesses that only read, and that only write to an array over
 // all nodes.
 namespace {
 
 using namespace cache_bench;
 
-/// All of it: next uses, then every change set.
+/// Next uses, then every change set.
 void change_sets(benchmark::State& state) {
     memory_trace& of = trace();
     const tbb_executor executor(static_cast<std::size_t>(state.range(0)));
@@ -33,7 +33,7 @@ void change_sets(benchmark::State& state) {
 }
 BENCHMARK(change_sets)->ArgNames({"threads", "direct"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// The pass that finds next uses, alone.
+/// Only the pass that finds next uses.
 void next_uses(benchmark::State& state) {
     memory_trace& of = trace();
     const tbb_executor executor(static_cast<std::size_t>(state.range(0)));

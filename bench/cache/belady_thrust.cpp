@@ -14,7 +14,7 @@
 
 #include "cache/traces.hpp"
 
-// The change sets of cache/belady.cpp by the algorithm of the device, on threads of the host.
+// The change sets of cache/belady.cpp with the device's algorithm, on threads of the host.
 namespace {
 
 using namespace cache_bench;

@@ -12,7 +12,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 
-// What benchmarks of optimal caches share: a superbatch of 200 batches of 250 000 distinct nodes out of 2^23, drawn as
+// Shared by benchmarks of optimal caches: a superbatch of 200 batches of 250 000 distinct nodes out of 2^23, drawn as
 // destinations of RMAT edges: 50 M accesses, and a cache of 8.5 % of the nodes. Items are accesses.
 namespace cache_bench {
 

@@ -10,7 +10,7 @@ namespace {
 
 using gneiss::aligned_buffer;
 
-// How fast the bytes can be read at all: the limit for a checksum.
+// Reads the bytes: the limit for a checksum.
 void raw_read(benchmark::State& state) {
     const auto block = aligned_buffer<std::uint64_t>::zeroed(static_cast<std::size_t>(state.range(0)) / 8);
     for (auto _ : state) {

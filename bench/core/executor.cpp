@@ -67,7 +67,7 @@ void sort(benchmark::State& state) {
 }
 BENCHMARK(sort<tbb_executor>)->Name("executor/sort/tbb")->UseRealTime();
 
-// What one task costs beyond its work: the reason to make tasks worth microseconds.
+// Overhead of one task: the reason for tasks of microseconds.
 void empty_tasks(benchmark::State& state) {
     const tbb_executor executor;
     for (auto _ : state) executor.run(1000, [](std::size_t task) { benchmark::DoNotOptimize(task); });

@@ -13,7 +13,7 @@ using gneiss::random_key;
 
 constexpr std::uint64_t bound = 8'600'000;
 
-// The raw loop: a sequential generator, which cannot be entered at any draw.
+// Limit: a sequential generator without random access.
 void standard_generator(benchmark::State& state) {
     std::mt19937_64 generator(1);
     for (auto _ : state) benchmark::DoNotOptimize(gneiss::below(generator(), bound));

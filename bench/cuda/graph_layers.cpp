@@ -1,4 +1,4 @@
-// Rows gathered by id; neighbors' rows gathered and reduced: sums and attention, forwards and backwards, by the bytes of a row.
+// Rows gathered by id; neighbors' rows gathered and reduced: sums and attention, forward and backward, by the bytes of a row.
 #include <array>
 #include <type_traits>
 #include <vector>
@@ -16,7 +16,7 @@ namespace gpu_bench {
 
 namespace {
 
-/// A layer of targets with `degree` neighbors each, drawn from all sources; the targets are the first of them.
+/// A layer of targets with `degree` neighbors each, drawn from all sources; the targets come first among them.
 class device_layer {
 public:
     device_layer(bench& executor, std::uint32_t targets, std::uint32_t sources, std::uint32_t degree) {
@@ -46,13 +46,13 @@ public:
         return {on_device_.data(), counts.targets, counts.sources, counts.edges, lists_[0].data(), lists_[1].data(), lists_[2].data(),
             lists_[3].data(), lists_[4].data()};
     }
-    /// As a matrix [targets, sources] or its transpose, of the value that each edge has.
+    /// A matrix [targets, sources] or its transpose, with the same value for each edge.
     template <class T>
     [[nodiscard]] sparse_rows<T> matrix(const T* values, bool transposed) const {
         return transposed ? sparse_rows<T>{counts.sources, counts.targets, counts.edges, lists_[2].data(), lists_[5].data(), values}
                           : sparse_rows<T>{counts.targets, counts.sources, counts.edges, lists_[0].data(), lists_[1].data(), values};
     }
-    // what `layer_stack` asks of a sample
+    // interface that `layer_stack` requires of a sample
     [[nodiscard]] static std::size_t layers() { return 1; }
     [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const { return host_; }
 
@@ -68,7 +68,7 @@ private:
 template <class T>
 constexpr const char* name_of = std::is_same_v<T, float> ? "f32" : "bf16";
 
-/// Bytes: a row and an index an edge, a row a list. Backwards two indices an edge.
+/// Bytes: a row and an index per edge, a row per list. Backward: two indices per edge.
 template <class T>
 void sums(bench& executor, const oracle& by, const device_layer& layer, std::size_t row_bytes, bool backward) {
     const std::size_t columns = row_bytes / sizeof(T);
@@ -90,8 +90,8 @@ void sums(bench& executor, const oracle& by, const device_layer& layer, std::siz
         {edges * (bytes + (backward ? 8 : 4)) + out_rows * (bytes + 4), 0}, ours, theirs, "cuSPARSE");
 }
 
-/// Bytes forwards: a row, an index and a term a head an edge; backwards two rows of the gradient, two times three floats a head and
-/// the gradient of a score written and read; what is read or written once a row beside.
+/// Bytes forward: a row, an index and a term per head for each edge. Backward: two rows of the gradient, two times three floats
+/// per head and the gradient of a score written and read; plus one read or write per row.
 template <class T>
 void attention(bench& executor, const device_layer& layer, std::uint32_t heads, std::size_t columns) {
     const std::size_t sources = layer.counts.sources, targets = layer.counts.targets, edges = layer.counts.edges;
@@ -120,8 +120,8 @@ void attention(bench& executor, const device_layer& layer, std::uint32_t heads, 
         executor.milliseconds([&](cudaStream_t stream) { cuda::attend_backward<T>(stream, layer.view(), options, with); }));
 }
 
-/// Rows by id out of a table in device memory, or in pinned host memory, where bytes cross the bus: what a copy of the whole table
-/// gets there is told beside. Bytes: a row read and written, and an id; of host memory a row.
+/// Gathers rows by id from a table in device memory, or in pinned host memory, where bytes cross the bus: then the rate of a
+/// copy of the whole table is reported too. Bytes: a row read and written, and an id; for host memory a row.
 void gather(bench& executor, std::uint32_t rows, std::uint32_t table_rows, std::size_t row_bytes) {
     const std::size_t columns = row_bytes / sizeof(float);
     random_stream draw(random_key(2, random_domain::user));

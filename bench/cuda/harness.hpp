@@ -1,6 +1,6 @@
 #pragma once
 
-// How kernels are timed: each case beside the device's measured copy bandwidth and, where there is one, NVIDIA's own library.
+// Times kernels: each case compared with the device's measured copy bandwidth and, if available, NVIDIA's own library.
 
 #include <algorithm>
 #include <concepts>
@@ -44,12 +44,12 @@ private:
     std::string text_;
 };
 
-/// What a case must move and compute at least, by which it is judged.
+/// Minimum bytes and operations of a case, the basis of its rating.
 struct work {
     double bytes = 0, operations = 0;
 };
 
-/// Runs cases on the GPU, or, tiny, on the emulator, where times mean nothing.
+/// Runs cases on the GPU or, at tiny sizes, on the emulator, whose times are meaningless.
 class bench {
 public:
     static constexpr bool emulated =
@@ -61,10 +61,10 @@ public:
 
     bench(std::FILE* json, const std::string& filter, bool once) : once_(once || emulated), json_(json), filter_(filter) {}
 
-    /// A size as it should be, or one for the emulator.
+    /// Returns the full size, or the one for the emulator.
     [[nodiscard]] static constexpr std::uint32_t size(std::uint32_t full, std::uint32_t tiny) { return emulated ? tiny : full; }
 
-    /// Device memory with a copy of `host`, or with `bytes` everywhere (0x3c: floats and bfloat16 of about 0.01).
+    /// Device memory with a copy of `host`, or filled with `bytes` (0x3c: floats and bfloat16 of about 0.01).
     template <class T>
     [[nodiscard]] cuda::device_buffer<T> copied(std::span<const T> host) {
         cuda::device_buffer<T> to(budget_, "benchmark", std::max<std::size_t>(host.size(), 1));
@@ -92,7 +92,7 @@ public:
     [[nodiscard]] memory_budget& budget() { return budget_; }
     [[nodiscard]] cuda::stream& stream() { return in_; }
 
-    /// Median milliseconds of step(stream), by events around each run.
+    /// Returns the median milliseconds of step(stream), by events around each run.
     template <class Step>
     [[nodiscard]] double milliseconds(Step&& step) {
         for (int i = 0; i < (once_ ? 0 : 3); ++i) step(in_.get());
@@ -109,10 +109,10 @@ public:
         std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
         return times[times.size() / 2];
     }
-    /// Whether the case is asked for.
+    /// Returns true if the case is requested.
     [[nodiscard]] bool wanted(const std::string& name) const { return std::regex_search(name, filter_); }
 
-    /// Tells of a case: `ours` and `theirs` (of the library of that name) in milliseconds.
+    /// Reports a case: `ours` and `theirs` (of the library of that name) in milliseconds.
     void report(record of, const work& what, double ours, std::optional<double> theirs = {}, const char* library = "") {
         of.add("ms", ours);
         if (what.bytes > 0) of.add("bytes", what.bytes).add("gb_per_s", what.bytes / ours / 1e6);

@@ -1,6 +1,6 @@
-// gneiss-gpu-bench [--once] [REGEX]: times the kernels on the GPU, one line of JSON a case; those that match REGEX, if given.
-// --once runs each a single time and no library, for a profiler.
-// gneiss-gpu-bench-emulated is the same under the emulator, at sizes so small that it only shows that all of it runs.
+// gneiss-gpu-bench [--once] [REGEX]: times the kernels on the GPU, one line of JSON per case; only those that match REGEX, if
+// given. --once runs each case a single time without libraries, for a profiler. gneiss-gpu-bench-emulated is the same under the
+// emulator, at tiny sizes: a smoke test.
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -13,7 +13,7 @@ using namespace gpu_bench;
 
 namespace {
 
-/// What the device copies within itself: the measure of the others. Never left out.
+/// Copies within the device: the reference of all cases. Always runs.
 void copy(bench& executor) {
     const std::size_t bytes = std::size_t{bench::size(1024, 1)} << 20;
     auto from = executor.filled<std::byte>(bytes), to = executor.filled<std::byte>(bytes);

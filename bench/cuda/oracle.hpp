@@ -1,7 +1,7 @@
 #pragma once
 
-// cuBLASLt and cuSPARSE, which are loaded when they are asked for and never linked: what the kernels are compared with. They
-// are no fallback: there is no shape that the kernels refuse.
+// cuBLASLt and cuSPARSE as references for the kernels, loaded on request and never linked. They are not a fallback: the kernels
+// accept every shape.
 
 #include <cstdint>
 #include <memory>
@@ -38,10 +38,10 @@ struct sparse_rows {
 
 #if GNEISS_BENCH_ORACLE
 
-/// A library that may not be there.
+/// An optional shared library.
 class shared_library {
 public:
-    /// Throws `errc::unsupported` that says which file was looked for.
+    /// Throws `errc::unsupported` with the name of the missing file.
     explicit shared_library(const char* file) : file_(file), handle_(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
         if (handle_ == nullptr)
             if (const std::string there = std::string(GNEISS_CUDA_LIBRARIES "/") + file; (handle_ = dlopen(there.c_str(), RTLD_NOW | RTLD_LOCAL)) == nullptr)
@@ -65,13 +65,13 @@ private:
 
 #define GNEISS_ORACLE_TEXT(x) #x
 #define GNEISS_ORACLE_FILE(name, version) "lib" name ".so." GNEISS_ORACLE_TEXT(version)
-/// A function of `library_`, as its header declares it.
+/// Loads a function of `library_`, with the type of its header.
 #define GNEISS_ORACLE_FUNCTION(member, function) decltype(&function) member = library_.find<decltype(function)>(#function)
 
 template <class T>
 inline constexpr cudaDataType_t oracle_type = std::is_same_v<std::remove_const_t<T>, float> ? CUDA_R_32F : CUDA_R_16BF;
 
-/// out = a · b of row-major matrices, by cuBLASLt's first choice; with a bias, and ReLU, fused.
+/// out = a · b of row-major matrices, by cuBLASLt's first choice; with a bias and ReLU, fused.
 class cublaslt {
 public:
     cublaslt() {
@@ -82,7 +82,7 @@ public:
     cublaslt& operator=(const cublaslt&) = delete;
     ~cublaslt() { static_cast<void>(destroy_(handle_)); }
 
-    /// A product of one shape, ready to run. `a` [m, k] or, across, [k, m]; b [k, n] or, across, [n, k].
+    /// A product of one shape, ready to run. `a` [m, k] or, transposed, [k, m]; b [k, n] or, transposed, [n, k].
     class product {
     public:
         template <class T, class Out>
@@ -90,7 +90,7 @@ public:
             bool b_across, cuda::rows_view<Out> out, const Out* bias = nullptr, bool relu = false)
             : by_(by), a_(a.data), b_(b.data), out_(out.data) {
             check(by.describe_(&options_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-            // column by column these are the transposes: outᵀ = bᵀ · aᵀ
+            // column-major, these are the transposes: outᵀ = bᵀ · aᵀ
             const cublasOperation_t of_b = b_across ? CUBLAS_OP_T : CUBLAS_OP_N, of_a = a_across ? CUBLAS_OP_T : CUBLAS_OP_N;
             check(by.set_(options_, CUBLASLT_MATMUL_DESC_TRANSA, &of_b, sizeof of_b));
             check(by.set_(options_, CUBLASLT_MATMUL_DESC_TRANSB, &of_a, sizeof of_a));
@@ -158,7 +158,7 @@ private:
     mutable cuda::device_buffer<std::byte> workspace_;
 };
 
-/// out = sparse · in of row-major rows, by cuSPARSE's algorithm for such.
+/// out = sparse · in of row-major rows, by cuSPARSE's algorithm for that layout.
 class cusparse {
 public:
     cusparse() { check(create_(&handle_)); }
@@ -228,7 +228,7 @@ private:
 
 #else
 
-/// What stands in their place where they cannot be: never ready.
+/// Replacement if they are unavailable: never ready.
 struct never_ready {
     struct product {
         template <class... Arguments>
@@ -241,7 +241,7 @@ using cusparse = never_ready;
 
 #endif
 
-/// Those of the two that this machine has.
+/// The libraries that this machine has.
 class oracle {
 public:
     explicit oracle(bool asked_for = true) {
@@ -253,10 +253,10 @@ public:
         missing_ = {"cuBLASLt and cuSPARSE: this program was built without them"};
 #endif
     }
-    /// Null where it is missing.
+    /// Null if missing.
     [[nodiscard]] const cublaslt* products() const noexcept { return products_.get(); }
     [[nodiscard]] const cusparse* sums() const noexcept { return sums_.get(); }
-    /// What is missing, and why.
+    /// Missing libraries, with reasons.
     [[nodiscard]] const std::vector<std::string>& missing() const noexcept { return missing_; }
 
 private:

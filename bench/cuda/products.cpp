@@ -1,4 +1,4 @@
-// Products of rows and weights, as a linear layer has them: forwards, with bias and ReLU fused, and both gradients.
+// Products of rows and weights, as in a linear layer: forward, with bias and ReLU fused, and both gradients.
 #include <type_traits>
 
 #include <cuda/harness.hpp>

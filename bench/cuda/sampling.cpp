@@ -1,5 +1,5 @@
-// Neighborhoods sampled on the device, of the size that MariusGNN's table has: a graph of 4.8 M nodes and 69 M edges, 20 outgoing
-// neighbors a node and hop, 1 to 5 hops; beside the same sample on the host.
+// Neighborhoods sampled on the device, of the size in MariusGNN's table: a graph of 4.8 M nodes and 69 M edges, 20 outgoing
+// neighbors per node and hop, 1 to 5 hops; compared with the same sample on the host.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -29,7 +29,7 @@ csr_graph<> made_graph() {
     return make_csr_graph(stream, neighbor_direction::out);
 }
 
-/// A recorded sample, launched for one batch after the other.
+/// Launches a recorded sample for one batch after the other.
 template <class OnDevice, class OnHost>
 void sample(bench& executor, const char* sampler, const csr_graph<>& host, const cuda::device_graph<>& graph, std::size_t hops) {
     const neighbor_options options{std::vector<hop_fanout>(hops, hop_fanout{.out = bench::size(20, 3)})};

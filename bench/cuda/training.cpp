@@ -1,4 +1,4 @@
-// What lies around the layers: link prediction against shared negatives, softmax and cross-entropy, steps of rows.
+// Kernels around the layers: link prediction against shared negatives, softmax and cross-entropy, steps of rows.
 #include <vector>
 
 #include <cuda/harness.hpp>
@@ -22,8 +22,7 @@ std::vector<std::uint32_t> drawn(std::size_t count, std::uint32_t below, std::ui
     return result;
 }
 
-/// Bytes: the rows of questions, answers and negatives in, their gradients out. The scores, which a kernel need not keep, are
-/// not among them.
+/// Bytes: the rows of queries, answers and negatives in, their gradients out; without the scores, which a kernel need not keep.
 template <class D>
 void link(bench& executor, const char* decoder, cuda::link_path path, std::uint32_t query_list, std::uint32_t negatives, std::size_t dim) {
     const std::uint32_t nodes = bench::size(1'000'000, 50), relations = bench::size(1000, 4);
@@ -38,7 +37,7 @@ void link(bench& executor, const char* decoder, cuda::link_path path, std::uint3
     auto queries = floats(query_list, dim), grad_queries = floats(query_list, dim), grad_known = floats(query_list, dim),
          grad_answers = floats(query_list, dim), grad_relations = floats(query_list, dim), grad_negatives = floats(negatives, dim);
     const bool tiles = path == cuda::link_path::tiles;
-    const std::uint32_t kept = tiles ? 1 : negatives; // of what only scores in memory need
+    const std::uint32_t kept = tiles ? 1 : negatives; // required only by scores in memory
     auto negative_rows = floats(kept, dim), scores = floats(query_list, kept), squares = floats(1, kept), column_sums = floats(1, kept),
          partial = executor.filled<float>(cuda::partial_slices(query_list).floats(kept * dim));
     const auto how_many = executor.one(negatives);
@@ -81,7 +80,7 @@ void cross_entropy(bench& executor, std::uint32_t rows, std::uint32_t classes) {
         {2 * static_cast<double>(scores.bytes()), 0}, ms);
 }
 
-/// Bytes: values and state in and out, gradients in, an id a row.
+/// Bytes: values and state in and out, gradients in, an id per row.
 template <class O>
 void row_steps(bench& executor, const char* optimizer, std::uint32_t rows, std::size_t dim) {
     const std::size_t width = dim + O::state_floats(dim);

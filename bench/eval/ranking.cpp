@@ -65,7 +65,7 @@ void rank_all_nodes(benchmark::State& state, bool filtered) {
     count_rates(state, 2 * test_count, dim);
 }
 
-/// The same scores by Eigen and nothing else, in tiles whose output stays in cache.
+/// Computes the same scores with Eigen alone, in tiles whose output stays in cache.
 void raw_eigen_product(benchmark::State& state) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const auto rows = random_floats(nodes * dim, 1), queries = random_floats(2 * test_count * dim, 2);

@@ -48,7 +48,7 @@ void rmat_all_threads(benchmark::State& state) {
 }
 BENCHMARK(rmat_all_threads)->Name("generate/rmat_all_threads")->UseRealTime();
 
-// The loop that anybody would write: a sequential generator, one draw for a level.
+// Limit: a plain loop with a sequential generator, one draw per level.
 void raw_rmat(benchmark::State& state) {
     std::mt19937_64 draw(1);
     std::uniform_real_distribution<double> unit;
@@ -74,7 +74,7 @@ void planted_edges(benchmark::State& state) {
 }
 BENCHMARK(planted_edges)->Name("generate/planted_partition");
 
-// Edges of A that lie in memory, so that what is measured is the product's own part.
+// Edges of A in memory, so that only the product is measured.
 struct listed_edges {
     using edge_type = edge;
     std::span<const edge> list;
@@ -95,7 +95,7 @@ void kronecker_edges(benchmark::State& state) {
 }
 BENCHMARK(kronecker_edges)->Name("generate/kronecker")->Arg(4)->Arg(8)->Arg(90);
 
-// The two loops that anybody would write.
+// Limit: two plain loops.
 void raw_kronecker(benchmark::State& state) {
     std::vector<edge> list(1 << 16), out(chunk);
     rmat<>({.nodes = 1 << 20, .edges = list.size()}).fill(0, list);

@@ -19,10 +19,9 @@
 #include <gneiss/storage/edge/bucket_builder.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
-// One layer of 64 → 64 floats over all nodes of RMAT, 2^18 nodes, 4 M edges, incoming: edges/s, and bytes/s of
-// neighbors' rows. Beside it a raw loop that only sums neighbors' rows over a CSR. `partitions` cuts the graph; on
-// disk, one partition is summed for at a time in files of the current folder, read around the page cache where that is
-// possible.
+// One layer of 64 → 64 floats over all nodes of RMAT, 2^18 nodes, 4 M edges, incoming: edges/s, and bytes/s of neighbors' rows.
+// Limit: a raw loop that only sums neighbors' rows over a CSR. `partitions` divides the graph; on disk, one partition at a time
+// is summed for, in files of the current folder, read around the page cache if possible.
 namespace {
 
 using namespace gneiss;
@@ -73,7 +72,7 @@ private:
     checksum_collector sums_;
 };
 
-/// The graph in buckets, in a folder that goes with it.
+/// The graph in buckets, in a folder removed on destruction.
 class stored {
 public:
     explicit stored(std::uint32_t partitions)

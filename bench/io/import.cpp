@@ -1,4 +1,4 @@
-// Import of text beside a raw loop that reads and cuts the same lines, and of the disk's part: the file in the cache.
+// Import of text, compared with a raw loop that reads and splits the same lines, and with reading the cached file.
 #include <benchmark/benchmark.h>
 
 #include <unistd.h>
@@ -65,7 +65,7 @@ void import_names(benchmark::State& state) { import_file(state, "names.tsv", id_
 BENCHMARK(import_numbers)->ArgName("memory_MiB")->Arg(8)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(import_names)->ArgName("memory_MiB")->Arg(8)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// What anybody would write: fread, memchr, three fields; nothing is made of them.
+/// Limit: fread, memchr, three fields; no further processing.
 void raw_loop_lines_cached(benchmark::State& state, const char* name) {
     const fs::path path = files().directory / name;
     std::string buffer(1 << 20, '\0');

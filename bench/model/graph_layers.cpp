@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-// Graph layers and their kernels on one thread: products in FLOP/s beside Eigen's product of the same shape, sums of segments
-// in bytes/s of rows read and written (a row for each edge, one for each target) beside a raw loop, a memcpy of as many bytes
-// that lie in a row, and memcpys of the rows of as many edges. 10,000 targets, 10 edges each, 60,000 sources drawn at random,
-// beyond the second-level cache. All of it lies in huge pages, as batches do.
+// GNN layers and their kernels on one thread. Products in FLOP/s, compared with Eigen's product of the same shape. Sums of
+// segments in bytes/s of rows read and written (a row per edge, one per target), compared with a raw loop, a memcpy of the same
+// number of contiguous bytes, and memcpys of the rows of the same number of edges. 10,000 targets, 10 edges each, 60,000
+// sources drawn at random, beyond the second-level cache. All memory is in huge pages, as for batches.
 namespace {
 
 using namespace gneiss;
@@ -176,7 +176,7 @@ BENCHMARK_CAPTURE(product_by_eigen, plain, 0)->Arg(50)->Arg(128)->Arg(256);
 BENCHMARK_CAPTURE(product_by_eigen, of_the_transpose, 1)->Arg(50)->Arg(128)->Arg(256);
 BENCHMARK_CAPTURE(product_by_eigen, of_the_weight_gradient, 2)->Arg(50)->Arg(128)->Arg(256);
 
-void product_of_words(benchmark::State& state, bool gradient) { // 33 words a row out of 8,415
+void product_of_words(benchmark::State& state, bool gradient) { // 33 words per row out of 8,415
     constexpr std::size_t rows = 10000, words = 8415, each = 33, dim = 128;
     std::vector<std::uint64_t> offsets{0};
     std::vector<std::uint32_t> indices;
@@ -198,7 +198,7 @@ void product_of_words(benchmark::State& state, bool gradient) { // 33 words a ro
 BENCHMARK_CAPTURE(product_of_words, forward, false);
 BENCHMARK_CAPTURE(product_of_words, weight_gradient, true);
 
-void attention_step(benchmark::State& state, bool backward) { // scores, softmax: numbers of edges, 8 heads
+void attention_step(benchmark::State& state, bool backward) { // scores, softmax: scalars per edge, 8 heads
     constexpr std::size_t heads = 8;
     const random_layer sample;
     const auto a = some(targets * heads), b = some(sources * heads);

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-// Losses per score beside std::exp, and optimizer steps in bytes beside copying the same bytes.
+// Losses per score, compared with std::exp, and optimizer steps in bytes, compared with a copy of the same bytes.
 namespace {
 
 using namespace gneiss;
@@ -19,7 +19,7 @@ void loss(benchmark::State& state) {
     std::vector<float> scores(1000), gradient(1000);
     for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = std::sin(static_cast<float>(i));
     for (auto _ : state) {
-        std::memcpy(gradient.data(), scores.data(), scores.size() * sizeof(float)); // in place, as a step does it
+        std::memcpy(gradient.data(), scores.data(), scores.size() * sizeof(float)); // in place, like a step
         benchmark::DoNotOptimize(Loss{}(1.0F, gradient, std::span(gradient)));
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 1000);

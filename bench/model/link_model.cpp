@@ -9,8 +9,8 @@
 
 #include <vector>
 
-// Edges (two questions each) per second of a whole step (scores, losses, gradients, sums per node) beside the three
-// products that it cannot do without, and scores alone beside the one product, at the same shapes, on one thread.
+// Edges (two queries each) per second of a whole step (scores, losses, gradients, sums per node), compared with its three
+// mandatory products, and scores alone compared with the one product, at the same shapes, on one thread.
 namespace {
 
 using namespace gneiss;
@@ -100,7 +100,7 @@ void negative_scores(benchmark::State& state, const char* decoder) {
     }
     count_scores(state);
 }
-BENCHMARK_CAPTURE(negative_scores, inner_product, "dot")->Apply(dims); // of complex and distmult too
+BENCHMARK_CAPTURE(negative_scores, inner_product, "dot")->Apply(dims); // also represents complex and distmult
 BENCHMARK_CAPTURE(negative_scores, distance, "transe")->Apply(dims);
 
 void eigen_one_product(benchmark::State& state) {

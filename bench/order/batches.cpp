@@ -12,7 +12,7 @@ using namespace gneiss;
 
 constexpr std::size_t batch = 10000;
 
-// Batches of a state of `buckets` edge buckets with `edges` edges in all; items are edges.
+// Batches of a state of `buckets` edge buckets with `edges` edges in total; items are edges.
 void fill(benchmark::State& state, batch_scope from) {
     const auto buckets = static_cast<std::size_t>(state.range(0));
     const auto edges = static_cast<std::uint64_t>(state.range(1));
@@ -46,8 +46,7 @@ void one_by_one(benchmark::State& state) {
 }
 BENCHMARK(one_by_one)->Name("order/batches/at");
 
-// What it replaces: a table with an entry for each edge, shuffled; reading it in order is the limit, shuffling the
-// price.
+// Replaced alternative: a table with an entry per edge, shuffled; reading it in order is the limit, shuffling the price.
 void raw_table(benchmark::State& state) {
     std::vector<std::uint32_t> table(static_cast<std::size_t>(state.range(0)));
     std::iota(table.begin(), table.end(), 0U);

@@ -28,7 +28,7 @@ BENCHMARK_CAPTURE(make_plan, symmetric, "hilbert-symmetric")
     ->RangeMultiplier(4)
     ->Range(64, 1024);
 
-// The least that a plan costs: its p² buckets written once.
+// Lower limit of a plan: its p² buckets written once.
 void raw_buckets(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     for (auto _ : state) {

@@ -15,7 +15,7 @@ namespace {
 
 using namespace gneiss;
 
-// An epoch's plan from a found sequence, as a trainer asks for it.
+// An epoch's plan from a stored sequence, as a trainer requests it.
 void searched_plan(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     const searched_order order(partitions, partitions / 4, 1);
@@ -76,7 +76,7 @@ void exact(benchmark::State& state) {
 }
 BENCHMARK(exact)->Name("order/bias/edges")->Arg(1 << 16)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
 
-// Its limit: both ends of every edge counted once, without states.
+// Limit: both ends of every edge counted once, without states.
 void raw_degrees(benchmark::State& state) {
     constexpr std::uint32_t partitions = 32;
     const auto nodes = static_cast<std::uint64_t>(state.range(0));

@@ -24,14 +24,14 @@ edge_list<> graph() {
     return {nodes, std::move(all)};
 }
 
-/// Halves by id: costs nothing, so that what is measured is the stream.
+/// Halves by id: free, so that only the stream is measured.
 std::vector<partition_id16> by_id(const symmetric_csr& chunk, std::array<std::uint64_t, 2> most, std::uint64_t) {
     std::vector<partition_id16> sides(static_cast<std::size_t>(chunk.nodes()), 1);
     for (std::size_t v = 0; v < sides.size() && v < most[0]; ++v) sides[v] = 0;
     return sides;
 }
 
-/// What GREM does of each arc at least: the side of a random node.
+/// Minimum work of GREM per arc: the side of a random node.
 void sides_of_arcs_raw(benchmark::State& state) {
     edge_list<> stream = graph();
     const symmetric_csr lists = make_symmetric_csr(stream);

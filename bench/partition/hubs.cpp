@@ -16,7 +16,7 @@ symmetric_csr graph() {
     generated_edges edges(rmat<>({.nodes = 1 << 18, .edges = 1 << 22, .scramble = true, .seed = 1}));
     return make_symmetric_csr(edges);
 }
-/// One node in a hundred trains.
+/// Selects one node in a hundred for training.
 std::vector<node_id> training_nodes() {
     std::vector<node_id> nodes;
     for (node_id v = 0; v < 1 << 18; v += 100) nodes.push_back(v);

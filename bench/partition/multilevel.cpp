@@ -16,7 +16,7 @@ namespace {
 
 using namespace gneiss;
 
-/// A square grid: each node has four neighbors.
+/// Returns a square grid: each node has four neighbors.
 weighted_graph square(node_id width) {
     weighted_graph graph;
     for (node_id y = 0; y < width; ++y)
@@ -50,7 +50,7 @@ BENCHMARK(multilevel)
     ->ArgsProduct({{8, 64, 512}, {0, 1, 2}})
     ->Unit(benchmark::kMillisecond);
 
-/// What one pass over all edges takes.
+/// One pass over all edges.
 void pass(benchmark::State& state) {
     const weighted_graph graph = square(400);
     const std::vector<partition_id16> parts(graph.nodes());

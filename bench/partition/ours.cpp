@@ -16,7 +16,7 @@
 #include <gneiss/graph/generate/lfr.hpp>
 #include <gneiss/graph/symmetric.hpp>
 
-// Partitioners of our own and their steps over a graph in memory; items are its arcs, once. The limit of a pass is a
+// The library's own partitioners and their steps over a graph in memory; items are its arcs, once. The limit of a pass is a
 // loop that only reads the part, or the cluster, of every neighbor. `cut` is the share of the edges between parts.
 namespace {
 
@@ -50,7 +50,7 @@ void read_neighbors(benchmark::State& state) {
     count_arcs(state);
 }
 
-/// A pass that finds nothing to do: what all but the first ones come near to.
+/// A pass without changes: the cost that all but the first ones approach.
 void refinement_pass(benchmark::State& state) {
     symmetric_stream stream(graph());
     const partition_request request = request_of(state);

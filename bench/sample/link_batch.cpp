@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-// Assembly of a batch in occurrences per second, beside sorting its ids and finding the distinct ones with the
-// standard library.
+// Assembly of a batch in occurrences per second, compared with sorting its ids and finding the distinct ones with the standard
+// library.
 namespace {
 
 using namespace gneiss;

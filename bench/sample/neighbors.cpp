@@ -15,8 +15,8 @@
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
-// Sampled edges per second on RMAT, 2^20 nodes, 16 M edges, incoming, batches of 1000 seeds, 10 neighbors a hop; beside
-// them a hand-written loop that numbers nodes by a hash map of the standard library, one that only loads as many random
+// Sampled edges per second on RMAT, 2^20 nodes, 16 M edges, incoming, batches of 1000 seeds, 10 neighbors per hop; compared
+// with a hand-written loop that numbers nodes with a standard hash map, one that only loads the same number of random
 // neighbors, and one that only draws.
 namespace {
 
@@ -91,7 +91,7 @@ void layered_by_weight(benchmark::State& state) {
 }
 BENCHMARK(layered_by_weight)->Arg(2)->Unit(benchmark::kMicrosecond);
 
-/// Link prediction: as many edges as a batch predicts are found in the lists of their ends, most of them of hubs, and left out.
+/// Link prediction: the edges that a batch predicts are found in the lists of their ends, most of them of hubs, and excluded.
 void dense_excluding_edges(benchmark::State& state) {
     const rmat<> source({.nodes = nodes, .edges = 16 * nodes, .seed = 1});
     std::vector<edge> some(10'000);
@@ -118,7 +118,7 @@ void views_and_their_transposition(benchmark::State& state) {
 }
 BENCHMARK(views_and_their_transposition)->Arg(3)->Unit(benchmark::kMicrosecond);
 
-/// The same hops with a generator in sequence and rejection of repeated positions.
+/// The same hops with a sequential generator and rejection of repeated positions.
 void hash_map_by_hand(benchmark::State& state) {
     const csr<>& in = graph().in();
     random_stream random(random_key(1, random_domain::user));
@@ -157,8 +157,8 @@ void hash_map_by_hand(benchmark::State& state) {
 }
 BENCHMARK(hash_map_by_hand)->DenseRange(1, 3)->Unit(benchmark::kMicrosecond);
 
-/// What the loads alone cost: random elements, each asked for 64 elements ahead. What threads gain here is what they can gain
-/// anywhere.
+/// Cost of the loads alone: random elements, each prefetched 64 elements ahead. The speedup by threads is the most that the
+/// machine allows.
 template <class E>
 void load_by_hand(benchmark::State& state, const E& executor) {
     const auto all = graph().in().neighbors();

@@ -20,7 +20,7 @@
 
 namespace storage_bench {
 
-/// A file of random bytes in the current folder, gone with the process. Its descriptor is direct.
+/// A file of random bytes in the current folder, removed when the process ends. Its descriptor is direct.
 class bench_file {
 public:
     explicit bench_file(std::size_t bytes)
@@ -49,7 +49,7 @@ public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] int descriptor() const noexcept { return fd_; }
 
-    /// The one file of all benchmarks here.
+    /// Returns the one file of all benchmarks here.
     static bench_file& shared() {
         static bench_file only(std::size_t{256} << 20);
         return only;
@@ -61,7 +61,7 @@ private:
     int fd_ = -1;
 };
 
-/// Engine by benchmark argument: 0 io_uring, 1 threads. Throws where the build or the machine has no io_uring.
+/// Returns the engine of a benchmark argument: 0 io_uring, 1 threads. Throws if the build or the machine lacks io_uring.
 inline gneiss::any_engine engine_of(std::int64_t which) {
 #ifdef GNEISS_HAS_URING
     if (which == 0) return gneiss::choose_engine("uring").make();
@@ -69,7 +69,7 @@ inline gneiss::any_engine engine_of(std::int64_t which) {
     return gneiss::choose_engine(which == 0 ? "uring" : "threads", {gneiss::threads_candidate()}).make();
 }
 
-/// Whether this engine works here; otherwise the benchmark is skipped and says so.
+/// Returns true if this engine works here; otherwise the benchmark is skipped with the reason.
 inline bool works(std::int64_t which, benchmark::State& state) {
     try {
         (void)engine_of(which);
@@ -81,8 +81,7 @@ inline bool works(std::int64_t which, benchmark::State& state) {
 }
 
 #ifdef GNEISS_HAS_URING
-/// The device's limit for `reads` blocks at offset_of(0), offset_of(1), …: a bare ring 64 deep that waits for 8 at a
-/// time.
+/// Device limit for `reads` blocks at offset_of(0), offset_of(1), …: a bare ring 64 deep that waits for 8 at a time.
 template <class Offset>
 void read_at_device_limit(benchmark::State& state, std::size_t block, std::uint64_t reads, const Offset& offset_of) {
     constexpr std::size_t depth = 64;

@@ -1,5 +1,5 @@
-// Edges per second of whole epochs in memory, beside the compute stage alone on the same batches. In the best case the
-// other stages hide behind it.
+// Edges per second of whole epochs in memory, compared with the compute stage alone on the same batches. In the best case the
+// other stages overlap with it completely.
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -20,7 +20,7 @@ using namespace gneiss;
 const row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
 constexpr std::uint32_t relation_count = 100;
 constexpr std::size_t edge_count = 100'000;
-// gneiss-marius' defaults, but for the share by degree.
+// gneiss-marius' defaults, except for the share by degree.
 const embedding_trainer_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2, .degree_fraction = .5}, .seed = 1};
 
 std::vector<edge> random_edges() {
@@ -82,7 +82,7 @@ void link_training_epoch(benchmark::State& state, const char* decoder) {
     count(state);
 }
 
-/// Gradients of the batches of such an epoch, and nothing else.
+/// Only the gradients of the batches of such an epoch.
 void link_training_compute_alone(benchmark::State& state, const char* decoder) {
     const auto dim = static_cast<std::uint32_t>(state.range(0));
     const std::vector<edge> graph = random_edges();

@@ -1,5 +1,5 @@
-// Examples per second of whole epochs of graph training in memory, beside the compute stage alone on the same batches. In
-// the best case sampling, gathering and updating hide behind it.
+// Examples per second of whole epochs of GNN training in memory, compared with the compute stage alone on the same batches. In
+// the best case sampling, gathering and updates overlap with it completely.
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -30,7 +30,7 @@ const char* const layers = "sage:64,sage:64";
 const epoch_plan states{{.resident = {0}, .edge_buckets = {{0, 0}}}};
 const engine_factory engines = [] { return any_engine(threads_engine{}); };
 
-/// A graph of a million edges, its learned rows, and everything else that training needs.
+/// A graph of a million edges, its embeddings, and all other parts of training.
 struct set_up {
     std::filesystem::path folder = "gneiss-bench-" + std::to_string(::getpid());
     std::optional<bucket_store> store;
@@ -85,7 +85,7 @@ struct set_up {
         std::error_code ignored;
         std::filesystem::remove_all(folder, ignored);
     }
-    /// Every tenth node trains.
+    /// Trains every tenth node.
     [[nodiscard]] gnn_task task(bool links) {
         if (links) return predicted_links{model, relations, *edges};
         return classified_nodes{labels, [](std::uint32_t, std::vector<node_id>& out) {
@@ -123,10 +123,10 @@ void graph_training_batches(benchmark::State& state, bool links, sampler_kind sa
         edges += result.sampled_edges;
     }
     count(state, examples, edges);
-    const pipeline_statistics told = training.statistics();
-    for (const stage s : {stage::sample, stage::gather, stage::compute, stage::update}) // where the time goes [ms a batch]
+    const pipeline_statistics statistics = training.statistics();
+    for (const stage s : {stage::sample, stage::gather, stage::compute, stage::update}) // time per stage [ms per batch]
         state.counters[stage_names[static_cast<std::size_t>(s)]] =
-            1e3 * told.busy_seconds[static_cast<std::size_t>(s)] / static_cast<double>(told.batches);
+            1e3 * statistics.busy_seconds[static_cast<std::size_t>(s)] / static_cast<double>(statistics.batches);
 }
 
 /// Forward, task, backward and the step of weights, on one batch of the kind.

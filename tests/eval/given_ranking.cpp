@@ -23,7 +23,7 @@ using ranks = std::vector<std::pair<rank_counts, rank_counts>>; // head, tail
 
 /// Lists of lengths 0 to `most`, with answers and repeated nodes among them; shown last edge first.
 struct random_lists {
-    std::vector<std::vector<node_id>> lists[2]; // of heads, of tails
+    std::vector<std::vector<node_id>> lists[2]; // heads, tails
 
     template <class P>
     random_lists(const P& p, std::size_t most) {

@@ -86,7 +86,7 @@ private:
     std::byte *first_ = nullptr, *next_ = nullptr;
     std::mutex mutex_;
     std::array<void*, 12> free_{};                          ///< by logarithm of their size
-    std::array<std::uint8_t, capacity / chunk> sizes_{}; ///< of chunks, as logarithms
+    std::array<std::uint8_t, capacity / chunk> sizes_{}; ///< chunk sizes as logarithms
 };
 constinit managed_heap heap;
 

@@ -459,7 +459,7 @@ TEST_CASE("features of a dataset are read as stored, alone and with other rows")
     for (float& x : in.dense.memory) x = std::round(x * 64) / 64; // exact in f16
     for (float& x : in.words.values) x = std::round(x * 64) / 64;
     const inputs rows(100, 3, 0);
-    gnn::matrix<float> beside(100, 9); // of `rows` and the dense ones of `in`
+    gnn::matrix<float> beside(100, 9); // `rows` and the dense rows of `in`
     for (std::size_t i = 0; i < 100; ++i) {
         std::ranges::copy(rows.dense.view[i], beside.view[i].begin());
         std::ranges::copy(in.dense.view[i], beside.view[i].begin() + 3);

@@ -48,7 +48,7 @@ struct link_case {
     std::string name;
     link_model_options model{};
     negative_options negatives{.per_chunk = 23, .chunks = 3, .degree_fraction = .4};
-    std::size_t partitions = 3; ///< of the graph; 3 are resident
+    std::size_t partitions = 3; ///< number in the graph; 3 are resident
 };
 
 /// Writes loss, penalty and gradients of one batch.

@@ -37,7 +37,7 @@ TEST_CASE("a constraint for each label spreads its nodes, unlike the cut alone")
         std::size_t first = 0;
         for (node_id v = 0; v < 400; ++v) first += labels[v] == label && parts[v] == 0;
         CHECK(first >= 20);
-        CHECK(first <= 30); // of 50
+        CHECK(first <= 30); // 50 in total
     }
 }
 

@@ -1,4 +1,4 @@
-// Runs bin/gneiss-data as users do: exit codes, the one line of an error, JSON, and what is left on disk.
+// Runs bin/gneiss-data as users do: exit codes, one-line errors, JSON, and the files left on disk.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr const char* triples = "a\tr\tb\nb\ts\tc\nc\tr\ta\n";
 
 } // namespace
 
-TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
+TEST_CASE("import, inspect, verify and export agree, and print JSON") {
     const workshop shop;
     shop.write("train.tsv", triples);
     shop.write("valid.tsv", "a\tr\tc\n");
@@ -51,7 +51,7 @@ TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
     CHECK(shown.find("3 train, 1 valid, 0 test") != std::string::npos);
     CHECK(shown.find("2: r, s") != std::string::npos);
     CHECK(shown.find("some edges of valid\n  a  r  c\n") != std::string::npos);
-    REQUIRE(shop.run("import train.tsv --partitions 1 --out whole").code == 0); // no valid edges: those of a bucket
+    REQUIRE(shop.run("import train.tsv --partitions 1 --out whole").code == 0); // no valid edges: one bucket
     const std::string trained = shop.run("inspect whole").out;
     for (const char* edge : {"some edges of train\n", "  a  r  b\n", "  b  s  c\n", "  c  r  a\n"})
         CHECK(trained.find(edge) != std::string::npos);
@@ -67,7 +67,7 @@ TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
     shop.refuses(2, "export data --out text", {"text exists already", "--force"});
 }
 
-TEST_CASE("what is wrong with a command line is told, exit 2") {
+TEST_CASE("command line errors are reported, exit 2") {
     const workshop shop;
     shop.write("a.tsv", triples);
     fs::create_directory(shop / "old");
@@ -89,7 +89,7 @@ TEST_CASE("what is wrong with a command line is told, exit 2") {
     CHECK(shop.run("--help").out.find("import") != std::string::npos);
 }
 
-TEST_CASE("what is wrong with the input is told with its place, exit 1, and nothing is left in its place") {
+TEST_CASE("input errors are reported with their place, exit 1, and leave no output") {
     const workshop shop;
     shop.write("short.tsv", "a\tr\tb\na\tr\n");
     shop.write("negative.tsv", "0\t1\n2\t-1\n");
@@ -106,7 +106,7 @@ TEST_CASE("what is wrong with the input is told with its place, exit 1, and noth
     CHECK_FALSE(std::filesystem::exists(shop / "new.partial"));
     REQUIRE(shop.run("import a.tsv --out data").code == 0);
     shop.refuses(1, "import short.tsv --out data --force", {"line 2, column 4"});
-    CHECK(shop.run("verify data").code == 0); // the good one is still there
+    CHECK(shop.run("verify data").code == 0); // the previous dataset is intact
     std::string manifest = shop.read("data/manifest.json");
     shop.write("data/manifest.json", manifest.replace(manifest.find("\"version\": 1"), 12, "\"version\": 9"));
     shop.refuses(1, "inspect data", {"manifest.json", "version"});
@@ -162,17 +162,17 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
     CHECK(nlohmann::json::parse(shop.run("inspect five --json").out)["classes"] > 1);
     CHECK(shop.run("generate planted --nodes 500 --edges 4000 --classes 4 --communities 20 --task node --out planted").code == 0);
     CHECK(nlohmann::json::parse(shop.run("inspect planted --json").out)["classes"] == 4);
-    CHECK(shop.run("generate planted --nodes 500 --edges 4000 --out six").code == 0); // whatever a directory is called
+    CHECK(shop.run("generate planted --nodes 500 --edges 4000 --out six").code == 0); // a directory may have any name
     shop.refuses(2, "generate planted --nodes 500 --edges 4000 --classes 4 --communities 3 --task node --out seven", {"classes"});
 }
 
-TEST_CASE("no pair of an undirected generated graph stands in two splits") {
+TEST_CASE("no pair of an undirected generated graph is in two splits") {
     const workshop shop;
     for (const std::string kind : {"rmat --nodes 2000 --edges 20000", "planted --nodes 2000 --edges 20000 --relations 3", "geometric --nodes 2000 --edges 20000"}) {
         CAPTURE(kind);
         REQUIRE(shop.run("generate " + kind + " --undirected --train-fraction .8 --task link --out data --force").code == 0);
         REQUIRE(shop.run("export data --out text --force").code == 0);
-        std::map<std::vector<std::string>, std::set<std::string>> splits; // of each pair
+        std::map<std::vector<std::string>, std::set<std::string>> splits; // by pair
         for (const std::string split : {"train", "valid", "test"}) {
             std::istringstream lines(shop.read("text/" + split + ".tsv"));
             for (std::string line; std::getline(lines, line);) {
@@ -206,7 +206,7 @@ TEST_CASE("verify warns of pairs in two splits, exit 0") {
     CHECK(shop.run("verify data").err.find("warning") == std::string::npos);
 }
 
-TEST_CASE("node attributes: import, inspect, verify, export and import again") {
+TEST_CASE("node attributes survive import, inspect, verify, export and a second import") {
     const workshop shop;
     shop.write("e.tsv", "a\tb\nb\tc\nc\ta\nc\td\n");
     shop.write("f.tsv", "a\t1\t0\nb\t0\t1\nc\t.5\t.5\nd\t2\t2\n");
@@ -255,7 +255,7 @@ TEST_CASE("a planted graph has features and labels, and a smaller memory changes
     CHECK(shop.run("verify a").code == 0);
 }
 
-TEST_CASE("reorder gives rows another order, and what the dataset says by name stays") {
+TEST_CASE("reorder changes the order of rows, and keeps the dataset's contents by name") {
     const workshop shop;
     std::string edges, labels;
     for (int i = 0; i < 40; ++i) {

@@ -1,5 +1,5 @@
-// Runs the trainers with --device cuda as users do, on the emulator: programs of their own, emulated-gneiss-NAME, whose device
-// is one CPU thread that runs every kernel.
+// Runs the trainers with --device cuda as users do, on the emulator: programs emulated-gneiss-NAME, whose device is one CPU
+// thread that runs every kernel.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct device_workshop : gneiss::test::workshop {
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
-    /// Trains by a trainer, and returns run.json.
+    /// Runs a trainer and returns run.json.
     [[nodiscard]] json train(const std::string& trainer, const std::string& arguments) const {
         const auto got = run("train data " + arguments + " --quiet --json", trainer);
         CAPTURE(arguments);
@@ -35,7 +35,7 @@ struct device_workshop : gneiss::test::workshop {
     }
 };
 
-/// Loss curves and metrics are the same but for rounding.
+/// Checks that loss curves and metrics agree up to rounding.
 void check_same_course(const json& device, const json& cpu) {
     CHECK(device["machine"]["device"] == "cuda: emulator");
     CHECK(cpu["machine"]["device"] == "cpu");
@@ -54,7 +54,7 @@ const std::string links = "--epochs 2 --decoder distmult --dim 8 --batch 200 --n
 
 } // namespace
 
-TEST_CASE("each trainer's loss on the device is that on the CPU, epoch by epoch") {
+TEST_CASE("each trainer's loss on the device equals that on the CPU, epoch by epoch") {
     const device_workshop shop;
     const auto compare = [&](const std::string& trainer, const std::string& arguments, const std::string& on_device = "") {
         CAPTURE(trainer);
@@ -76,7 +76,7 @@ TEST_CASE("each trainer's loss on the device is that on the CPU, epoch by epoch"
     compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval", " --store device");
 }
 
-TEST_CASE("a run goes from the device to the CPU and back, by its checkpoint") {
+TEST_CASE("a checkpoint moves a run from the device to the CPU and back") {
     const device_workshop shop;
     const std::string base = "train data --layers sage:8,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 --task node --staleness 0 --no-eval --epochs 40 --checkpoint-every 1epoch "
                              "--quiet --out run --resume ";
@@ -95,14 +95,14 @@ TEST_CASE("a run goes from the device to the CPU and back, by its checkpoint") {
     CHECK(run["epochs"].back()["loss"] < run["epochs"].front()["loss"]);
 }
 
-TEST_CASE("what a device cannot do is told: too little memory, no device, flags without one") {
+TEST_CASE("device errors are reported: too little memory, no device, flags without one") {
     const device_workshop shop;
     const std::string to = " --out new --quiet " + classes;
     shop.refuses(3, "train data --task node --device cuda --device-memory 2KiB" + to, {"weights", "2.00 KiB"});
     shop.refuses(2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
-    // Programs of this build, on a machine whose devices are hidden.
+    // Programs of this build, with hidden devices.
     const auto got = shop.run("train data --task node --device cuda" + to, "gneiss-mariusgnn", "env CUDA_VISIBLE_DEVICES=");
     CHECK(got.code == 1);
     CHECK(got.err.find("error: --device cuda: ") != std::string::npos);

@@ -1,4 +1,4 @@
-// --eval-candidates of the trainers of links, as users give it.
+// Runs the link trainers with --eval-candidates as users do.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,10 +25,11 @@ struct triple {
     std::int64_t head, relation, tail;
 };
 
-/// A dataset "data" of rings: every query has one true answer. Lists of all other nodes are then what filtered ranking compares with.
+/// A dataset "data" of rings: every query has one true answer. Lists of all other nodes then equal the candidates of filtered
+/// ranking.
 struct ring_workshop : gneiss::test::workshop {
     std::map<std::string, std::vector<triple>> splits;
-    std::string prefix; ///< of names; none: nodes and relations are numbers
+    std::string prefix; ///< name prefix; if absent, nodes and relations are numbers
 
     explicit ring_workshop(std::string prefix_, const std::string& flags = "") : workshop("gneiss-marius"), prefix(std::move(prefix_)) {
         for (std::int64_t v = 0; v < nodes; ++v)
@@ -38,7 +39,7 @@ struct ring_workshop : gneiss::test::workshop {
             std::string text;
             for (const triple& e : edges) text += name(e.head) + "\t" + name(e.relation) + "\t" + name(e.tail) + "\n";
             write(split + ".tsv", text);
-            std::ranges::reverse(edges); // files of candidates are in no order of the dataset's
+            std::ranges::reverse(edges); // candidate files have their own order
         }
         const auto result = run("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 6 " + flags, "gneiss-data");
         CAPTURE(result.err);
@@ -52,7 +53,7 @@ struct ring_workshop : gneiss::test::workshop {
             if (v != answer) found.push_back(v);
         return found;
     }
-    /// candidates-valid.tsv and -test.tsv.
+    /// Writes candidates-valid.tsv and -test.tsv.
     void write_text() const {
         for (const char* split : {"valid", "test"}) {
             std::string text;
@@ -65,7 +66,7 @@ struct ring_workshop : gneiss::test::workshop {
             write(std::string("candidates-") + split + ".tsv", text);
         }
     }
-    /// The arrays of a split as OGB has them.
+    /// Returns the arrays of a split in OGB's form.
     [[nodiscard]] std::map<std::string, std::string> arrays(const std::string& split) const {
         std::vector<std::int64_t> columns[3], lists[2];
         for (const triple& e : splits.at(split)) {
@@ -93,7 +94,7 @@ const std::string train = "train data --dim 8 --batch 16 --negatives 10 --epochs
 
 } // namespace
 
-TEST_CASE("given all nodes but the known answers, metrics are those of filtered ranking, by names and by numbers") {
+TEST_CASE("with all nodes except the known answers as candidates, metrics equal filtered ranking, by names and by numbers") {
     for (const bool numbers : {false, true}) {
         const ring_workshop shop(numbers ? "" : "node", numbers ? "--ids int" : "");
         shop.write_text();
@@ -113,7 +114,7 @@ TEST_CASE("given all nodes but the known answers, metrics are those of filtered 
     }
 }
 
-TEST_CASE("a file with candidates of one end ranks this end alone") {
+TEST_CASE("a file with candidates of one side ranks that side alone") {
     const ring_workshop shop("", "--ids int");
     auto tails = shop.arrays("test"), heads = tails;
     tails.erase("head_neg.npy");
@@ -132,7 +133,7 @@ TEST_CASE("a file with candidates of one end ranks this end alone") {
     CHECK(tail["mrr"] != head["mrr"]);
 }
 
-TEST_CASE("gneiss-mariusgnn ranks what its network gives nodes among given candidates") {
+TEST_CASE("gneiss-mariusgnn ranks the outputs of its network among given candidates") {
     const ring_workshop shop("node");
     shop.write_text();
     const std::string network = "train data --task link --inputs rows --layers sage:8 --fanout 5 --dim 8 --batch 40 --negatives 10 --epochs 2 --staleness 0 --quiet ";
@@ -141,7 +142,7 @@ TEST_CASE("gneiss-mariusgnn ranks what its network gives nodes among given candi
     CHECK(shop.json("eval all --eval-candidates candidates-{split}.tsv", "gneiss-mariusgnn")["test"] == all["test"]);
 }
 
-TEST_CASE("what is wrong with candidates is refused before a run begins") {
+TEST_CASE("invalid candidates are refused before a run starts") {
     const ring_workshop shop("", "--ids int");
     shop.write_text();
     shop.write_arrays();

@@ -1,4 +1,4 @@
-// Runs gneiss-data expand as users do: what the product says, by number and by name, against its definition.
+// Runs gneiss-data expand as users do and compares the product with its definition, by number and by name.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 struct workshop : gneiss::test::workshop {
     workshop() : gneiss::test::workshop("gneiss-data") {}
 
-    /// Fields of the lines of a file, in order of the lines' text.
+    /// Returns the fields of a file's lines, sorted by line.
     [[nodiscard]] std::vector<std::vector<std::string>> table(const std::string& file) const {
         std::istringstream lines(read(file));
         std::vector<std::vector<std::string>> rows;
@@ -36,13 +36,13 @@ struct workshop : gneiss::test::workshop {
         std::ranges::sort(rows);
         return rows;
     }
-    /// Name of each line → the rest of it.
+    /// Maps the name of each line to its other fields.
     [[nodiscard]] std::map<std::string, std::vector<std::string>> by_name(const std::string& file) const {
         std::map<std::string, std::vector<std::string>> found;
         for (const auto& row : table(file)) found[row[0]] = {row.begin() + 1, row.end()};
         return found;
     }
-    /// Runs it, which must succeed.
+    /// Runs the command, which must succeed.
     void make(const std::string& arguments) const {
         CAPTURE(arguments);
         const auto got = run(arguments);
@@ -51,7 +51,7 @@ struct workshop : gneiss::test::workshop {
     }
 };
 
-/// A graph of 40 nodes called PREFIX0 …, with two relations, a held-out edge for every eighth, labels and parts.
+/// Writes a graph of 40 nodes called PREFIX0 …, with two relations, a held-out edge for every eighth, labels and parts.
 void write_graph(const workshop& shop, const std::string& prefix, bool sparse) {
     std::string train, valid, labels, features;
     for (int i = 0; i < 40; ++i) {
@@ -116,7 +116,7 @@ TEST_CASE("expand makes the Kronecker product, by names, relations, splits, labe
     }
 }
 
-TEST_CASE("one seed gives the same bytes with any threads and memory, and another seed others") {
+TEST_CASE("one seed gives the same bytes with any threads and memory, and another seed different ones") {
     const workshop shop;
     write_graph(shop, "n", false);
     shop.make(std::string(import_all) + "--features features.tsv --out a");
@@ -138,7 +138,7 @@ TEST_CASE("one seed gives the same bytes with any threads and memory, and anothe
     CHECK(shop.run("verify one").code == 0);
 }
 
-TEST_CASE("noise of sparse features takes entries away and leaves words") {
+TEST_CASE("noise of sparse features removes entries and keeps words") {
     const workshop shop;
     write_graph(shop, "", true);
     shop.make(std::string(import_all) + "--features features.tsv --ids int --out a");
@@ -156,7 +156,7 @@ TEST_CASE("noise of sparse features takes entries away and leaves words") {
     CHECK(static_cast<double>(after) == doctest::Approx(.75 * static_cast<double>(before)).epsilon(.05));
 }
 
-TEST_CASE("an expansion that was killed goes on or starts anew, and leaves nothing but the dataset") {
+TEST_CASE("a killed expansion resumes or restarts, and leaves only the dataset") {
     const workshop shop;
     shop.make("generate planted --nodes 8000 --edges 50000 --classes 4 --num-features 16 --task node --out a");
     const std::string command = "expand a --factor 12 --memory 64MiB --out ";
@@ -170,7 +170,7 @@ TEST_CASE("an expansion that was killed goes on or starts anew, and leaves nothi
     CHECK(left == std::set<std::string>{"a", "b", "c", "stdout.txt", "stderr.txt"});
 }
 
-TEST_CASE("what cannot be expanded is told before any work") {
+TEST_CASE("an impossible expansion is refused before any work") {
     const workshop shop;
     write_graph(shop, "n", false);
     shop.make("import train.tsv --out a");

@@ -1,5 +1,5 @@
-// What users run, on a machine that fails: system calls that fail or kill at every place, damaged files, a full disk,
-// io_uring forbidden, signals. Every run ends in a typed error or the right answer, and what was saved loads.
+// Runs user commands on a failing machine: system calls that fail or kill at every position, damaged files, a full disk,
+// io_uring forbidden, signals. Every run ends in a typed error or the right answer, and saved state loads.
 #include <doctest/doctest.h>
 
 #include <sys/mount.h>
@@ -47,7 +47,7 @@ struct fault_workshop : gneiss::test::workshop {
     void remove(std::initializer_list<const char*> names) const {
         for (const char* name : names) fs::remove_all(*this / name);
     }
-    /// Every file below `name`, locks apart.
+    /// Returns every file below `name` except locks.
     [[nodiscard]] file_map files(const std::string& name) const {
         file_map found;
         for (const auto& entry : fs::recursive_directory_iterator(*this / name))
@@ -62,7 +62,7 @@ struct fault_workshop : gneiss::test::workshop {
         CHECK(result.code == 0);
         return result.code == 0 ? files("exported") : file_map{};
     }
-    /// One line "error: …" with an exit code of the contract.
+    /// Checks for one line "error: …" and an exit code of the contract.
     static void check_message(const program_outcome& got) {
         CAPTURE(got.code);
         CAPTURE(got.err);
@@ -73,7 +73,7 @@ struct fault_workshop : gneiss::test::workshop {
     }
 };
 
-/// The environment in which call `at` is struck. A run that takes a minute hangs: it is killed, which no check allows.
+/// Returns the environment in which call `at` fails. A run that takes a minute hangs: it is killed, which every check rejects.
 std::string struck(const std::string& kind, std::uint64_t at, bool sticky) {
     return "timeout -s ABRT 60 env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" GNEISS_FAULT_SHIM
            "' GNEISS_FAULT_LOG=fault.log GNEISS_FAULT=" +
@@ -82,7 +82,7 @@ std::string struck(const std::string& kind, std::uint64_t at, bool sticky) {
 
 const std::vector<std::string> calls_that_fail{"eio", "enospc", "short", "zero", "eintr", "eagain", "kill", "torn"};
 
-/// Calls `body(struck(…), deadly)` for N = first, first + stride … until a run meets no fault any more. Returns the runs.
+/// Calls `body(struck(…), deadly)` for N = first, first + stride … until a run meets no fault. Returns the number of runs.
 template <class Body>
 std::uint64_t sweep(const fault_workshop& shop, std::uint64_t stride, Body&& body, const std::vector<std::string>& kinds = calls_that_fail) {
     std::uint64_t runs = 0;
@@ -97,7 +97,7 @@ std::uint64_t sweep(const fault_workshop& shop, std::uint64_t stride, Body&& bod
                 shop.remove({"fault.log"});
                 const bool ended = body(struck(kind, at, sticky), deadly);
                 ++runs;
-                const std::string log = shop.read("fault.log"); // "calls injected"; none after a kill
+                const std::string log = shop.read("fault.log"); // "calls injected"; absent after a kill
                 if (ended && !log.empty() && log.substr(log.find(' ') + 1) == "0\n") break;
                 REQUIRE(at < 20000);
             }
@@ -115,14 +115,14 @@ std::uint64_t sweep_import(std::uint64_t stride) {
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));
             else shop.check_message(got);
-            if (!fs::exists(shop / "data")) CHECK(shop.data(import_command).code == 0); // the same command goes on
+            if (!fs::exists(shop / "data")) CHECK(shop.data(import_command).code == 0); // the same command resumes
         }
         CHECK(shop.files("data") == whole);
         return got.code == 0;
     });
 }
 
-/// `command` makes `out` from what is there, or leaves nothing.
+/// Checks that `command` makes `out` completely or not at all.
 std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, const std::string& command, const char* out) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
@@ -139,7 +139,7 @@ std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, con
     });
 }
 
-/// Lists of neighbors are made and streamed, a journal is saved after each pass.
+/// Builds and streams adjacency files; a journal is saved after each pass.
 std::uint64_t sweep_partition(std::uint64_t stride) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
@@ -152,7 +152,7 @@ std::uint64_t sweep_partition(std::uint64_t stride) {
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));
             else shop.check_message(got);
-            if (!fs::exists(shop / "parts.npy")) { // else what came after them failed
+            if (!fs::exists(shop / "parts.npy")) { // otherwise a later step failed
                 const program_outcome again = shop.data(command);
                 CAPTURE(again.err);
                 CHECK(again.code == 0);
@@ -186,7 +186,7 @@ std::uint64_t sweep_training(std::uint64_t stride, const std::vector<std::string
     }, kinds);
 }
 
-/// Training of GNNs. Lists, caches, run files and a run's own partitions are made anew each time.
+/// Training of a GNN. Adjacency files, caches, run files and a run's own partitions are rebuilt each time.
 struct gnn_trainer {
     std::string program, flags;
     std::string dataset = "planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3";
@@ -198,7 +198,7 @@ struct gnn_trainer {
         return "train data --out " + out + " --epochs 2 --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
                "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " + flags;
     }
-    /// What a run that ended well has learned.
+    /// Returns the exported results of a successful run.
     [[nodiscard]] file_map exported(const fault_workshop& shop, const std::string& run = "run") const {
         shop.remove({"exported", "exported.new"});
         const program_outcome result = shop.run("export " + run + " --out exported", program);
@@ -248,7 +248,7 @@ std::uint64_t damage_files(const fault_workshop& shop, const std::string& folder
     for (const auto& [name, whole] : shop.files(folder)) {
         CAPTURE(name);
         for (std::uint64_t i = 0; i < flips && !whole.empty(); ++i, ++tried) {
-            std::string damaged = whole; // the first bytes, those that begin the data, then anywhere
+            std::string damaged = whole; // the first bytes, the start of the data, then anywhere
             const std::size_t at = static_cast<std::size_t>(i < flips / 2 ? i % whole.size() : draw.below(whole.size()));
             CAPTURE(at);
             damaged[at] = static_cast<char>(damaged[at] ^ (1 << draw.below(8)));
@@ -276,9 +276,9 @@ std::uint64_t damage_dataset(std::uint64_t flips, std::uint64_t cuts) {
     return damage_files(shop, "data", flips, cuts, [&](const std::string& name, std::size_t) {
         const program_outcome verified = shop.data("verify data");
         shop.check_message(verified);
-        const program_outcome inspected = shop.data("inspect data"); // shows what little it reads, or tells
+        const program_outcome inspected = shop.data("inspect data"); // reads little: shows it or reports an error
         if (inspected.code != 0) shop.check_message(inspected);
-        const program_outcome used = shop.run(export_run); // names are checked where they are used
+        const program_outcome used = shop.run(export_run); // names are checked on use
         if (used.code != 0) shop.check_message(used);
         else CHECK(shop.files("exported") == exported);
         CHECK((used.code != 0 || name.find("names") == std::string::npos));
@@ -294,12 +294,12 @@ std::uint64_t damage_run(std::uint64_t flips, std::uint64_t cuts) {
         shop.remove({"exported", "exported.new"});
         const program_outcome got = shop.run("export run --out exported");
         if (got.code != 0) shop.check_message(got);
-        else CHECK(shop.files("exported") == whole); // the damage lay where nothing is read: another slot, a text
+        else CHECK(shop.files("exported") == whole); // the damage is in unread bytes: another slot, a text
         if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
     });
 }
 
-/// Damages of a run of a GNN: what it learned is exported as it was, or the damage is told.
+/// Damages a GNN run: the export is unchanged, or the damage is reported.
 std::uint64_t damage_graph_run(const gnn_trainer& of, std::uint64_t flips, std::uint64_t cuts) {
     const fault_workshop shop;
     of.make_dataset(shop);
@@ -314,7 +314,7 @@ std::uint64_t damage_graph_run(const gnn_trainer& of, std::uint64_t flips, std::
     });
 }
 
-/// SIGINT and SIGTERM at call 3, 3 + step, … of every command. Returns the runs.
+/// Sends SIGINT and SIGTERM at call 3, 3 + step, … of every command. Returns the number of runs.
 int signal_everywhere(std::uint64_t step) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
@@ -341,12 +341,12 @@ int signal_everywhere(std::uint64_t step) {
                 ++runs;
                 CAPTURE(got.err);
                 const std::string log = shop.read("fault.log");
-                if (got.code == 0) { // too late to stop it
+                if (got.code == 0) { // the signal came too late
                     if (log.substr(log.find(' ') + 1) == "0\n") break;
                     if (*out != '\0') CHECK(fs::exists(shop / out));
                     continue;
                 }
-                const bool before_it_listened = log.empty(); // the signal's own way to end a program
+                const bool before_it_listened = log.empty(); // the signal's default action
                 if (!before_it_listened) CHECK(got.code == 130);
                 stopped += !before_it_listened;
                 if (training) {
@@ -362,20 +362,20 @@ int signal_everywhere(std::uint64_t step) {
                     if (!before_it_listened && std::string(command).find("generate") == std::string::npos) CHECK(!fs::exists(shop / left));
             }
         }
-    CHECK(stopped > runs / 4); // a thread hands the signal on: which runs it comes too late for is not certain
+    CHECK(stopped > runs / 4); // a thread forwards the signal: the runs for which it is too late vary
     CHECK(shop.files("data") == dataset);
     return runs;
 }
 
 } // namespace
 
-TEST_CASE("a system call that fails or kills while importing: an error, and the same command goes on to the same dataset") {
+TEST_CASE("a failed or killing system call during import: an error, and the same command resumes to the same dataset") {
     CHECK(sweep_import(37) > 50);
 }
-TEST_CASE("a system call that fails or kills while training: an error, the checkpoint loads, a resume ends in the same bits") {
+TEST_CASE("a failed or killing system call during training: an error, the checkpoint loads, a resume ends in the same bits") {
     CHECK(sweep_training(61) > 40);
 }
-TEST_CASE("a system call that fails while exporting or verifying: the whole export or none") {
+TEST_CASE("a failed system call during export or verify: the whole export or none") {
     CHECK(sweep_output(29, "gneiss-data", "export data --out text", "text") > 20);
     CHECK(sweep_output(29, "gneiss-marius", "export run --out exported", "exported") > 20);
     CHECK(sweep_output(29, "gneiss-data", "verify data", "") > 20);
@@ -394,46 +394,46 @@ TEST_CASE("every system call of exports, verify and eval fails or kills once" * 
     MESSAGE("eval: ", sweep_output(1, "gneiss-marius", "eval run --threads 1", ""), " runs");
 }
 
-TEST_CASE("a fault at any place of a partitioning is told, and the same command goes on to the same parts") {
+TEST_CASE("a fault at any point of partitioning is reported, and the same command resumes to the same parts") {
     CHECK(sweep_partition(41) > 20);
 }
-TEST_CASE("a fault at every place of a partitioning" * doctest::test_suite("long")) {
+TEST_CASE("faults at every point of partitioning" * doctest::test_suite("long")) {
     MESSAGE("partition: ", sweep_partition(1), " runs");
 }
 
-TEST_CASE("a fault at any place of training of GNNs: told, and a resume ends in the same bits") {
+TEST_CASE("a fault at any point of GNN training is reported, and a resume ends in the same bits") {
     CHECK(sweep_graph_training(131, by_superbatches) > 20);
     CHECK(sweep_graph_training(131, by_macro_batches) > 20);
     CHECK(sweep_graph_training(131, classes_in_a_buffer) > 20);
     CHECK(sweep_graph_training(131, links_in_a_buffer) > 20);
 }
-TEST_CASE("wherever the system refuses a thread, training ends in an error, not in a wait, and a resume in the same bits") {
+TEST_CASE("if the system refuses a thread, training ends in an error instead of a hang, and a resume in the same bits") {
     CHECK(sweep_training(1, {"thread"}) > 20);
     CHECK(sweep_graph_training(1, in_turns, {"thread"}) > 20);
     CHECK(sweep_graph_training(1, links_in_a_buffer, {"thread"}) > 20);
 }
-TEST_CASE("a fault at every place of training of GNNs" * doctest::test_suite("long")) {
+TEST_CASE("faults at every point of GNN training" * doctest::test_suite("long")) {
     MESSAGE("superbatches: ", sweep_graph_training(1, by_superbatches), " runs");
     MESSAGE("macro-batches: ", sweep_graph_training(1, by_macro_batches), " runs");
     MESSAGE("classes in a buffer: ", sweep_graph_training(1, classes_in_a_buffer), " runs");
     MESSAGE("links in a buffer: ", sweep_graph_training(1, links_in_a_buffer), " runs");
 }
 
-TEST_CASE("a flipped bit or a cut in any file of a dataset is told by verify, and never believed") {
+TEST_CASE("a flipped bit or truncation of any file of a dataset is reported by verify and never used") {
     CHECK(damage_dataset(4, 3) > 100);
 }
-TEST_CASE("a flipped bit or a cut in any file of a run is told, or lies where nothing is read") {
+TEST_CASE("a flipped bit or truncation of any file of a run is reported, or is in unread bytes") {
     CHECK(damage_run(4, 3) > 50);
 }
-TEST_CASE("a flipped bit or a cut in any file of a run of a GNN is told, or lies where nothing is read") {
+TEST_CASE("a flipped bit or truncation of any file of a run of a GNN is reported, or is in unread bytes") {
     CHECK(damage_graph_run(by_macro_batches, 1, 1) > 5);
     CHECK(damage_graph_run(classes_in_a_buffer, 1, 1) > 5);
 }
-TEST_CASE("many flipped bits and cuts in all files of runs of GNNs" * doctest::test_suite("long")) {
+TEST_CASE("many flipped bits and truncations of all files of every run of a GNN" * doctest::test_suite("long")) {
     for (const gnn_trainer* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer})
         MESSAGE(of->program, ": ", damage_graph_run(*of, 40, 10), " damages");
 }
-TEST_CASE("many flipped bits and cuts in all files of a dataset and of a run" * doctest::test_suite("long")) {
+TEST_CASE("many flipped bits and truncations of all files of a dataset and of a run" * doctest::test_suite("long")) {
     MESSAGE("dataset: ", damage_dataset(160, 40), " damages");
     MESSAGE("run: ", damage_run(160, 40), " damages");
 }
@@ -491,7 +491,7 @@ TEST_CASE("a hundred kills at random moments of training, a hundred of an import
     MESSAGE("import: ", killed, " kills, ", finished + 1, " finished of the right bytes");
 }
 
-TEST_CASE("where io_uring is forbidden, training says so and ends in the same bits") {
+TEST_CASE("if io_uring is forbidden, training reports it and ends in the same bits") {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
     REQUIRE(shop.run(train_command).code == 0);
@@ -511,7 +511,7 @@ TEST_CASE("where io_uring is forbidden, training says so and ends in the same bi
     CHECK(shop.parameters() == whole);
 }
 
-TEST_CASE("a full disk is told, leaves no half of anything, and with room the same command goes on") {
+TEST_CASE("a full disk is reported and leaves no partial output, and with space the same command resumes") {
     const fault_workshop shop;
     fs::create_directory(shop / "small");
     REQUIRE(shop.data(import_command).code == 0);
@@ -550,7 +550,7 @@ TEST_CASE("a full disk is told, leaves no half of anything, and with room the sa
     CHECK(::umount2(small.c_str(), MNT_DETACH) == 0);
 }
 
-TEST_CASE("a full disk while GNNs train is told, and with room the run goes on to the same bits") {
+TEST_CASE("a full disk while GNNs train is reported, and with space the run resumes to the same bits") {
     const fault_workshop shop;
     fs::create_directory(shop / "small");
     const std::string small = (shop / "small").string();
@@ -586,7 +586,7 @@ TEST_CASE("a full disk while GNNs train is told, and with room the run goes on t
     CHECK(::umount2(small.c_str(), MNT_DETACH) == 0);
 }
 
-TEST_CASE("a signal at any moment of a command ends it with 130 and nothing half, or finds it finished") {
+TEST_CASE("a signal at any moment ends a command with 130 and no partial output, or finds it finished") {
     CHECK(signal_everywhere(53) > 40);
 }
 TEST_CASE("a signal at many moments of every command" * doctest::test_suite("long")) {

@@ -1,4 +1,4 @@
-// Opens datasets of revision 56c2978 with the programs, and checkpoints of a version that is not theirs.
+// Opens datasets of revision 56c2978 with the programs, and checkpoints of an unsupported version.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory with copies of the datasets, since trainers write beside one.
+/// A directory with copies of the datasets, since trainers write into them.
 struct fixture_workshop : gneiss::test::workshop {
     explicit fixture_workshop(const std::string& program) : workshop(program) {
         const fs::path fixtures = fs::path(GNEISS_TEST_DATA) / "56c2978";
@@ -30,7 +30,7 @@ struct fixture_workshop : gneiss::test::workshop {
 
 } // namespace
 
-TEST_CASE("gneiss-data verifies datasets of 56c2978 and exports the bytes of then") {
+TEST_CASE("gneiss-data verifies datasets of 56c2978 and exports the same bytes as then") {
     const fixture_workshop shop("gneiss-data");
     for (const std::string name : {"link", "node"}) {
         shop.succeed("verify " + name);
@@ -63,7 +63,7 @@ TEST_CASE("a checkpoint of another version is refused in one sentence, by each c
     const std::string sentence = "checkpoint.bin: is a checkpoint of version 99, and this program reads version 1 only: use the program that wrote it, or train again";
     shop.refuses(1, "eval a", {sentence});
     shop.refuses(1, "export a --out new", {sentence});
-    fs::remove(shop / "a/run.json"); // else it is a finished run
+    fs::remove(shop / "a/run.json"); // otherwise it is a finished run
     shop.refuses(1, train + " --resume", {sentence});
 }
 

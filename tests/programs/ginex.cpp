@@ -1,4 +1,4 @@
-// Runs bin/gneiss-ginex as users do: every topology, cache and pipeline, results, exit codes, what survives a kill.
+// Runs bin/gneiss-ginex as users do: every topology, cache and pipeline, results, exit codes, recovery after a kill.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct ginex_workshop : gneiss::test::workshop {
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
-    /// Trains, and returns run.json.
+    /// Trains and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
         const program_outcome got = run("train data " + arguments + " --quiet --json");
         CAPTURE(arguments);
@@ -33,7 +33,7 @@ struct ginex_workshop : gneiss::test::workshop {
         REQUIRE(got.code == 0);
         return nlohmann::json::parse(got.out);
     }
-    /// The probabilities that a run gives all nodes, bit for bit.
+    /// Returns the probabilities that a run predicts for all nodes, bit for bit.
     [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-ginex") const {
         fs::remove_all(*this / "exported");
         const auto got = run("export " + name + " --out exported" + (program == "gneiss-ginex" ? "" : " --what predictions"), program);
@@ -47,7 +47,7 @@ const std::string task = "--epochs 4 --layers sage:16,sage --fanout 5,5 --batch 
 
 } // namespace
 
-TEST_CASE("classes are learned, and told in the contract's keys") {
+TEST_CASE("classes are learned and reported under the contract's keys") {
     const ginex_workshop shop;
     const auto run = shop.train("--out a --epochs 20 --topology disk --feature-cache belady --superbatch 3 --memory 256MiB");
     CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
@@ -55,7 +55,7 @@ TEST_CASE("classes are learned, and told in the contract's keys") {
     CHECK(run["status"] == "done");
     for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate", "read_bytes", "read_requests", "valid"})
         CHECK(run["epochs"][0].contains(key));
-    for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) { // an epoch may have been sampled during the one before
+    for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) { // may overlap epochs
         CAPTURE(key);
         CHECK(std::ranges::any_of(run["epochs"], [&](const auto& epoch) { return epoch["stage_seconds"].contains(key); }));
     }
@@ -65,14 +65,14 @@ TEST_CASE("classes are learned, and told in the contract's keys") {
     const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
     CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
     CHECK(shop.run("eval a", "gneiss-mariusgnn").err == "error: a: is a run of gneiss-ginex, which reads it\n");
-    const auto told = nlohmann::json::parse(shop.run("predict a --node 3,5 --json").out);
-    CHECK(told["predictions"].size() == 2);
-    // The run's own configuration repeats it.
+    const auto reported = nlohmann::json::parse(shop.run("predict a --node 3,5 --json").out);
+    CHECK(reported["predictions"].size() == 2);
+    // The configuration of a run reproduces it.
     REQUIRE(shop.run("train --config a/config.toml --out b --quiet").code == 0);
     CHECK(shop.predictions("a") == shop.predictions("b"));
 }
 
-TEST_CASE("every topology, cache, pipeline, preset, engine and number of threads trains the same bits, those of gneiss-mariusgnn in memory") {
+TEST_CASE("every topology, cache, pipeline, preset, engine and thread count trains the bits of gneiss-mariusgnn in memory") {
     const ginex_workshop shop;
     const auto oracle = shop.run("train data " + task + "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --no-eval --quiet --out oracle", "gneiss-mariusgnn");
     CAPTURE(oracle.err);
@@ -88,7 +88,7 @@ TEST_CASE("every topology, cache, pipeline, preset, engine and number of threads
     }
 }
 
-TEST_CASE("a run that is interrupted goes on to the unbroken run's bits, with another cache too") {
+TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even with another cache") {
     const ginex_workshop shop("--nodes 3000 --edges 30000");
     const std::string base = "--epochs 12 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 --topology disk --memory 256MiB ";
     (void)shop.train(base + "--feature-cache belady --superbatch 7 --out whole");
@@ -103,7 +103,7 @@ TEST_CASE("a run that is interrupted goes on to the unbroken run's bits, with an
             CHECK(shop.predictions("cut") == expected);
             CHECK_FALSE(fs::exists(shop / "cut/superbatches"));
         }
-    // What is damaged beside the parameters is built again.
+    // Damaged files other than the parameters are rebuilt.
     (void)shop.run("train data " + base + "--feature-cache belady --superbatch 7 --checkpoint-every 1epoch --quiet --out hurt", "", "timeout --foreground --preserve-status -s INT .4");
     if (fs::exists(shop / "hurt/neighbors.cache")) {
         std::string bytes = shop.read("hurt/neighbors.cache");
@@ -117,12 +117,12 @@ TEST_CASE("a run that is interrupted goes on to the unbroken run's bits, with an
     CHECK(fs::exists(shop / "hurt/neighbors.cache"));
     (void)shop.train(task + "--topology memory --no-eval --force --out hurt");
     CHECK_FALSE(fs::exists(shop / "hurt/neighbors.cache"));
-    fs::create_directories(shop / "cut/superbatches/0"); // as of a run that was killed after it had finished
+    fs::create_directories(shop / "cut/superbatches/0"); // left by a run killed after it had finished
     CHECK(shop.run("train data --resume --out cut --quiet").code == 0);
     CHECK_FALSE(fs::exists(shop / "cut/superbatches"));
 }
 
-TEST_CASE("a dry run leaves nothing behind, and its plan is that of the run") {
+TEST_CASE("a dry run leaves no files, and its plan is that of the run") {
     const ginex_workshop shop("--nodes 3000 --edges 30000");
     const std::string flags = "train data --layers sage:8,sage --fanout 5,5 --topology disk --feature-cache belady --memory 256MiB --direction both --json --quiet ";
     const auto entries = [&](const fs::path& of) { return std::distance(fs::directory_iterator(of), fs::directory_iterator()); };
@@ -137,9 +137,9 @@ TEST_CASE("a dry run leaves nothing behind, and its plan is that of the run") {
     CHECK(ours["plan"]["parts"].size() == theirs["plan"]["parts"].size());
 }
 
-TEST_CASE("superbatches take the files they were given, within 3 %, and the last one what is left") {
+TEST_CASE("superbatches use their file budget within 3 %, and the last one the rest") {
     const ginex_workshop shop("--nodes 6000 --edges 90000");
-    const auto told = [](const std::string& text, const std::string& before) { // "986 KiB" behind these words
+    const auto reported = [](const std::string& text, const std::string& before) { // "986 KiB" after these words
         const std::size_t at = text.find(before);
         REQUIRE(at != std::string::npos);
         std::istringstream words(text.substr(at + before.size()));
@@ -153,15 +153,15 @@ TEST_CASE("superbatches take the files they were given, within 3 %, and the last
                                   "--memory 160MiB --run-files 900KiB --no-report --force --out run " + options);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
-        const double planned = told(got.err, "planned "), largest = told(got.err, "files of the largest superbatch: ");
-        CHECK(largest > planned * .965); // told in three digits
+        const double planned = reported(got.err, "planned "), largest = reported(got.err, "files of the largest superbatch: ");
+        CHECK(largest > planned * .965); // printed in three digits
         CHECK(largest < planned * 1.035);
         CHECK(planned > .9 * 450 * 1024); // half of the files, less than a batch of it unused
         CHECK_FALSE(fs::exists(shop / "run/superbatches"));
     }
 }
 
-TEST_CASE("what evaluation needs is the caches' until training is over, if it comes only then") {
+TEST_CASE("the caches have the memory of evaluation until training ends, if evaluation runs only then") {
     const ginex_workshop shop;
     REQUIRE(shop.run("generate planted --nodes 30000 --edges 100000 --classes 4 --undirected --partitions 4 --out data --force --seed 5 --task node "
                      "--num-features 256 --train-fraction .1 --quiet", "gneiss-data").code == 0);
@@ -176,7 +176,7 @@ TEST_CASE("what evaluation needs is the caches' until training is over, if it co
     }
 }
 
-TEST_CASE("batches that are larger than all of the profile fit: small ones differ much") {
+TEST_CASE("small batches vary: batches larger than all of the profile fit") {
     for (const std::string seed : {"1", "2", "3"}) {
         const ginex_workshop shop("--nodes 300 --edges 2000");
         (void)shop.train("--epochs 12 --layers sage:8,sage --fanout 3,3 --batch 8 --no-eval --topology disk --feature-cache belady --superbatch 3 "
@@ -184,7 +184,7 @@ TEST_CASE("batches that are larger than all of the profile fit: small ones diffe
     }
 }
 
-TEST_CASE("what cannot be is refused in one line that says what to do") {
+TEST_CASE("impossible options are refused in one line that says what to do") {
     const ginex_workshop shop;
     const std::string base = "train data --quiet --out new ";
     shop.refuses(2, base + "--feature-cache belady --pipeline conventional", {"--feature-cache belady", "superbatches"});
@@ -198,7 +198,7 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     shop.refuses(1, "train plain --quiet --out new", {"plain", "node labels"});
 }
 
-TEST_CASE("a stale or damaged list of neighbors is told, and made again when it is removed") {
+TEST_CASE("a stale or damaged adjacency file is reported, and rebuilt once it is removed") {
     const ginex_workshop shop;
     const std::string flags = task + "--topology disk --feature-cache belady --no-eval --memory 256MiB --force --out run";
     (void)shop.train(flags);

@@ -1,4 +1,4 @@
-// Runs bin/gneiss-hanoi as users do: partitions, hubs, macro-batches, reuse, what survives a kill, what is refused.
+// Runs bin/gneiss-hanoi as users do: partitions, hubs, macro-batches, reuse, recovery after a kill, errors.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct hanoi_workshop : gneiss::test::workshop {
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
     }
-    /// Trains, and returns run.json.
+    /// Trains and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
         const program_outcome got = run("train " + arguments + " --quiet --json");
         CAPTURE(arguments);
@@ -42,7 +42,7 @@ struct hanoi_workshop : gneiss::test::workshop {
         REQUIRE(got.code == 0);
         return nlohmann::json::parse(got.out);
     }
-    /// The probabilities that a run gives all nodes, bit for bit.
+    /// Returns the probabilities that a run predicts for all nodes, bit for bit.
     [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-hanoi") const {
         fs::remove_all(*this / "exported");
         succeed("export " + name + " --out exported" + (program == "gneiss-hanoi" ? "" : " --what predictions"), program);
@@ -56,7 +56,7 @@ struct hanoi_workshop : gneiss::test::workshop {
         out.append(std::span<const std::uint32_t>(values));
         out.close();
     }
-    /// An assignment of the nodes to `parts`, and of some hubs.
+    /// Writes an assignment of the nodes to `parts`, and some hubs.
     void partition(std::uint32_t parts) const {
         std::vector<std::uint32_t> of(nodes), hubs;
         for (std::uint32_t v = 0; v < nodes; ++v) of[v] = (v * 7 + v / 11) % parts;
@@ -70,7 +70,7 @@ const std::string task = " --epochs 4 --layers sage:16,sage --fanout 5,5 --batch
 
 } // namespace
 
-TEST_CASE("classes are learned on macro-batches with hubs, and told in the contract's keys") {
+TEST_CASE("classes are learned on macro-batches with hubs and reported under the contract's keys") {
     const hanoi_workshop shop;
     shop.partition(8);
     const auto run = shop.train("data --assignment parts.npy --hubs hubs.npy --macro 3 --out a --epochs 15 --memory 256MiB");
@@ -91,7 +91,7 @@ TEST_CASE("classes are learned on macro-batches with hubs, and told in the contr
     CHECK(nlohmann::json::parse(shop.run("predict a --node 3,5 --json").out)["predictions"].size() == 2);
 }
 
-TEST_CASE("one macro-batch of everything is training in memory, and any engine and threads give a plan's bits") {
+TEST_CASE("one macro-batch of everything equals training in memory, and any engine and threads give a plan's bits") {
     const hanoi_workshop shop;
     shop.succeed("train data " + task + "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --quiet --out oracle", "gneiss-mariusgnn");
     (void)shop.train("data" + task + "--direction in --partitioner given --out whole");
@@ -106,7 +106,7 @@ TEST_CASE("one macro-batch of everything is training in memory, and any engine a
         (void)shop.train(on_disk + options);
         CHECK(shop.predictions("run") == expected);
     }
-    // Partitioned within the run it is the same; without hubs, or on random partitions, it is not.
+    // Partitioning within the run gives the same; no hubs or random partitions do not.
     (void)shop.train("data" + task + "--macro 2 --reuse 1 --assignment parts.npy --hubs hubs.npy --direction both --out other");
     CHECK(fs::exists(shop / "other/checkpoint/graph"));
     (void)shop.train("parted" + task + "--macro 2 --reuse 1 --hubs 0 --out none");
@@ -116,7 +116,7 @@ TEST_CASE("one macro-batch of everything is training in memory, and any engine a
     CHECK(shop.predictions("random") != expected);
 }
 
-TEST_CASE("macro-batches are passed over again on a slow disk, and the record replays to the same bits") {
+TEST_CASE("macro-batches are repeated on a slow disk, and the record replays to the same bits") {
     const hanoi_workshop shop(3000, "--partitions 12");
     const std::string base = "data" + task + "--partitioner given --macro 2 ";
     const auto slow = shop.train(base + "--throttle 2MiB --reuse 3 --out slow");
@@ -128,7 +128,7 @@ TEST_CASE("macro-batches are passed over again on a slow disk, and the record re
     CHECK(most <= 3);
     for (const auto& epoch : slow["epochs"]) examples += epoch["examples"].get<std::uint64_t>();
     CHECK(examples > 4 * shop.training_nodes());
-    // It is told of every epoch; without reuse there is nothing to do until a macro-batch comes, the first included.
+    // Passes are reported for every epoch; without reuse the trainer idles until each macro-batch arrives, the first included.
     const auto once = shop.train(base + "--throttle 2MiB --reuse 1 --out once");
     for (const auto& epoch : once["epochs"]) CHECK(epoch["wait_seconds"].get<double>() > 0);
     for (std::size_t e = 0; e < 4; ++e) CHECK(slow["epochs"][e]["passes"] == record["passes"][e]);
@@ -139,7 +139,7 @@ TEST_CASE("macro-batches are passed over again on a slow disk, and the record re
     CHECK(shop.predictions("fast") == shop.predictions("slow"));
 }
 
-TEST_CASE("what I/O costs by the model is told beside what was measured, on the disk as it was throttled") {
+TEST_CASE("the modeled cost of I/O is reported with the measured one, for the throttled disk") {
     const hanoi_workshop shop(3000, "--partitions 12");
     const std::string base = "data" + task + "--partitioner given --reuse 2 ";
     const auto run = shop.train(base + "--macro 2 --throttle 8MiB --out some");
@@ -149,7 +149,7 @@ TEST_CASE("what I/O costs by the model is told beside what was measured, on the 
     CHECK(beta > 0);
     CHECK(beta < 1); // memory for two macro-batches of six
     CHECK(at("low_bytes_per_second") <= 8 << 20);
-    CHECK(at("low_random_bytes_per_second") <= 64 * 32 + 1); // rows of 8 floats, 128 KiB each as the slow disk counts
+    CHECK(at("low_random_bytes_per_second") <= 64 * 32 + 1); // rows of 8 floats, 128 KiB each by the slow disk's count
     CHECK(at("high_bytes_per_second") > 1e7);
     CHECK(at("single_stage_seconds") == doctest::Approx((1 - beta) / at("high_bytes_per_second") * batch + beta / at("low_random_bytes_per_second") * batch));
     CHECK(at("two_stage_seconds") == doctest::Approx(batch / at("high_bytes_per_second") + macro / k / at("low_bytes_per_second")));
@@ -161,18 +161,18 @@ TEST_CASE("what I/O costs by the model is told beside what was measured, on the 
         read += epoch["read_bytes"].get<double>();
         for (const auto& p : epoch["passes"]) passes += p.get<double>();
     }
-    const double batches = k * 24; // of four epochs of six macro-batches
+    const double batches = k * 24; // four epochs of six macro-batches
     CHECK(batches >= passes);      // a macro-batch has some
     CHECK(macro * 24 == doctest::Approx(read).epsilon(.2));
     CHECK(at("measured_seconds") * batches == doctest::Approx(seconds).epsilon(.3));
     CHECK(at("measured_wait_seconds") * batches == doctest::Approx(waited).epsilon(.2));
-    // Where memory holds everything a cache would, too.
+    // Also if memory holds everything that a cache would.
     cost = shop.train(base + "--out all")["io_cost"];
     CHECK(at("miss_ratio") == 0);
     CHECK(!cost.contains("ratio"));
 }
 
-TEST_CASE("a run that is interrupted within a macro-batch goes on to the unbroken run's bits") {
+TEST_CASE("a run interrupted within a macro-batch resumes to the bits of an uninterrupted one") {
     const hanoi_workshop shop(3000, "--partitions 8");
     shop.partition(8);
     const std::string base = "data --assignment parts.npy --hubs hubs.npy --macro 3 --reuse 1 --epochs 10 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 "
@@ -187,7 +187,7 @@ TEST_CASE("a run that is interrupted within a macro-batch goes on to the unbroke
     }
 }
 
-TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and tells what they took") {
+TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and reports their cost") {
     const hanoi_workshop shop;
     const std::string help = shop.run("train --help").out;
     const auto first = help.find("given|file|") + 11;
@@ -219,7 +219,7 @@ TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and tells
     CHECK(!fs::exists(shop / "run/checkpoint/parts.npy"));
 }
 
-TEST_CASE("one command trains as what four do, to the same bits at any threads") {
+TEST_CASE("one command trains the same bits as the four separate ones, at any threads") {
     const hanoi_workshop shop;
     const std::string common = task + "--direction in --macro 2 --reuse 1 ";
     shop.succeed("partition data --partitioner gap --partitions 7 --seed 3 --out parts.npy", "gneiss-data");
@@ -231,14 +231,14 @@ TEST_CASE("one command trains as what four do, to the same bits at any threads")
         (void)shop.train("data" + common + "--partitioner gap --partitions 7 --hubs 20 --out one --threads " + threads);
         CHECK(shop.predictions("one") == expected);
     }
-    // Hubs that a dataset pins stay, in other partitions too, unless others are asked for.
+    // A dataset's pinned hubs stay, even in other partitions, unless others are requested.
     const auto kept = shop.train("parted" + common + "--partitioner gap --partitions 9 --out one");
     CHECK(kept["preprocessing"]["reorder"]["pinned_nodes"] == 20);
     CHECK(!kept["preprocessing"].contains("hubs"));
     CHECK(shop.train("parted" + common + "--hubs 2% --out one")["preprocessing"]["reorder"]["pinned_nodes"] == 12);
 }
 
-TEST_CASE("without a flag memory decides: one macro-batch of everything, or partitions by gap; and a plan tells before") {
+TEST_CASE("by default memory decides: one macro-batch of everything, or partitions by gap; the plan reports it in advance") {
     const hanoi_workshop shop(20000, "--partitions 16", 256);
     const std::string small = "data --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --epochs 2 ";
     const auto planned = [&](const std::string& flags) {
@@ -267,11 +267,11 @@ TEST_CASE("without a flag memory decides: one macro-batch of everything, or part
     CHECK(run["preprocessing"]["hubs"]["hubs"] == 200);
     CHECK(run["preprocessing"]["partition"]["method"] == "gap");
     CHECK(run["preprocessing"]["peak_rss_bytes"] <= run["plan"]["budget_bytes"]);
-    // Of hubs that are asked for the most that fit are told.
+    // The error reports the most hubs that fit.
     shop.refuses(3, "train " + small + "--quiet --partitioner gap --hubs 90% --memory 30MiB --out new", {"--hubs 90%: of 18000 nodes the most that fit are "});
 }
 
-TEST_CASE("a run that is interrupted or killed while it makes partitions goes on to the unbroken run's bits") {
+TEST_CASE("a run interrupted or killed during partitioning resumes to the bits of an uninterrupted one") {
     const hanoi_workshop shop(10000, "--partitions 4");
     const std::string base = "data --partitioner gap --partitions 24 --macro 6 --reuse 1 --epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "
                              "--memory 256MiB ";
@@ -283,7 +283,7 @@ TEST_CASE("a run that is interrupted or killed while it makes partitions goes on
         CHECK(shop.run_stopped("train " + base + "--quiet --out cut --resume", signal).code == 0);
         CHECK(shop.predictions("cut") == expected);
     }
-    // What a killed process had done is taken, and half of a step is not.
+    // Finished work of a killed process is reused; half a step is not.
     shop.succeed("partition data --partitioner gap --partitions 24 --seed 1 --out parts.npy", "gneiss-data");
     const auto identity = nlohmann::json::parse(shop.read("whole/checkpoint/preprocessing.json"))["identity"];
     for (const std::string killed : {"at once", "with partitions", "with rows in their order"}) {
@@ -297,7 +297,7 @@ TEST_CASE("a run that is interrupted or killed while it makes partitions goes on
             done["partition"] = whole["partition"];
             fs::copy(shop / "parts.npy", shop / "cut/checkpoint/parts.npy");
         }
-        if (killed == "with rows in their order") { // before it could say so
+        if (killed == "with rows in their order") { // before it was recorded
             fs::create_directories(shop / "cut/checkpoint/graph");
             done["hubs"] = whole["hubs"]; // hubs.npy is lost
         }
@@ -307,16 +307,16 @@ TEST_CASE("a run that is interrupted or killed while it makes partitions goes on
         CHECK((run["partition"] == whole["partition"]) == (killed != "at once"));
         CHECK(run["hubs"] != whole["hubs"]);
     }
-    // What was made with another seed is not.
+    // Results with another seed are not reused.
     for (const char* file : {"cut/run.json", "cut/checkpoint/checkpoint.bin"}) fs::remove(shop / file);
     const auto other = shop.train(base + "--seed 4 --out cut --resume")["preprocessing"];
     CHECK(other["partition"] != whole["partition"]); // seconds, too
 }
 
-TEST_CASE("partitions without training nodes are passed by, and every training node is a seed once a pass") {
+TEST_CASE("partitions without training nodes are skipped, and every training node is a seed once per pass") {
     const hanoi_workshop shop;
     std::vector<std::uint32_t> parts(shop.nodes);
-    for (std::uint32_t v = 0; v < shop.nodes; ++v) parts[v] = v % 97 == 0 ? 4 : 1; // three of five have no nodes at all
+    for (std::uint32_t v = 0; v < shop.nodes; ++v) parts[v] = v % 97 == 0 ? 4 : 1; // three of five are empty
     shop.save("parts.npy", parts);
     const auto run = shop.train("data --assignment parts.npy --macro 1 --reuse 1 --out run" + task);
     CHECK(run["plan"]["states"] == 5);
@@ -326,7 +326,7 @@ TEST_CASE("partitions without training nodes are passed by, and every training n
     for (const auto& epoch : first["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
 }
 
-TEST_CASE("what cannot be is refused in one line that says what to do") {
+TEST_CASE("impossible options are refused in one line that says what to do") {
     const hanoi_workshop shop(20000, "--partitions 16");
     const std::string base = "train data --quiet --out new ";
     shop.refuses(2, base + "--assignment parts.npy --partitioner random", {"--assignment", "--partitioner file"});
@@ -338,9 +338,9 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     shop.refuses(2, base + "--reuse 5", {"--reuse"});
     shop.save("parts.npy", {0, 1, 1, 0});
     shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "each of 20000 nodes"});
-    shop.save("parts.npy", std::vector<std::uint32_t>(20001, 1)); // of another dataset
+    shop.save("parts.npy", std::vector<std::uint32_t>(20001, 1)); // another dataset's
     shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "20001", "each of 20000 nodes"});
-    std::vector<std::uint32_t> order(shop.nodes); // of rows
+    std::vector<std::uint32_t> order(shop.nodes); // row order
     for (std::uint32_t v = 0; v < order.size(); ++v) order[v] = v;
     shop.save("parts.npy", order);
     shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "entry 10000", "below 10000"});
@@ -348,11 +348,11 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     shop.refuses(1, base + "--hubs hubs.npy", {"hubs.npy", "not below 20000"});
     shop.write("passes.json", "{}");
     shop.refuses(1, base + "--reuse-plan passes.json", {"passes.json", "record of passes"});
-    shop.write("passes.json", "{\"passes\":[[1,-1]]}"); // would be four billion
+    shop.write("passes.json", "{\"passes\":[[1,-1]]}"); // would mean four billion
     shop.refuses(1, base + "--reuse-plan passes.json", {"passes.json", "record of passes"});
     const std::string small = base + "--layers sage:8,sage --fanout 2,2 --batch 50 --partitioner given --no-eval ";
     shop.refuses(3, small + "--memory 8MiB", {"larger --memory", "features"});
-    // Memory for some partitions and not for all: --macro says which fit.
+    // Memory for some partitions but not all: --macro reports which fit.
     const auto plan = nlohmann::json::parse(shop.run(small + "--memory 1GiB --macro 2 --dry-run --json").out)["plan"]["parts"];
     std::uint64_t needed = 0;
     for (const auto& [part, bytes] : plan.items()) needed += part == "evaluation" ? 0 : bytes.get<std::uint64_t>();

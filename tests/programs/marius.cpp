@@ -1,4 +1,4 @@
-// Runs bin/gneiss-marius as users do: results, exit codes, the line of an error, JSON, what survives being killed.
+// Runs bin/gneiss-marius as users do: results, exit codes, one-line errors, JSON, recovery after a kill.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
-/// A dataset "data" of named nodes in rings, which can be learned.
+/// A dataset "data" of named nodes in learnable rings.
 struct marius_workshop : gneiss::test::workshop {
     marius_workshop() : workshop("gneiss-marius") {
         std::string train, valid, test;
@@ -35,7 +35,7 @@ struct marius_workshop : gneiss::test::workshop {
         CAPTURE(result.err);
         REQUIRE(result.code == 0);
     }
-    /// All parameters of a run, as exported.
+    /// Returns all exported parameters of a run.
     [[nodiscard]] std::string parameters(const std::string& run_name) const {
         fs::remove_all(*this / "exported");
         REQUIRE(run("export " + run_name + " --out exported").code == 0);
@@ -47,7 +47,7 @@ constexpr const char* small = "--dim 8 --batch 16 --negatives 10 --quiet ";
 
 } // namespace
 
-TEST_CASE("a run tells its results in the contract's keys, and config.toml repeats it") {
+TEST_CASE("a run reports its results under the contract's keys, and config.toml reproduces it") {
     const marius_workshop shop;
     const program_outcome result = shop.run(std::string("train data --out a --epochs 3 --eval-every 1 --staleness 0 --json ") + small);
     CAPTURE(result.err);
@@ -70,7 +70,7 @@ TEST_CASE("a run tells its results in the contract's keys, and config.toml repea
 
 TEST_CASE("the loss is a mean over edges, whatever the reduction and the batch") {
     const marius_workshop shop;
-    // Nothing moves at this rate, and every node is a negative: then batches of any size see the same losses.
+    // At this rate nothing changes, and every node is a negative: batches of any size have the same losses.
     const auto loss = [&](const std::string& flags) {
         const program_outcome result = shop.run("train data --out a --force --dim 8 --negatives all --epochs 1 --lr 1e-30 --staleness 0 "
                                               "--no-eval --no-report --quiet --json " + flags);
@@ -81,13 +81,13 @@ TEST_CASE("the loss is a mean over edges, whatever the reduction and the batch")
         return reported;
     };
     const double sum = loss("--reduction sum --batch 16");
-    CHECK(sum == doctest::Approx(2 * std::log(61.)).epsilon(.05)); // two questions of 60 negatives, and no idea
+    CHECK(sum == doctest::Approx(2 * std::log(61.)).epsilon(.05)); // two queries of 60 negatives, untrained
     CHECK(loss("--reduction sum --batch 100") == doctest::Approx(sum).epsilon(1e-5));
     CHECK(loss("--reduction mean --batch 16") == doctest::Approx(sum).epsilon(1e-9));
     CHECK(loss("--reduction mean --batch 100") == doctest::Approx(sum).epsilon(1e-5));
 }
 
-TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same parameters") {
+TEST_CASE("the parameters are the same on disk or in memory, with one thread or two, by any engine") {
     const marius_workshop shop;
     const std::string plan = std::string("train data --epochs 2 --staleness 0 --order beta --buffer 2 --no-eval ") + small;
     REQUIRE(shop.run(plan + "--store memory --threads 1 --out memory").code == 0);
@@ -106,7 +106,7 @@ TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same
     }
 }
 
-TEST_CASE("another number of partitions re-buckets into the run and changes no row's first value") {
+TEST_CASE("another number of partitions re-buckets into the run and keeps every row's initial value") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 1 --lr 1e-30 --regularizer none --no-eval ") + small;
     REQUIRE(shop.run(base + "--partitions 6 --out six").code == 0);
@@ -114,7 +114,7 @@ TEST_CASE("another number of partitions re-buckets into the run and changes no r
     CHECK(shop.parameters("six") == shop.parameters("four"));
 }
 
-TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the parameters of one that was not") {
+TEST_CASE("a run interrupted or killed anywhere and resumed ends in the parameters of an uninterrupted one") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 150 --staleness 0 --store disk --buffer 2 --no-eval --checkpoint-every 1epoch --seed 3 ") + small;
     REQUIRE(shop.run(base + "--out whole").code == 0);
@@ -124,13 +124,13 @@ TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the paramet
         const std::string name = std::string("run") + signal;
         CHECK(shop.run_stopped(base + "--resume --out " + name, signal).code == 0);
         CHECK(shop.parameters(name) == expected);
-        std::string lines = shop.read(name + "/metrics.jsonl"); // no epoch is told twice
+        std::string lines = shop.read(name + "/metrics.jsonl"); // no epoch is reported twice
         std::multiset<int> epochs;
         for (std::size_t at = 0, end; (end = lines.find('\n', at)) != std::string::npos; at = end + 1)
             epochs.insert(nlohmann::json::parse(lines.substr(at, end - at))["epoch"].get<int>());
         CHECK(epochs.size() == 150);
         CHECK(std::set<int>(epochs.begin(), epochs.end()).size() == 150);
-        // Times are those of all processes.
+        // Times include all processes.
         const auto run = nlohmann::json::parse(shop.read(name + "/run.json"));
         double trained = 0, seen = 0;
         for (const auto& epoch : run["epochs"]) trained += epoch["seconds"].get<double>();
@@ -145,7 +145,7 @@ TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the paramet
     }
 }
 
-TEST_CASE("a run that is there is not overwritten; a finished one is told again by --resume") {
+TEST_CASE("an existing run is not overwritten; --resume reports a finished one again") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 1 --no-eval ") + small;
     REQUIRE(shop.run(base + "--out a").code == 0);
@@ -160,7 +160,7 @@ TEST_CASE("a run that is there is not overwritten; a finished one is told again 
     CHECK(shop.parameters("a") != before);
 }
 
-TEST_CASE("files that flags name are found again from any folder: a run keeps their whole path") {
+TEST_CASE("files named by flags are found from any folder: a run stores their absolute path") {
     const marius_workshop shop;
     shop.write("order.txt", "0 0\n0 1\n1 0\n1 1\n");
     const auto planned = shop.run("train data --order order.txt --partitions 2 --buffer 2 --store disk --dim 8 --dry-run --json");
@@ -169,7 +169,7 @@ TEST_CASE("files that flags name are found again from any folder: a run keeps th
     CHECK(nlohmann::json::parse(planned.out)["config"]["order"] == (shop / "order.txt").string());
 }
 
-TEST_CASE("where memory is short fewer batches are in flight, and a batch is in memory as often as the plan says") {
+TEST_CASE("if memory is short fewer batches are in flight, and the number in memory follows the plan") {
     const marius_workshop shop;
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 100000 --out big", "gneiss-data").code == 0);
     const auto batches = [&](const std::string& flags) {
@@ -181,7 +181,7 @@ TEST_CASE("where memory is short fewer batches are in flight, and a batch is in 
         REQUIRE(at != std::string::npos);
         return std::stoi(planned.out.substr(at + before.size()));
     };
-    CHECK(batches("--memory 4GiB --staleness 16 --threads 1") == 6); // as many as stages can use
+    CHECK(batches("--memory 4GiB --staleness 16 --threads 1") == 6); // the most that stages can use
     CHECK(batches("--memory 4GiB --staleness 1 --threads 1") == 3);
     CHECK(batches("--memory 4GiB --threads 1") == 4); // 2500 batches an epoch: one may miss two updates
     const int fewer = batches("--memory 384MiB --staleness 16 --threads 1");
@@ -189,7 +189,7 @@ TEST_CASE("where memory is short fewer batches are in flight, and a batch is in 
     CHECK(fewer < 6);
 }
 
-TEST_CASE("predictions are by name, ranked, and leave out what is known unless asked") {
+TEST_CASE("predictions are by name, ranked, and omit known edges unless requested") {
     const marius_workshop shop;
     REQUIRE(shop.run(std::string("train data --epochs 60 --out a --no-eval --dim 32 --negatives 40 --batch 16 --quiet")).code == 0);
     const auto got = nlohmann::json::parse(shop.run("predict a --head node5 --relation ring0 --known --k 3 --json").out);
@@ -198,7 +198,7 @@ TEST_CASE("predictions are by name, ranked, and leave out what is known unless a
     CHECK(shop.run("predict a --head node5 --relation ring0").out.find("node6\n") == std::string::npos);
     shop.write("queries.tsv", "node7\tring0\t?\n?\tring1\tnode20\n");
     CHECK(shop.run("predict a --queries queries.tsv --k 2").code == 0);
-    shop.refuses(1, "predict a --head nobody --relation ring0", {"nobody"});
+    shop.refuses(1, "predict a --head stranger --relation ring0", {"stranger"});
     shop.refuses(1, "predict a --head node1 --relation nothing", {"nothing", "relations are ring0, ring1, ring2"});
     shop.refuses(2, "predict a --head node1", {"the relation", "ring0, ring1, ring2"});
     shop.refuses(2, "predict a --relation ring0", {"head"});
@@ -214,23 +214,23 @@ TEST_CASE("predictions are by name, ranked, and leave out what is known unless a
     shop.refuses(1, "eval nowhere", {"nowhere"});
 }
 
-TEST_CASE("an export takes its place whole, and replaces only another export") {
+TEST_CASE("an export is created as a whole, and replaces only another export") {
     const marius_workshop shop;
     REQUIRE(shop.run(std::string("train data --out a --epochs 1 --no-eval ") + small).code == 0);
     REQUIRE(shop.run("export a --out e").code == 0);
     const std::string names = shop.read("e/nodes.tsv");
     CHECK(std::ranges::count(names, '\n') == 60);
-    CHECK(std::ranges::count(shop.read("e/relations.tsv"), '\n') == 6); // and their reversals
+    CHECK(std::ranges::count(shop.read("e/relations.tsv"), '\n') == 6); // and their inverses
     CHECK_FALSE(fs::exists(shop / "e.new"));
     shop.refuses(2, "export a --out e", {"e exists", "--force"});
     REQUIRE(shop.run("export a --out e/ --format tsv --force").code == 0);
     CHECK(std::ranges::count(shop.read("e/nodes.tsv"), '\n') == 60);
-    CHECK_FALSE(fs::exists(shop / "e/nodes.npy")); // nothing of the one before
+    CHECK_FALSE(fs::exists(shop / "e/nodes.npy")); // no files of the previous one
     shop.refuses(2, "export a --out data --force", {"data", "not an export"});
     CHECK(fs::exists(shop / "data/manifest.json"));
 }
 
-TEST_CASE("what cannot be is refused in one line that says why") {
+TEST_CASE("impossible options are refused in one line with the reason") {
     const marius_workshop shop;
     const std::string to = " --out new ";
     shop.refuses(2, "train data --dimm 8" + to, {"--dimm", "--dim"});
@@ -257,7 +257,7 @@ TEST_CASE("what cannot be is refused in one line that says why") {
     shop.refuses(1, "train data" + to, {"manifest.json"});
 }
 
-TEST_CASE("a damaged checkpoint or row file is told, not used") {
+TEST_CASE("a damaged checkpoint or row file is reported, not used") {
     const marius_workshop shop;
     REQUIRE(shop.run(std::string("train data --epochs 1 --no-eval --out a ") + small).code == 0);
     for (const char* name : {"a/checkpoint/checkpoint.bin", "a/checkpoint/rows.bin"}) {
@@ -281,7 +281,7 @@ TEST_CASE("a damaged checkpoint or row file is told, not used") {
     CHECK(shop.run("export a --out exported").code == 0);
 }
 
-TEST_CASE("a plan spends the budget on rows: few bytes move an epoch, and half the budget is enough") {
+TEST_CASE("a plan spends the budget on rows: few bytes move per epoch, and half the budget is enough") {
     const gneiss::test::workshop shop("gneiss-marius");
     REQUIRE(shop.run("generate rmat --nodes 1410000 --edges 1200000 --seed 8 --out rows --quiet", "gneiss-data").code == 0);
     const auto plan = [&](const std::string& flags) {
@@ -298,14 +298,14 @@ TEST_CASE("a plan spends the budget on rows: few bytes move an epoch, and half t
     CHECK(whole["plan"]["read_bytes"].get<std::uint64_t>() <= 20 * gib);
     CHECK(whole["plan"]["write_bytes"].get<std::uint64_t>() <= 20 * gib);
     CHECK(half["plan"]["read_bytes"].get<std::uint64_t>() > whole["plan"]["read_bytes"].get<std::uint64_t>());
-    // The runner-up moves about as much, or has more partitions than are worth it; given by flags, it is what was said of it.
+    // The runner-up moves about as much, or has too many partitions; given by flags, it equals its description.
     const auto& other = whole["plan"]["runner_up"];
     const auto given = plan("--memory 1GiB --partitions " + other["partitions"].dump() + " --buffer " + other["buffer"].dump() + " --prefetch " + other["prefetch"].dump());
     CHECK(given["plan"]["swaps"] == other["swaps"]);
     CHECK(given["config"]["buffer"] == other["buffer"]);
 }
 
-TEST_CASE("--logical is another way to say --buffer") {
+TEST_CASE("--logical is another way to set --buffer") {
     const marius_workshop shop;
     const std::string train = std::string("train data --epochs 2 --store disk --order comet --partitions 6 --staleness 0 ") + small;
     REQUIRE(shop.run(train + "--logical 3 --out logical").code == 0);

@@ -16,9 +16,9 @@ using gneiss::test::workshop;
 
 constexpr double mib = 1 << 20;
 
-/// What a run planned for training and what it took.
+/// Planned and measured memory of a run.
 struct use {
-    double charged = 0, peak = 0, budget = 0; ///< [bytes]; charged without evaluation, which comes at another time
+    double charged = 0, peak = 0, budget = 0; ///< [bytes]; charged without evaluation, which runs at another time
 };
 
 use measure(const workshop& shop, const std::string& program, const std::string& flags) {
@@ -34,7 +34,7 @@ use measure(const workshop& shop, const std::string& program, const std::string&
     return result;
 }
 
-TEST_CASE("what is charged for training is within 1.25 times its measured peak, and that within the budget" * doctest::test_suite("long")) {
+TEST_CASE("the charge for training is within 1.25 times its peak, the peak within the budget" * doctest::test_suite("long")) {
     const workshop shop("gneiss-data");
     REQUIRE(shop.run("generate rmat --nodes 600000 --edges 2000000 --seed 8 --out links").code == 0);
     REQUIRE(shop.run("generate planted --nodes 300000 --edges 3000000 --classes 8 --undirected --task node --num-features 256 --feature-signal 1 "

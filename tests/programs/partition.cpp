@@ -1,4 +1,4 @@
-// Runs gneiss-data partition as users do: parts against their definitions, counted from exported edges.
+// Runs gneiss-data partition as users do and checks parts against their definitions, counted from exported edges.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using nlohmann::json;
 struct workshop : gneiss::test::workshop {
     workshop() : gneiss::test::workshop("gneiss-data") {}
 
-    /// Runs it, which must succeed, and returns what it says with --json.
+    /// Runs the command, which must succeed, and returns its --json output.
     json made(const std::string& arguments) const {
         CAPTURE(arguments);
         const auto got = run(arguments + " --json");
@@ -55,7 +55,7 @@ struct workshop : gneiss::test::workshop {
 
 using edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-/// Edges as text, of integer ids; loops left out.
+/// Returns edges of integer ids as text, without loops.
 edges edges_of(const workshop& shop, const std::string& file) {
     std::istringstream lines(shop.read(file));
     edges found;
@@ -72,14 +72,14 @@ std::uint64_t cut_of(const edges& all, const std::vector<std::uint32_t>& parts) 
     return static_cast<std::uint64_t>(std::ranges::count_if(all, [&](const auto& e) { return parts[e.first] != parts[e.second]; }));
 }
 
-/// 4000 nodes in 8 classes with numbers for names, isolated nodes among them.
+/// Makes 4000 nodes in 8 classes, named by numbers, some of them isolated.
 void planted(const workshop& shop) {
     (void)shop.made("generate planted --nodes 4000 --edges 30000 --classes 8 --num-features 2 --train-fraction .4 --partitions 3 --out a");
 }
 
 } // namespace
 
-TEST_CASE("every partitioner gives the same parts from memory and disk, on any threads, and what it tells is so") {
+TEST_CASE("every partitioner gives the same parts from memory and disk, on any threads, and its report is right") {
     const workshop shop;
     planted(shop);
     (void)shop.run("export a --out text");
@@ -100,21 +100,21 @@ TEST_CASE("every partitioner gives the same parts from memory and disk, on any t
         const auto parts = shop.parts("m.npy");
         REQUIRE(parts.size() == 4000);
         CHECK(*std::ranges::max_element(parts) < 7);
-        for (const json& told : {here, there}) {
-            CHECK(told["nodes"] == 4000);
-            CHECK(told["edges"] == all.size());
-            CHECK(told["cut_edges"] == cut_of(all, parts));
-            CHECK(told["cut"].get<double>() == doctest::Approx(static_cast<double>(cut_of(all, parts)) / static_cast<double>(all.size())));
+        for (const json& report : {here, there}) {
+            CHECK(report["nodes"] == 4000);
+            CHECK(report["edges"] == all.size());
+            CHECK(report["cut_edges"] == cut_of(all, parts));
+            CHECK(report["cut"].get<double>() == doctest::Approx(static_cast<double>(cut_of(all, parts)) / static_cast<double>(all.size())));
             for (const char* key : {"seconds", "prepare_seconds", "partition_seconds", "peak_rss_bytes", "peak_disk_bytes",
                      "node_imbalance", "edge_imbalance", "label_imbalance", "kept"})
-                CHECK(told.contains(key));
+                CHECK(report.contains(key));
         }
         CHECK(there["peak_disk_bytes"] > here["peak_disk_bytes"]);
         if (name != "metis") CHECK(here["node_imbalance"].get<double>() <= .0301);
         const json scored = shop.made("partition a --score m.npy");
         for (const char* key : {"cut_edges", "node_imbalance", "edge_imbalance", "label_imbalance", "kept", "parts_used"})
             CHECK(scored[key] == here[key]);
-        // Another seed makes other parts, or it is said that it does not; a portfolio may take parts of either kind.
+        // Another seed gives other parts, or the program reports that it does not; a portfolio may choose either.
         const auto reseeded = shop.run("partition a --partitioner " + name + " --partitions 7 --seed 6 --out s.npy --force");
         REQUIRE(reseeded.code == 0);
         const bool says = reseeded.err.find("whatever --seed is") != std::string::npos;
@@ -127,12 +127,12 @@ TEST_CASE("every partitioner gives the same parts from memory and disk, on any t
     CHECK(shop.files() == std::set<std::string>{"a", "text", "m.npy", "d.npy", "s.npy", "random.npy", "stdout.txt", "stderr.txt"});
 }
 
-TEST_CASE("gap keeps its default cap of every label exactly, and training nodes go first where that is asked") {
+TEST_CASE("gap keeps its default cap of every label exactly, and training nodes go first on request") {
     const workshop shop;
     planted(shop);
     (void)shop.run("export a --out text");
     std::istringstream lines(shop.read("text/labels.tsv"));
-    std::map<std::uint32_t, std::string> label; // of training nodes
+    std::map<std::uint32_t, std::string> label; // by training node
     for (std::string node, name, part; std::getline(lines, node, '\t') && std::getline(lines, name, '\t') && std::getline(lines, part);)
         if (part == "train") label[static_cast<std::uint32_t>(std::stoul(node))] = name;
     REQUIRE(label.size() > 1000);
@@ -158,7 +158,7 @@ TEST_CASE("gap keeps its default cap of every label exactly, and training nodes 
     for (std::uint32_t v = 0; v < 4000; ++v) CHECK((first[v] <= (label.size() - 1) / 500) == (label.contains(v) || first[v] == (label.size() - 1) / 500));
 }
 
-TEST_CASE("an assignment is exported for other tools: a number a line, and a directory for DGL") {
+TEST_CASE("an assignment is exported for other tools: one number per line, and a directory for DGL") {
     const workshop shop;
     planted(shop);
     const std::string command = "partition a --partitioner fennel --partitions 5 --out ";
@@ -173,21 +173,21 @@ TEST_CASE("an assignment is exported for other tools: a number a line, and a dir
     CHECK(meta["num_parts"] == 5);
     CHECK(meta["algo_name"] == "fennel");
     CHECK(meta["version"] == "1.0.0");
-    (void)shop.made("reorder a --by a.npy --out b"); // what reorder takes
+    (void)shop.made("reorder a --by a.npy --out b"); // input of reorder
 }
 
 TEST_CASE("hubs are the nodes where walks from training nodes end, the same from memory and disk") {
     const workshop shop;
-    // Node 0 is what every training node points to; 7 isolated nodes.
+    // Every training node points to node 0; 7 nodes are isolated.
     std::string train, labels;
     for (int v = 1; v < 40; ++v) train += std::to_string(v) + "\t0\n" + std::to_string(v) + "\t" + std::to_string(1 + (v * 3) % 39) + "\n";
     for (int v = 0; v < 47; ++v) labels += std::to_string(v) + "\t" + std::to_string(v % 2) + "\t" + (v % 2 == 1 && v < 40 ? "train" : "test") + "\n";
     shop.write("train.tsv", train);
     shop.write("labels.tsv", labels);
     (void)shop.made("import train.tsv --ids int --labels labels.tsv --split labels.tsv --split-column 2 --out a");
-    const json told = shop.made("hubs a --hubs 5 --out m.npy --graph memory");
-    CHECK(told["training_nodes"] == 20);
-    CHECK(told["hubs"] == 5);
+    const json report = shop.made("hubs a --hubs 5 --out m.npy --graph memory");
+    CHECK(report["training_nodes"] == 20);
+    CHECK(report["hubs"] == 5);
     (void)shop.made("hubs a --hubs 5 --out d.npy --graph disk");
     CHECK(shop.read("m.npy") == shop.read("d.npy"));
     CHECK(shop.parts("m.npy").front() == 0);
@@ -204,13 +204,13 @@ TEST_CASE("hubs are the nodes where walks from training nodes end, the same from
     shop.refuses(3, "hubs a --hubs 3 --memory 1MiB --out new", {"budget is 1.00 MiB"});
 }
 
-TEST_CASE("a graph larger than memory is partitioned within it, and less is refused with the numbers") {
+TEST_CASE("a graph larger than memory is partitioned within it, and too little is refused with the numbers") {
     const workshop shop;
     (void)shop.made("generate planted --nodes 100000 --edges 4000000 --classes 4 --partitions 1 --out a");
-    const json told = shop.made("partition a --partitioner fennel --partitions 16 --memory 40MiB --threads 1 --out a.npy");
-    CHECK(told["graph"] == "disk");
-    CHECK(told["peak_rss_bytes"].get<std::uint64_t>() <= std::uint64_t{40} << 20);
-    CHECK(told["peak_disk_bytes"].get<std::uint64_t>() > 8 * 4000000);
+    const json report = shop.made("partition a --partitioner fennel --partitions 16 --memory 40MiB --threads 1 --out a.npy");
+    CHECK(report["graph"] == "disk");
+    CHECK(report["peak_rss_bytes"].get<std::uint64_t>() <= std::uint64_t{40} << 20);
+    CHECK(report["peak_disk_bytes"].get<std::uint64_t>() > 8 * 4000000);
     const json whole = shop.made("partition a --partitioner fennel --partitions 16 --memory 1GiB --out b.npy");
     CHECK(whole["graph"] == "memory");
     CHECK(shop.read("a.npy") == shop.read("b.npy"));
@@ -219,12 +219,12 @@ TEST_CASE("a graph larger than memory is partitioned within it, and less is refu
     CHECK(!fs::exists(shop / "new.journal"));
 }
 
-TEST_CASE("a partitioning that was stopped or killed goes on, to the parts of one that was not") {
+TEST_CASE("a partitioning that was stopped or killed resumes to the parts of an uninterrupted one") {
     const workshop shop;
     (void)shop.made("generate planted --nodes 60000 --edges 900000 --classes 4 --out a");
     const std::string command = "partition a --partitioner fennel --passes 25 --partitions 32 --graph disk --quiet --out ";
     (void)shop.made(command + "whole.npy");
-    fs::remove_all(shop / "a/csc-in"); // half of the lists are made anew
+    fs::remove_all(shop / "a/csc-in"); // half of the lists are rebuilt
     for (const std::string signal : {"INT", "KILL"}) {
         CAPTURE(signal);
         const auto last = shop.run_stopped(command + "b.npy", signal, "b.npy");
@@ -235,7 +235,7 @@ TEST_CASE("a partitioning that was stopped or killed goes on, to the parts of on
         fs::remove(shop / "b.npy.journal");
         fs::remove_all(shop / "a/csc-out");
     }
-    // Another seed does not go on where this one was.
+    // Another seed does not resume this one's state.
     const auto stopped = shop.run(command + "c.npy", "", "timeout --foreground --preserve-status -s INT 1");
     if (stopped.code == 130 && fs::exists(shop / "c.npy.journal")) {
         shop.refuses(2, command + "c.npy --seed 9", {"c.npy.journal", "other flags"});
@@ -251,7 +251,7 @@ TEST_CASE("a partitioning that was stopped or killed goes on, to the parts of on
     CHECK(!fs::exists(shop / "c.npy.journal"));
 }
 
-TEST_CASE("damaged lists of neighbors are told with file and place, and make no parts") {
+TEST_CASE("damaged adjacency files are reported with file and place, and give no parts") {
     const workshop shop;
     planted(shop);
     const std::string command = "partition a --partitioner ldg --partitions 4 --graph disk --out new";
@@ -268,7 +268,7 @@ TEST_CASE("damaged lists of neighbors are told with file and place, and make no 
     }
 }
 
-TEST_CASE("what cannot be partitioned or scored is told before any work") {
+TEST_CASE("impossible partitioning and scoring are refused before any work") {
     const workshop shop;
     planted(shop);
     std::string train;
@@ -288,7 +288,7 @@ TEST_CASE("what cannot be partitioned or scored is told before any work") {
     shop.refuses(2, "partition a --partitioner random --partitions 4 --passes 3 --out new", {"--passes", "random"});
     shop.refuses(2, "partition a --partitioner gap --partitions 4 --imbalance -1 --out new", {"--imbalance"});
     shop.refuses(1, "partition none --partitioner gap --partitions 4 --out new", {"none"});
-    CHECK(shop.run("partition plain --partitioner gap --partitions 4").code == 0); // no labels: as fennel
+    CHECK(shop.run("partition plain --partitioner gap --partitions 4").code == 0); // without labels: same as fennel
 
     shop.write_npy("short.npy", std::vector<std::uint32_t>(3999));
     shop.write_npy("high.npy", std::vector<std::uint32_t>(4000, 70000));

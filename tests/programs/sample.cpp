@@ -17,7 +17,7 @@ struct workshop : gneiss::test::workshop {
     workshop() : gneiss::test::workshop("gneiss-data") {}
 };
 
-/// An .npy file, int64 [rows, columns].
+/// Writes an .npy file, int64 [rows, columns].
 std::string seeds_file(std::size_t rows, std::size_t columns, const std::vector<std::int64_t>& values) {
     std::string header = "{'descr': '<i8', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
                          std::to_string(columns) + "), }";
@@ -31,7 +31,7 @@ std::string seeds_file(std::size_t rows, std::size_t columns, const std::vector<
 
 } // namespace
 
-TEST_CASE("sample tells how large batches are: the same for CSR and blocks, and for any number of threads") {
+TEST_CASE("sample reports the size of batches: the same for CSR and blocks, and for any number of threads") {
     const workshop shop;
     REQUIRE(shop.run("generate rmat --nodes 500 --edges 4000 --partitions 3 --out data").code == 0);
     std::vector<std::int64_t> nodes(5 * 20);
@@ -41,7 +41,7 @@ TEST_CASE("sample tells how large batches are: the same for CSR and blocks, and 
         for (const std::string hops : {"--fanout 4,3", "--fanout 3+2,all", "--fanout 5 --direction both --replace"}) {
             const std::string command = std::string("sample data --json --seeds seeds.npy --sampler ").append(sampler).append(" ").append(hops);
             const auto result = nlohmann::json::parse(shop.run(command + " --threads 1").out);
-            CHECK(result["batches"] == 2); // three rows of five warm up
+            CHECK(result["batches"] == 2); // three rows of five are warm-up
             CHECK(result["batch"] == 20);
             CHECK(result["nodes_per_batch"].get<double>() > 20);
             CHECK(result["edges_per_batch"].get<double>() > 20);
@@ -59,7 +59,7 @@ TEST_CASE("sample tells how large batches are: the same for CSR and blocks, and 
     CHECK(shop.run("sample data --batch 50").out.find("ns per edge") != std::string::npos);
 }
 
-TEST_CASE("sample refuses fan-outs, seeds and memory that cannot be used") {
+TEST_CASE("sample refuses unusable fan-outs, seeds and memory") {
     const workshop shop;
     REQUIRE(shop.run("generate rmat --nodes 500 --edges 4000 --partitions 3 --out data").code == 0);
     shop.refuses(2, "sample data --fanout 10,,10", {"fan-out '10,,10'"});

@@ -1,4 +1,4 @@
-// Runs bin/gneiss-study over runs of bin/gneiss-marius, and over datasets.
+// Runs bin/gneiss-study over runs of bin/gneiss-marius and over datasets.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace test_programs_study {
 
-TEST_CASE("runs are drawn one over the other, each named as its directory; what is no timeline is refused") {
+TEST_CASE("runs are drawn in one chart, each named after its directory; a directory without a timeline is refused") {
     const gneiss::test::workshop shop("gneiss-study");
     std::string edges;
     for (unsigned v = 0; v < 40; ++v) edges += std::to_string(v) + "\t" + std::to_string((v + 1) % 40) + "\n";
@@ -33,11 +33,11 @@ TEST_CASE("runs are drawn one over the other, each named as its directory; what 
         CHECK(svg.find("first") != std::string::npos);
         CHECK(svg.find("second") != std::string::npos);
     }
-    const auto told = nlohmann::json::parse(drawn.out)["runs"];
-    CHECK_FALSE(told[0].contains("metric")); // never validated
-    CHECK(told[0]["loss"] == told[1]["loss"]);
-    CHECK(told[1]["metric"] == "mrr");
-    CHECK(told[1]["best_seconds"] <= told[1]["seconds"]);
+    const auto report = nlohmann::json::parse(drawn.out)["runs"];
+    CHECK_FALSE(report[0].contains("metric")); // never validated
+    CHECK(report[0]["loss"] == report[1]["loss"]);
+    CHECK(report[1]["metric"] == "mrr");
+    CHECK(report[1]["best_seconds"] <= report[1]["seconds"]);
     CHECK(shop.run("draw second --out figures --metric hits@10").out.find("hits@10") != std::string::npos);
     shop.refuses(1, "draw data --out new", {"data/timeline.jsonl"});
     shop.write("second/timeline.jsonl", "{\"seconds\":1}\nnonsense\n");
@@ -59,7 +59,7 @@ reads reads_of(const nlohmann::json& results, const char* by) {
 
 } // namespace
 
-TEST_CASE("caches: no policy reads less than Belady's, whatever the size; what fits is read once; the trace may lie on disk") {
+TEST_CASE("caches: no policy reads less than Belady's at any size; rows that fit are read once; the trace may be on disk") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 3000 --edges 40000 --num-features 64 --classes 4 --out data", "gneiss-data").code == 0);
     for (const std::string options : {"--sampler dense --direction both", "--fanout 4,3"}) {
@@ -67,16 +67,16 @@ TEST_CASE("caches: no policy reads less than Belady's, whatever the size; what f
         const auto got = shop.run(command + " --json --out figures/caches.svg");
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
-        const auto told = nlohmann::json::parse(got.out);
-        CHECK(told["row_bytes"] == 256);
-        CHECK(told["batches"] == 60);
-        CHECK(told["trace"] == "memory");
-        const auto by_rows = reads_of(told["sizes"], "rows"), by_superbatch = reads_of(told["superbatches"], "superbatch");
+        const auto report = nlohmann::json::parse(got.out);
+        CHECK(report["row_bytes"] == 256);
+        CHECK(report["batches"] == 60);
+        CHECK(report["trace"] == "memory");
+        const auto by_rows = reads_of(report["sizes"], "rows"), by_superbatch = reads_of(report["superbatches"], "superbatch");
         CHECK(by_rows.size() == 3 * 7);
         for (const std::uint64_t rows : {60U, 300U, 3000U})
             for (const char* policy : {"static-degree", "static-visits", "lru", "s3fifo"})
                 CHECK(by_rows.at({"belady", rows}) <= by_rows.at({policy, rows}));
-        CHECK(by_rows.at({"belady", 3000}) == by_rows.at({"lru", 3000})); // each row that is asked for, once
+        CHECK(by_rows.at({"belady", 3000}) == by_rows.at({"lru", 3000})); // each requested row, once
         CHECK(by_superbatch.size() == 4);
         CHECK(by_superbatch.at({"belady", 60}) == by_superbatch.at({"belady-no-carry", 60}));
         CHECK(by_superbatch.at({"belady", 60}) == by_rows.at({"belady", 300}));
@@ -92,7 +92,7 @@ TEST_CASE("caches: no policy reads less than Belady's, whatever the size; what f
     CHECK(std::filesystem::exists(shop / "data/csc-in"));
 }
 
-TEST_CASE("caches: a link dataset has seeds too; memory holds, and with little of it the trace lies on disk") {
+TEST_CASE("caches: a link dataset has seeds, too; the trace is in memory, or on disk if memory is short") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 200000 --out data", "gneiss-data").code == 0);
     const std::string command = "caches data --batch 500 --batches 80 --profile 5 --sizes 5% --superbatch 40 --quiet --json";
@@ -117,7 +117,7 @@ TEST_CASE("caches: a link dataset has seeds too; memory holds, and with little o
     CHECK(shop.read("data.trace") == "mine");
 }
 
-TEST_CASE("runs: cases in turn, medians, a chart of their stages; what fails is told and the others are compared") {
+TEST_CASE("runs: cases run in turn, with medians and a chart of their stages; a failed case is reported and others compared") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
     const std::string with = " --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --no-eval --memory 256MiB --direction in' --work work --quiet --json ";
@@ -136,15 +136,15 @@ TEST_CASE("runs: cases in turn, medians, a chart of their stages; what fails is 
 
     const auto mixed = shop.run("runs gneiss-ginex data" + with + "--case 'good: --preset memory' 'bad: --preset none'");
     CHECK(mixed.code == 1);
-    const auto told = nlohmann::json::parse(mixed.out)["cases"];
-    CHECK(told[0].contains("seconds"));
-    CHECK(told[1].contains("failure"));
+    const auto report = nlohmann::json::parse(mixed.out)["cases"];
+    CHECK(report[0].contains("seconds"));
+    CHECK(report[1].contains("failure"));
     shop.refuses(2, "runs gneiss-ginex data --quiet", {"--case or --vary"});
     shop.refuses(2, "runs gneiss-ginex data --quiet --case nothing", {"NAME: FLAGS"});
     shop.refuses(1, "runs gneiss-ginex none --quiet --vary batch 1 2", {"none"});
 }
 
-TEST_CASE("runs: seeds are paired, a study that was cut goes on from its log, and what fails does not end it") {
+TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, and a failed case does not end it") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
     const std::string study = "runs gneiss-ginex data --work work --quiet --json --warm --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --memory 256MiB --direction in'";
@@ -159,21 +159,21 @@ TEST_CASE("runs: seeds are paired, a study that was cut goes on from its log, an
     CHECK(lines() == 6);
     CHECK(nlohmann::json::parse(first.out)["parallel"] == 2);
 
-    shop.write("study.jsonl", shop.read("study.jsonl") + "{\"case\": \"cut sh"); // as a kill would leave it
+    shop.write("study.jsonl", shop.read("study.jsonl") + "{\"case\": \"cut sh"); // as after a kill
     const auto second = shop.run(study + cases + " --seeds 3 --differences figures/differences.svg");
     CAPTURE(second.err);
     REQUIRE(second.code == 0);
     CHECK(lines() == 9);
-    const auto told = nlohmann::json::parse(second.out)["cases"];
-    for (const auto& one : told) {
+    const auto report = nlohmann::json::parse(second.out)["cases"];
+    for (const auto& one : report) {
         CHECK(one["test"]["count"] == 3);
         CHECK(one["all_seconds"].size() == 3);
         CHECK(one["test"]["low"] <= one["test"]["mean"]);
     }
-    CHECK(told[1]["difference"]["mean"] == 0); // the same training with the same seeds
-    CHECK(told[1]["difference"]["high"] == 0);
-    CHECK(told[2]["difference"]["count"] == 3);
-    CHECK(told[2]["difference"]["mean"].get<double>() == doctest::Approx(told[2]["test"]["mean"].get<double>() - told[0]["test"]["mean"].get<double>()));
+    CHECK(report[1]["difference"]["mean"] == 0); // the same training with the same seeds
+    CHECK(report[1]["difference"]["high"] == 0);
+    CHECK(report[2]["difference"]["count"] == 3);
+    CHECK(report[2]["difference"]["mean"].get<double>() == doctest::Approx(report[2]["test"]["mean"].get<double>() - report[0]["test"]["mean"].get<double>()));
     CHECK(shop.read("figures/differences.svg").find("wide") != std::string::npos);
     for (const char* part : {"case", "less base", " ± "}) CHECK(shop.run(study.substr(0, study.find(" --json")) + study.substr(study.find(" --warm")) + cases + " --seeds 3").out.find(part) != std::string::npos);
     CHECK(lines() == 9); // all from the log
@@ -193,19 +193,19 @@ TEST_CASE("runs: seeds are paired, a study that was cut goes on from its log, an
     shop.refuses(1, study + cases, {"study.jsonl", "line 1"});
 }
 
-TEST_CASE("curves: cases 'LINE @ X' of a study's log, means over seeds, other cases left out") {
+TEST_CASE("curves: cases 'LINE @ X' of a study's log become means over seeds, other cases are omitted") {
     const gneiss::test::workshop shop("gneiss-study");
     const auto line = [](const std::string& name, double mrr, double seconds) {
         return nlohmann::json{{"case", name}, {"program", "p"}, {"dataset", "d"}, {"flags", ""}, {"metrics", {{"test", {{"mrr", mrr}}}}}, {"peak_rss_bytes", 5},
             {"epoch", {{"seconds", seconds}, {"examples", 1000}, {"read_bytes", 30}, {"write_bytes", 10}}}}.dump() + "\n";
     };
     shop.write("study.jsonl", line("nodes @ 16", .3, 2) + line("nodes @ 16", .4, 2) + line("nodes @ 0", .5, 4) + line("all @ 0", .1, 5) + line("other", .9, 1));
-    const auto told = shop.run("curves study.jsonl --x-label staleness --out figures/mrr.svg");
-    CAPTURE(told.out);
-    REQUIRE(told.code == 0);
-    CHECK(told.out.find("0.3500") != std::string::npos);
-    CHECK(told.out.find("other") == std::string::npos);
-    CHECK(told.out.find("0.5000") < told.out.find("0.3500")); // ascending X
+    const auto report = shop.run("curves study.jsonl --x-label staleness --out figures/mrr.svg");
+    CAPTURE(report.out);
+    REQUIRE(report.code == 0);
+    CHECK(report.out.find("0.3500") != std::string::npos);
+    CHECK(report.out.find("other") == std::string::npos);
+    CHECK(report.out.find("0.5000") < report.out.find("0.3500")); // ascending X
     CHECK(shop.read("figures/mrr.svg").find("staleness") != std::string::npos);
     CHECK(shop.run("curves study.jsonl --y rate").out.find("250") != std::string::npos);
     CHECK(shop.run("curves study.jsonl --y moved").out.find("40 B") != std::string::npos);
@@ -215,7 +215,7 @@ TEST_CASE("curves: cases 'LINE @ X' of a study's log, means over seeds, other ca
     shop.refuses(1, "curves none.jsonl", {"none.jsonl"});
 }
 
-TEST_CASE("orders: swaps are those of the formulas, the trail is less biased than BETA, states of COMET are more alike") {
+TEST_CASE("orders: swaps equal the formulas, the trail is less biased than BETA, states of COMET are more alike") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate rmat --nodes 2000 --edges 60000 --out data --quiet", "gneiss-data").code == 0);
     const auto seen = shop.run("orders data --order beta comet comet-balanced --partitions 16 32 --least-degree 40 --json --quiet --out figures/bias.svg");
@@ -241,23 +241,23 @@ TEST_CASE("orders: swaps are those of the formulas, the trail is less biased tha
     shop.refuses(1, "orders none", {"none"});
 }
 
-TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments, and a chart is drawn") {
+TEST_CASE("grem: larger chunks cut less, refinement cuts less than fixed assignments, and a chart is drawn") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet", "gneiss-data").code == 0);
     const auto got = shop.run("grem data --chunks .02,.3 --seeds 2 --out figures/grem.svg --quiet --json");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
-    const auto told = nlohmann::json::parse(got.out);
-    const auto& cut = told["cut"];
+    const auto report = nlohmann::json::parse(got.out);
+    const auto& cut = report["cut"];
     CHECK(cut["multilevel"][0] == cut["multilevel"][1]);
     for (const char* key : {"fixed", "grem", "theory-fixed"}) CHECK(cut[key][0].get<double>() >= cut[key][1].get<double>() - .01);
     CHECK(cut["grem"][0].get<double>() < cut["fixed"][0].get<double>());
-    CHECK(cut["multilevel"][0].get<double>() < .12); // a tenth of the edges lies between the two communities
+    CHECK(cut["multilevel"][0].get<double>() < .12); // a tenth of the edges joins the two communities
     CHECK(shop.read("figures/grem.svg").find("fixed greedy") != std::string::npos);
     shop.refuses(2, "grem data --chunks 0 --quiet", {"--chunks"});
 }
 
-TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and own partitions more of them; large batches load less for each node") {
+TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and partitioning keep more; large batches load less per node") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 30000 --classes 4 --mixing .1 --task node --num-features 4 --train-fraction .25 --partitions 8 --out random --quiet", "gneiss-data").code == 0);
     REQUIRE(shop.run("partition random --partitioner gap --partitions 8 --out gap.npy --quiet", "gneiss-data").code == 0);
@@ -265,26 +265,26 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and own partition
     const auto got = shop.run("macro data --macro 1,2,8 --batch 10,100,100000 --fanout 5,5 --hubs 5% --by gap.npy --out figures/macro.svg --quiet --json");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
-    const auto told = nlohmann::json::parse(got.out);
-    REQUIRE(told["batches"].size() == 2); // an epoch has 500 training nodes
-    CHECK(told["batches"][0]["normalized"] > told["batches"][1]["normalized"]);
-    CHECK(told["batches"][0]["normalized"] <= 31); // a seed, and at most 5 + 25 neighbors
-    CHECK(told["macro_batches"][2]["nodes"] == 2000);
-    CHECK(told["macro_batches"][0]["nodes"] == (1900 + 8 * 100) / 8.0);
-    REQUIRE(told["kept"].size() == 6);
-    for (const auto& row : told["kept"]) {
-        CHECK(row["all"][2].get<double>() == doctest::Approx(told["neighbours"].get<double>()));
-        CHECK(row["training"][2].get<double>() == doctest::Approx(told["training_neighbours"].get<double>()));
+    const auto report = nlohmann::json::parse(got.out);
+    REQUIRE(report["batches"].size() == 2); // an epoch has 500 training nodes
+    CHECK(report["batches"][0]["normalized"] > report["batches"][1]["normalized"]);
+    CHECK(report["batches"][0]["normalized"] <= 31); // a seed, and at most 5 + 25 neighbors
+    CHECK(report["macro_batches"][2]["nodes"] == 2000);
+    CHECK(report["macro_batches"][0]["nodes"] == (1900 + 8 * 100) / 8.0);
+    REQUIRE(report["kept"].size() == 6);
+    for (const auto& row : report["kept"]) {
+        CHECK(row["all"][2].get<double>() == doctest::Approx(report["neighbours"].get<double>()));
+        CHECK(row["training"][2].get<double>() == doctest::Approx(report["training_neighbours"].get<double>()));
         CHECK(row["all"][0] < row["all"][1]);
     }
     for (const std::size_t plain : {0U, 2U, 4U}) {
-        CHECK(told["kept"][plain]["hubs"] == 0);
-        CHECK(told["kept"][plain + 1]["hubs"] == 100);
-        CHECK(told["kept"][plain]["all"][0] < told["kept"][plain + 1]["all"][0]);
+        CHECK(report["kept"][plain]["hubs"] == 0);
+        CHECK(report["kept"][plain + 1]["hubs"] == 100);
+        CHECK(report["kept"][plain]["all"][0] < report["kept"][plain + 1]["all"][0]);
     }
-    CHECK(told["kept"][2]["all"] == told["kept"][4]["all"]); // its own partitions are that file's
-    CHECK(told["kept"][0]["all"][0].get<double>() == doctest::Approx(told["neighbours"].get<double>() / 8).epsilon(.15));
-    CHECK(told["kept"][2]["all"][0].get<double>() > 1.5 * told["kept"][0]["all"][0].get<double>());
+    CHECK(report["kept"][2]["all"] == report["kept"][4]["all"]); // its own partitions are those of the file
+    CHECK(report["kept"][0]["all"][0].get<double>() == doctest::Approx(report["neighbours"].get<double>() / 8).epsilon(.15));
+    CHECK(report["kept"][2]["all"][0].get<double>() > 1.5 * report["kept"][0]["all"][0].get<double>());
     CHECK(shop.read("figures/macro.svg").find("macro-batches") != std::string::npos);
 
     REQUIRE(shop.run("hubs data --hubs 5% --out hubs.npy --quiet", "gneiss-data").code == 0);
@@ -294,7 +294,7 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and own partition
     REQUIRE(pinned.code == 0);
     const auto own = nlohmann::json::parse(pinned.out);
     CHECK(own["hubs"] == 100);
-    CHECK(own["kept"].back()["all"][0].get<double>() == doctest::Approx(told["kept"][3]["all"][0].get<double>()));
+    CHECK(own["kept"].back()["all"][0].get<double>() == doctest::Approx(report["kept"][3]["all"][0].get<double>()));
     CHECK(shop.run("macro data --batch 100 --quiet").out.find("neighbors kept") != std::string::npos);
 
     shop.refuses(2, "macro data --macro 9 --quiet", {"--macro 9", "8 partitions"});
@@ -306,7 +306,7 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and own partition
     shop.refuses(1, "macro none", {"none"});
 }
 
-TEST_CASE("drop: with none or all dropped policies agree; where the graph tells, accuracy falls, and influence holds it longest") {
+TEST_CASE("drop: policies agree if none or all are dropped; on an informative graph accuracy falls, slowest with influence") {
     const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 12000 --classes 4 --mixing .1 --task node --num-features 8 --train-fraction .4 --out data --quiet", "gneiss-data").code == 0);
     const std::string options = "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";

@@ -1,4 +1,4 @@
-// Runs the trainers with --trace, and reads what they wrote.
+// Runs the trainers with --trace and reads the traces.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct trace_workshop : gneiss::test::workshop {
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
     }
-    /// What training left, as exported.
+    /// Returns the exported result of training.
     [[nodiscard]] std::string exported(const std::string& name, const std::string& program) const {
         fs::remove_all(*this / "exported");
         succeed("export " + name + " --out exported" + (program == "gneiss-mariusgnn" ? " --what predictions" : ""), program);
@@ -42,14 +42,14 @@ struct trace_workshop : gneiss::test::workshop {
     }
 };
 
-/// Which batch a span is of.
+/// Returns the batch of a span.
 std::vector<std::uint64_t> batch_of(const nlohmann::json& span) {
     std::vector<std::uint64_t> result;
     for (const char* key : {"epoch", "state", "pass", "batch"}) result.push_back(span.at("args").at(key).get<std::uint64_t>());
     return result;
 }
 
-/// The spans of a trace, by name.
+/// Returns the spans of a trace, by name.
 std::map<std::string, std::vector<nlohmann::json>> spans_of(const std::string& text) {
     std::map<std::string, std::vector<nlohmann::json>> result;
     for (const auto& e : nlohmann::json::parse(text))
@@ -59,11 +59,11 @@ std::map<std::string, std::vector<nlohmann::json>> spans_of(const std::string& t
 
 } // namespace
 
-TEST_CASE("each trainer trains the same bits with a trace, in which every batch has each stage's span") {
+TEST_CASE("each trainer trains the same bits with a trace, which has each stage's span of every batch") {
     const trace_workshop shop;
     struct command {
         std::string program, arguments;
-        std::vector<std::string> more; ///< names of spans beside the stages'
+        std::vector<std::string> more; ///< names of spans in addition to the stages'
     };
     const std::string network = "train nodes --epochs 2 --layers sage:8,sage --fanout 3,3 --batch 20 --early-stop 0 --memory 256MiB --quiet --no-eval ";
     for (const command& each : {
@@ -102,7 +102,7 @@ TEST_CASE("each trainer trains the same bits with a trace, in which every batch 
     }
 }
 
-TEST_CASE("a trace lies in the run's directory, too; the trace of an interrupted run is whole; a file that cannot be made is refused first") {
+TEST_CASE("a trace may be in the run's directory; an interrupted run's is complete; an uncreatable file is refused first") {
     const trace_workshop shop;
     const std::string base = "train links --dim 8 --batch 16 --negatives 10 --memory 256MiB --quiet --no-eval ";
     shop.succeed(base + "--epochs 1 --out a --trace a/trace.json");

@@ -148,7 +148,7 @@ TEST_CASE("corrected for residency, all partitions weigh equally over the buffer
                     continue;
                 }
                 const log_q_terms by = log_q_correction_of(c, p, own);
-                std::vector<double> weight(p); // of a partition's nodes, relative to the positive
+                std::vector<double> weight(p); // weight of a partition's nodes, relative to the positive
                 std::size_t buffers = 0;
                 for (unsigned set = 0; set < 1U << p; ++set) {
                     if (std::cmp_not_equal(std::popcount(set), c) || (set & ((1U << own) - 1)) != (1U << own) - 1) continue;

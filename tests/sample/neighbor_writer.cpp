@@ -75,7 +75,7 @@ TEST_CASE("lists that do not form a hop are refused with the hop and the positio
     const auto refused = [&](std::vector<std::uint32_t> offsets, const std::vector<node_id>& list, std::size_t relations, std::size_t ids) {
         writer.begin(10, seeds);
         writer.add_hop(good, neighbors);
-        offsets.push_back(static_cast<std::uint32_t>(list.size())); // of node 4, the third
+        offsets.push_back(static_cast<std::uint32_t>(list.size())); // node 4, the third
         writer.add_hop(offsets, list, std::vector<relation_id>(relations), std::vector<edge_index>(ids));
     };
     CHECK_NOTHROW(refused({0, 1, 2}, {4, 3}, 0, 0));

@@ -1,7 +1,7 @@
 #pragma once
 
-// A block of CUDA threads, each a fiber, and all that waits: barriers, the collective operations of a warp, their
-// diagnosis. One block at a time; threads are interleaved where they wait and at atomics, in an order drawn from a seed.
+// A block of CUDA threads, each a fiber, and everything that waits: barriers, collective operations of a warp, and their
+// diagnosis. One block runs at a time; threads are interleaved at waits and atomics, in an order drawn from a seed.
 
 #include <array>
 #include <cstring>
@@ -20,50 +20,50 @@
 #include <simt/poison.hpp>
 #include <simt/words.hpp>
 
-// As kernels know them; set whenever a fiber is entered.
+// The variables of kernels; set whenever a fiber is entered.
 inline thread_local uint3 threadIdx, blockIdx;
 inline thread_local dim3 blockDim, gridDim;
 
 namespace simt {
 
-/// What a kernel did wrong: which, and which thread where.
+/// Error of a kernel: its kind, thread and place.
 class fault : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// How the next launches are run. Seed 0 takes ready threads in order, 1 in reverse, others at random; blocks likewise.
+/// Options of the next launches. Seed 0 takes ready threads in order, 1 in reverse, others at random; blocks likewise.
 struct settings {
     std::uint64_t seed = 0;
-    std::uint64_t patience = 20'000'000; ///< turns of a block in which no thread passes a barrier or ends: it spins
+    std::uint64_t patience = 20'000'000; ///< turns of a block without progress before it counts as spinning
 };
 inline settings& current_settings() noexcept {
     static settings one;
     return one;
 }
 
-/// One CUDA thread. `waits_for` names the operation it stands in, if any.
+/// One CUDA thread. `waits_for` names the operation that it waits in, if any.
 struct thread {
     uint3 index{};
     unsigned number = 0; ///< in the block
     unsigned lane = 0;
     bool exited = false;
     std::string_view waits_for{}; ///< empty: ready
-    unsigned mask = 0;            ///< of a collective operation of the warp; 0: a barrier of the block
+    unsigned mask = 0;            ///< lanes of a collective operation; 0: a barrier of the block
     std::source_location at{};
     std::uint64_t value = 0, result = 0;
     unsigned argument = 0, width = 0;
-    char arrived = 0;             ///< token: all that this thread did before it arrived
-    const void* passed = nullptr; ///< token: all that the others did
+    char arrived = 0;             ///< token: everything this thread did before it arrived
+    const void* passed = nullptr; ///< token: everything the others did
 };
 
-/// All-ones where a lane may be named: 32 threads, the last warp perhaps fewer.
+/// One bit per existing lane: 32 threads, the last warp possibly fewer.
 struct warp {
     std::array<thread*, 32> lanes{};
     unsigned existing = 0, exited = 0;
 };
 
-/// Bytes of a value of at most 8 as a word and back.
+/// Converts values of at most 8 bytes to a word and back.
 template <class T>
 [[nodiscard]] std::uint64_t to_word(const T& value) noexcept {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
@@ -80,7 +80,7 @@ template <class T>
 
 class block {
 public:
-    /// The one that this OS thread is running.
+    /// Returns the block that this OS thread is running.
     static block& current() noexcept {
         static thread_local block one;
         return one;
@@ -115,19 +115,19 @@ public:
     [[nodiscard]] void* dynamic_shared() noexcept { return shared_.get(); }
     [[nodiscard]] thread& self() noexcept { return *self_; }
     [[nodiscard]] warp& own_warp() noexcept { return warps_[self_->number / 32]; }
-    /// How many blocks this OS thread has begun.
+    /// Number of blocks that this OS thread has started.
     [[nodiscard]] std::uint64_t runs() const noexcept { return runs_; }
 
-    /// Ends the kernel: control does not come back to the thread, whose stack is never unwound. So the text is what `report`
-    /// returns, and nothing on the stack may own memory where threads are left.
-    template <class Tell>
-    [[noreturn]] void fail(const Tell& report) noexcept {
+    /// Ends the kernel: control does not return to the thread, whose stack is never unwound. Therefore `report` returns the
+    /// text, and objects on the stack must not own memory where threads are abandoned.
+    template <class Report>
+    [[noreturn]] void fail(const Report& report) noexcept {
         const unseen here;
         fault_ = report();
         release(&self_->arrived);
-        for (;;) fibers_[self_->number].leave(); // it is not entered again
+        for (;;) fibers_[self_->number].leave(); // never entered again
     }
-    /// Where another thread may go first: one time in eight it does.
+    /// Switches to another thread one time in eight.
     void maybe_yield() {
         const unseen here;
         if (!running()) return;
@@ -139,7 +139,7 @@ public:
         leave();
     }
 
-    /// A barrier of the whole block. Returns how many threads came with a predicate that is true.
+    /// A barrier of the whole block. Returns the number of threads whose predicate is true.
     int barrier(std::string_view what, bool predicate, std::source_location at) {
         const void* passed = nullptr;
         std::uint64_t result = 0;
@@ -168,8 +168,8 @@ public:
         return static_cast<int>(result);
     }
 
-    /// An operation of the lanes in `mask`. When the last of them comes, finish(lanes) gives each its result, which this
-    /// returns. `ordering`: whether it orders memory, as __syncwarp does and the others do not.
+    /// An operation of the lanes in `mask`. When the last one arrives, finish(lanes) gives each its result, which this returns.
+    /// `ordering`: orders memory, as only __syncwarp does.
     template <class Finish>
     std::uint64_t collective(std::string_view what, unsigned mask, std::uint64_t value, unsigned argument, unsigned width,
         bool ordering, std::source_location at, Finish finish) {
@@ -231,7 +231,7 @@ private:
         if (one.mask != 0) text += " for " + lanes(one.mask);
         return text + " at " + one.at.file_name() + ":" + std::to_string(one.at.line());
     }
-    /// What each group of threads that stand alike waits for.
+    /// Describes the operation that each group of waiting threads is in.
     [[nodiscard]] std::string standstill() const {
         std::string all;
         std::vector<std::string> reported;
@@ -303,7 +303,7 @@ private:
         release(&self_->arrived);
         return *self_;
     }
-    /// The last of them is here: all are ready, and it has seen what all did, as will they.
+    /// Called for the last arrival: makes all ready, and orders what they did before each other.
     template <class Threads>
     void all_arrived(Threads&& those) {
         void* token = &tokens_[next_token_++ % tokens_.size()];
@@ -326,7 +326,7 @@ private:
         leave();
     }
     void enter(thread& next) {
-        const unseen here; // every thread reads threadIdx, and finds its own
+        const unseen here; // every thread reads its own threadIdx
         self_ = &next;
         threadIdx = next.index;
         fibers_[next.number].enter();
@@ -360,7 +360,7 @@ private:
     std::size_t next_token_ = 0;
 };
 
-/// The dynamic shared memory of the block that runs.
+/// Returns the dynamic shared memory of the running block.
 inline void* dynamic_shared() noexcept {
     const unseen here;
     return block::current().dynamic_shared();

@@ -26,7 +26,7 @@ __global__ void shuffles(const int* in, int* out, int argument, int width) {
     out[96 + i] = __shfl_xor_sync(0xffffffffU, in[i], argument, width);
 }
 
-/// The lanes of a mask: votes, matches and reductions; the others take no part.
+/// Votes, matches and reductions of the lanes of a mask; the others do not participate.
 __global__ void votes(const unsigned* in, unsigned* out, unsigned mask) {
     const unsigned i = threadIdx.x;
     if ((mask >> i & 1U) == 0) return;
@@ -53,7 +53,7 @@ __global__ void counted(int* out) {
     }
 }
 
-/// Each warp's lanes pass a value round through shared memory, with __syncwarp between.
+/// Passes values between a warp's lanes through shared memory, with __syncwarp between.
 __global__ void round_trip(int* out) {
     __shared__ int slots[64];
     const unsigned i = threadIdx.x, first = i / 32 * 32;
@@ -68,7 +68,7 @@ __global__ void round_trip(int* out) {
     out[i] = slots[first + (i + 31) % 32];
 }
 
-/// Two halves of a warp, each by itself.
+/// Two halves of a warp, each independently.
 __global__ void halves(int* out) {
     const unsigned i = threadIdx.x;
     const unsigned mask = i < 16 ? 0xffffU : 0xffff0000U;
@@ -99,7 +99,7 @@ __global__ void atomics(unsigned* out, float* sum, unsigned long long* wide, con
     if (i == 0) atomicExch(wide + 2, 5ULL);
 }
 
-/// The last block to finish adds up what all left: threads of one block see what others wrote before their fence.
+/// The last block to finish sums the results of all: its threads see writes of others before their fence.
 __global__ void last_block_sums(const int* in, int* partial, int* out, unsigned* done) {
     __shared__ bool last;
     const int value = in[blockIdx.x * 32 + threadIdx.x];
@@ -118,14 +118,14 @@ __global__ void last_block_sums(const int* in, int* partial, int* out, unsigned*
     if (threadIdx.x == 0) *out = total;
 }
 
-/// A block of three dimensions knows where each thread is.
+/// A three-dimensional block in which each thread writes its position.
 __global__ void places(unsigned* out) {
     const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
     const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     out[block * blockDim.x * blockDim.y * blockDim.z + thread] = block << 16 | thread;
 }
 
-/// What PTX says of shfl.sync, said again lane by lane.
+/// Reference implementation of PTX's shfl.sync, lane by lane.
 int expected(const std::vector<int>& in, int kind, int lane, int argument, int width) {
     const int first = lane / width * width, last = first + width - 1, b = argument % 32;
     int from = lane;
@@ -138,7 +138,7 @@ int expected(const std::vector<int>& in, int kind, int lane, int argument, int w
 
 } // namespace
 
-TEST_CASE("shuffles read the lane that PTX says, for every argument and width") {
+TEST_CASE("shuffles read the lane that PTX specifies, for every argument and width") {
     std::vector<int> in(32), out(128);
     std::iota(in.begin(), in.end(), 100);
     simt::for_each_seed(3, [&] {
@@ -152,7 +152,7 @@ TEST_CASE("shuffles read the lane that PTX says, for every argument and width") 
     });
 }
 
-TEST_CASE("votes, matches and reductions are of the lanes in the mask") {
+TEST_CASE("votes, matches and reductions cover the lanes in the mask") {
     simt::for_each_seed(4, [turn = std::uint64_t{0}]() mutable {
         gneiss::random_stream draw(gneiss::random_key{turn++, gneiss::random_domain::user});
         for (int round = 0; round < 20; ++round) {
@@ -205,7 +205,7 @@ TEST_CASE("__syncwarp orders shared memory within a warp") {
     });
 }
 
-TEST_CASE("halves of a warp do not wait for one another") {
+TEST_CASE("halves of a warp do not wait for each other") {
     simt::for_each_seed(4, [] {
         std::vector<int> out(32);
         launch(nullptr, halves, dim3(1), dim3(32), 0, out.data());
@@ -213,7 +213,7 @@ TEST_CASE("halves of a warp do not wait for one another") {
     });
 }
 
-TEST_CASE("atomics leave what one thread after another would") {
+TEST_CASE("atomics give the same as sequential threads") {
     simt::for_each_seed(4, [] {
         constexpr unsigned count = 150;
         std::vector<unsigned> in(count), out(8 + count);
@@ -243,7 +243,7 @@ TEST_CASE("atomics leave what one thread after another would") {
     });
 }
 
-TEST_CASE("the last block sees what all blocks wrote") {
+TEST_CASE("the last block sees the writes of all blocks") {
     simt::for_each_seed(4, [] {
         std::vector<int> in(320), partial(10);
         std::iota(in.begin(), in.end(), 0);
@@ -254,7 +254,7 @@ TEST_CASE("the last block sees what all blocks wrote") {
     });
 }
 
-TEST_CASE("every thread of a grid of three dimensions runs once, in its place") {
+TEST_CASE("every thread of a three-dimensional grid runs once, at its position") {
     simt::for_each_seed(4, [] {
         std::vector<unsigned> out(std::size_t{2} * 3 * 2 * 5 * 3 * 2, 0);
         launch(nullptr, places, dim3(2, 3, 2), dim3(5, 3, 2), 0, out.data());

@@ -1,7 +1,6 @@
 #pragma once
 
-// Barriers, warp operations and atomics as kernels call them.
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
+// Barriers, warp operations and atomics as kernels call them. NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
 
 #include <concepts>
 #include <cstdint>
@@ -13,10 +12,10 @@ namespace simt {
 
 using source = std::source_location;
 
-/// The lane that `lane` reads, of the segment of `width` lanes it lies in; PTX ISA, shfl.sync.
+/// The lane that `lane` reads in its segment of `width` lanes; PTX ISA, shfl.sync.
 enum class shuffle { index, up, down, exclusive_or };
 [[nodiscard]] constexpr unsigned shuffle_source(shuffle options, unsigned lane, unsigned argument, unsigned width) noexcept {
-    const unsigned b = argument & 31U, segment = 32U - width; // the bits of a lane that name its segment
+    const unsigned b = argument & 31U, segment = 32U - width; // the bits of a lane that select its segment
     const unsigned first = lane & segment, last = first | (~segment & 31U);
     switch (options) {
     case shuffle::index: return first | (b & ~segment);
@@ -47,7 +46,7 @@ T shuffled(std::string_view what, shuffle options, unsigned mask, T value, unsig
     return from_word<T>(here.collective(what, mask, to_word(value), argument, static_cast<unsigned>(width), false, at, finish));
 }
 
-/// Every lane gets one(lanes): the same for all.
+/// Every lane gets one(lanes), the same value.
 template <class One>
 std::uint64_t agreed(std::string_view what, unsigned mask, std::uint64_t value, source at, One one) {
     return block::current().collective(what, mask, value, 0, 0, false, at, [&](warp& lanes) {
@@ -75,7 +74,7 @@ T reduced(std::string_view what, unsigned mask, T value, source at, Combine comb
     }));
 }
 
-/// What CUDA's shuffles take.
+/// Types that CUDA's shuffles accept.
 template <class T>
 concept shufflable = std::is_arithmetic_v<T> && sizeof(T) >= 4 && sizeof(T) <= 8;
 
@@ -126,7 +125,7 @@ inline int __all_sync(unsigned mask, int predicate, simt::source at = simt::sour
     return static_cast<int>(simt::agreed("__all_sync", mask, predicate != 0, at,
         [mask](const simt::warp& lanes) { return std::uint64_t{simt::ballot_of(lanes, mask) == mask}; }));
 }
-/// The lanes of `mask` that hold this lane's value.
+/// Returns the lanes of `mask` that hold this lane's value.
 template <simt::shufflable T>
 unsigned __match_any_sync(unsigned mask, T value, simt::source at = simt::source::current()) {
     const auto finish = [mask](simt::warp& lanes) {
@@ -140,7 +139,7 @@ unsigned __match_any_sync(unsigned mask, T value, simt::source at = simt::source
     return static_cast<unsigned>(
         simt::block::current().collective("__match_any_sync", mask, simt::to_word(value), 0, 0, false, at, finish));
 }
-/// `mask` and *equal = 1 where all its lanes hold one value, else 0 and 0.
+/// Returns `mask` and sets *equal = 1 if all its lanes hold one value; else returns 0 and sets 0.
 template <simt::shufflable T>
 unsigned __match_all_sync(unsigned mask, T value, int* equal, simt::source at = simt::source::current()) {
     const auto alike = simt::agreed("__match_all_sync", mask, simt::to_word(value), at, [mask](const simt::warp& lanes) {
@@ -153,7 +152,7 @@ unsigned __match_all_sync(unsigned mask, T value, int* equal, simt::source at = 
     return alike != 0 ? mask : 0;
 }
 
-// For unsigned and int, as there; the last three for unsigned only.
+// For unsigned and int, as in CUDA; the last three for unsigned only.
 #define SIMT_REDUCE(name, type, expression)                                                                             \
     inline type name(unsigned mask, type value, simt::source at = simt::source::current()) {                           \
         return simt::reduced(#name, mask, value, at, [](type a, type b) -> type { return expression; });                \
@@ -169,7 +168,7 @@ SIMT_REDUCE(__reduce_or_sync, unsigned, a | b)
 SIMT_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 #undef SIMT_REDUCE
 
-/// This lane alone: all that hardware promises.
+/// Returns this lane alone: the only lane that hardware guarantees.
 inline unsigned __activemask() {
     const simt::unseen here;
     return 1U << simt::block::current().self().lane;
@@ -177,7 +176,7 @@ inline unsigned __activemask() {
 
 namespace simt {
 
-/// Fences order memory to the thread sanitizer whichever way they are paired: it will not see a fence too few.
+/// Fences order memory for the thread sanitizer however they are paired: it does not detect a missing fence.
 inline void fence() {
     static char token = 0;
     acquire(&token);
@@ -185,7 +184,7 @@ inline void fence() {
     block::current().maybe_yield();
 }
 
-/// *to = change(*to) in one piece, without ordering anything else, as CUDA's atomics. Returns what was there.
+/// Sets *to = change(*to) atomically, without ordering anything else, like CUDA's atomics. Returns the old value.
 template <class T, class Change>
 T atomically(T* to, Change change) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);

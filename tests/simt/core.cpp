@@ -1,4 +1,4 @@
-// Streams, events, graphs and memory of <gneiss/cuda/core>, on the emulated runtime.
+// Tests streams, events, graphs and memory of <gneiss/cuda/core> on the emulated runtime.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ __global__ void add(int* values, const int* what, unsigned count) {
     if (i < count) values[i] += *what;
 }
 
-/// What the emulated device is like, put back at the end.
+/// Properties of the emulated device, restored on destruction.
 struct other_device {
     simt::device before = simt::the_device();
     other_device() = default;
@@ -44,7 +44,7 @@ struct other_device {
 
 } // namespace
 
-TEST_CASE("without a driver, or without a GPU, one error says so") {
+TEST_CASE("a missing driver or GPU is one error that names the cause") {
     const other_device restored;
     for (const cudaError_t missing : {cudaErrorInsufficientDriver, cudaErrorNoDevice}) {
         simt::the_device().missing = missing;
@@ -70,7 +70,7 @@ TEST_CASE("devices are listed") {
     CHECK_THROWS_AS(use_device(1), device_error);
 }
 
-TEST_CASE("buffers are charged, allocated and given back") {
+TEST_CASE("buffers are charged, allocated and released") {
     memory_budget budget(memory_budget::unlimited, 4096, 4096);
     const std::size_t before = simt::the_device().used();
     {
@@ -83,7 +83,7 @@ TEST_CASE("buffers are charged, allocated and given back") {
         pinned_buffer<float> pinned(budget, "pinned", 1024);
         CHECK(budget.used(memory_kind::pinned) == 4096);
         device_buffer<float> moved = std::move(first);
-        CHECK(first.data() == nullptr); // NOLINT(bugprone-use-after-move): what a move leaves behind
+        CHECK(first.data() == nullptr); // NOLINT(bugprone-use-after-move): the moved-from state is tested
         CHECK(moved.size() == 512);
         moved = device_buffer<float>();
         CHECK(budget.used(memory_kind::device) == 0);
@@ -93,7 +93,7 @@ TEST_CASE("buffers are charged, allocated and given back") {
     CHECK_THROWS_AS(device_buffer<double>(budget, "all", ~std::size_t{0} / 4), gneiss::error);
 }
 
-TEST_CASE("a device that is full says how full, and the budget keeps no charge") {
+TEST_CASE("a full device reports its free memory, and the budget keeps no charge") {
     const other_device restored;
     simt::the_device().memory = simt::the_device().used() + 1000;
     memory_budget budget;
@@ -107,7 +107,7 @@ TEST_CASE("a device that is full says how full, and the budget keeps no charge")
     CHECK(budget.used(memory_kind::device) == 0);
 }
 
-TEST_CASE("copies go there and back through a kernel") {
+TEST_CASE("copies arrive and return through a kernel") {
     memory_budget budget;
     stream in;
     std::vector<int> host(1000), back(1000);
@@ -129,7 +129,7 @@ TEST_CASE("copies go there and back through a kernel") {
     CHECK_THROWS_AS(copy_async(what.span(), std::span<const int>(host), in), gneiss::error);
 }
 
-TEST_CASE("events order streams and tell when they have passed") {
+TEST_CASE("events order streams and report when they have passed") {
     memory_budget budget;
     stream first, second;
     event done(true), begun(true);
@@ -148,7 +148,7 @@ TEST_CASE("events order streams and tell when they have passed") {
     CHECK(done.milliseconds_since(begun) >= 0.0F);
 }
 
-TEST_CASE("a recorded step runs with what it finds in device memory") {
+TEST_CASE("a recorded step uses the current contents of device memory") {
     memory_budget budget;
     stream in;
     device_buffer<int> value(budget, "value", 1), what(budget, "what", 1);
@@ -170,7 +170,7 @@ TEST_CASE("a recorded step runs with what it finds in device memory") {
     CHECK(found == 2 * (1 + 2 + 3));
 }
 
-TEST_CASE("a step that allocates cannot be recorded; the stream works on") {
+TEST_CASE("a step that allocates cannot be recorded; the stream remains usable") {
     memory_budget budget;
     stream in;
     device_buffer<int> value(budget, "value", 1);
@@ -182,7 +182,7 @@ TEST_CASE("a step that allocates cannot be recorded; the stream works on") {
     CHECK(found == 0);
 }
 
-TEST_CASE("an arena hands out disjoint aligned parts of what it counted, and no more") {
+TEST_CASE("an arena returns disjoint aligned parts of its counted size, and no more") {
     const auto take = [](device_arena& from) {
         return std::tuple{from.take<float>(3), from.take<double>(0), from.take<char>(257), from.take<double>(32)}; // in this order
     };
@@ -204,7 +204,7 @@ TEST_CASE("an arena hands out disjoint aligned parts of what it counted, and no 
     CHECK_THROWS_AS(static_cast<void>(counting.take<double>(~std::size_t{0} / 8)), gneiss::error);
 }
 
-TEST_CASE("a pool lends disjoint aligned parts, and all of it is free again at the end") {
+TEST_CASE("a pool hands out disjoint aligned parts, and all of it is free at the end") {
     memory_budget budget;
     device_pool pool(budget, "pool", 100'000);
     CHECK(pool.capacity() == 100'000 / 256 * 256);
@@ -238,7 +238,7 @@ TEST_CASE("a pool lends disjoint aligned parts, and all of it is free again at t
     CHECK_THROWS_AS(static_cast<void>(pool.take<double>(pool.capacity())), gneiss::over_budget);
 }
 
-TEST_CASE("a slot of a pinned ring is not given again before the device has read it") {
+TEST_CASE("a slot of a pinned ring is not reused before the device has read it") {
     memory_budget budget;
     stream in;
     pinned_ring<int> ring(budget, "ring", 3, 4);

@@ -33,7 +33,7 @@ __global__ void block_sum(const T* in, T* out, unsigned count) {
     }
 }
 
-/// out[i] = in of the thread opposite, through dynamic shared memory.
+/// out[i] = in of the opposite thread, through dynamic shared memory.
 __global__ void reverse(const int* in, int* out) {
     int* tile = gneiss::cuda::dynamic_shared<int>();
     tile[threadIdx.x] = in[threadIdx.x];
@@ -43,7 +43,7 @@ __global__ void reverse(const int* in, int* out) {
 
 } // namespace
 
-TEST_CASE("a kernel computes what the loop does, whatever the order of threads") {
+TEST_CASE("a kernel computes the same as a loop, whatever the order of threads") {
     simt::for_each_seed(4, [] {
         std::vector<float> in(1000), out(1000, -1.0F);
         std::iota(in.begin(), in.end(), 0.0F);
@@ -52,7 +52,7 @@ TEST_CASE("a kernel computes what the loop does, whatever the order of threads")
     });
 }
 
-TEST_CASE("sums through shuffles and shared memory") {
+TEST_CASE("sums through shuffles and shared memory are right") {
     simt::for_each_seed(4, [] {
         std::vector<double> in(700), out(3);
         std::iota(in.begin(), in.end(), 1.0);
@@ -61,7 +61,7 @@ TEST_CASE("sums through shuffles and shared memory") {
     });
 }
 
-TEST_CASE("dynamic shared memory is as large as the launch says") {
+TEST_CASE("dynamic shared memory has the size of the launch") {
     simt::for_each_seed(4, [] {
         std::vector<int> in(96), out(96);
         std::iota(in.begin(), in.end(), 0);

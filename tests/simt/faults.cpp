@@ -1,4 +1,4 @@
-// Bugs planted in kernels, that the emulator must name; beside each, where it helps, its right twin.
+// Plants errors in kernels that the emulator must name; some with a correct variant.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using gneiss::cuda::launch;
 
-/// What the emulator says of one launch, for the seeds that matter alike.
+/// Returns the emulator's reports of one launch, for the seeds that matter.
 template <class... Parameters, class... Arguments>
 std::string fault_of(void (*kernel)(Parameters...), unsigned threads, std::size_t shared_bytes, Arguments... arguments) {
     std::string said;
@@ -29,7 +29,7 @@ std::string fault_of(void (*kernel)(Parameters...), unsigned threads, std::size_
     });
     return said;
 }
-/// Whether all lines of `said` have all of `parts`.
+/// True if all lines of `said` have all of `parts`.
 bool each_says(const std::string& said, std::initializer_list<const char*> parts) {
     for (std::size_t from = 0, to = 0; (to = said.find('\n', from)) != said.npos; from = to + 1)
         for (const char* part : parts)
@@ -79,7 +79,7 @@ __global__ void width_of_seven(int* out) { out[threadIdx.x] = __shfl_sync(0xffff
 __global__ void spins(const unsigned* flag, unsigned* out) {
     while (atomicAdd(out, 0U) == *flag) {}
 }
-__global__ void waits_for_its_warp(unsigned* flag) { // a lock that lanes of one warp hand on
+__global__ void waits_for_its_warp(unsigned* flag) { // a lock that lanes of one warp pass on
     if (threadIdx.x == 31) atomicExch(flag, 1U);
     while (atomicAdd(flag, 0U) == 0) {}
 }
@@ -89,7 +89,7 @@ __global__ void misaligned(const float* in, float* out) {
     out[threadIdx.x] = four.x;
 }
 
-/// Threads read what another writes, with a barrier between or without.
+/// Threads read what another writes, with or without a barrier between.
 template <bool Barrier>
 __global__ void neighbors(int* out) {
     int* tile = gneiss::cuda::dynamic_shared<int>();
@@ -111,7 +111,7 @@ __global__ void blocks_collide(int* out) {
     if (threadIdx.x == 0) out[0] = static_cast<int>(blockIdx.x);
 }
 
-/// A sum that begins with whatever is in shared memory.
+/// A sum that starts with uninitialized shared memory.
 template <bool Dynamic>
 __global__ void sum_from_nothing(float* out) {
     __shared__ float fixed[4];
@@ -121,7 +121,7 @@ __global__ void sum_from_nothing(float* out) {
     if (threadIdx.x == 0) out[blockIdx.x] = sum[1];
 }
 
-/// The results that `kernel` gives with different orders of its threads.
+/// Returns the results of `kernel` with different orders of its threads.
 std::set<std::vector<int>> results(void (*kernel)(int*), unsigned threads, unsigned blocks = 1) {
     std::set<std::vector<int>> all;
     simt::for_each_seed(8, [&] {
@@ -134,7 +134,7 @@ std::set<std::vector<int>> results(void (*kernel)(int*), unsigned threads, unsig
 
 } // namespace
 
-TEST_CASE("a barrier that not every thread reaches is named, with both places") {
+TEST_CASE("a barrier that some threads do not reach is named, with both places") {
     std::vector<int> out(64);
     CHECK(each_says(fault_of(barrier_in_one_branch, 64, 0, out.data()),
         {"divergent barrier: thread (", "__syncthreads at ", "faults.cpp:", ", but thread ("}));
@@ -142,7 +142,7 @@ TEST_CASE("a barrier that not every thread reaches is named, with both places") 
     CHECK(each_says(fault_of(barrier_in_some_turns, 64, 0, out.data()), {"divergent barrier", "has exited"}));
 }
 
-TEST_CASE("masks that are wrong are named") {
+TEST_CASE("wrong masks are named") {
     std::vector<unsigned> out(64);
     std::vector<int> numbers(64);
     CHECK(each_says(fault_of(mask_without_self, 32, 0, out.data()), {"mask: ", "__ballot_sync for lanes 0x0000ffff", "does not name its lane"}));
@@ -152,7 +152,7 @@ TEST_CASE("masks that are wrong are named") {
     CHECK(each_says(fault_of(width_of_seven, 32, 0, numbers.data()), {"width that is no power of two"}));
 }
 
-TEST_CASE("a lane that never comes, or has exited, is named") {
+TEST_CASE("a lane that never arrives or has exited is named") {
     std::vector<unsigned> out(32);
     CHECK(each_says(fault_of(lane_missing, 32, 0, out.data()),
         {"deadlock: ", "__ballot_sync for lanes 0xffffffff", "thread (9,0,0) of block (0,0,0), lane 9, is in __syncthreads"}));
@@ -160,7 +160,7 @@ TEST_CASE("a lane that never comes, or has exited, is named") {
     CHECK(each_says(fault_of(lane_exited_by_its_mask, 32, 0, out.data()), {"nothing"}));
 }
 
-TEST_CASE("a kernel that spins is ended; one that waits for its own warp goes on") {
+TEST_CASE("a kernel that spins is ended; one that waits for its own warp continues") {
     const simt::settings before = simt::current_settings();
     simt::current_settings().patience = 10'000;
     unsigned zero = 0, flag = 0;
@@ -169,7 +169,7 @@ TEST_CASE("a kernel that spins is ended; one that waits for its own warp goes on
     simt::current_settings() = before;
 }
 
-TEST_CASE("a wide load from an address that is not its multiple is named") {
+TEST_CASE("a misaligned wide load is named") {
     alignas(16) float in[8] = {};
     float out[1];
     CHECK(each_says(fault_of(misaligned, 1, 0, &in[0], &out[0]), {"misaligned: ", "16 bytes", "faults.cpp:"}));
@@ -186,7 +186,7 @@ TEST_CASE("blocks that write one place make the result depend on the order of bl
     CHECK(results(blocks_collide, 32, 5).size() > 1);
 }
 
-TEST_CASE("shared memory that nothing was written to is NaN, in every block, static or dynamic") {
+TEST_CASE("unwritten shared memory is NaN in every block, static or dynamic") {
     std::vector<float> out(3, 0.0F);
     launch(nullptr, sum_from_nothing<true>, dim3(3), dim3(32), 16, out.data());
     for (const float sum : out) CHECK(std::isnan(sum));
@@ -200,12 +200,12 @@ TEST_CASE("launches that a GPU refuses are refused") {
     CHECK_THROWS_WITH_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(1025), 0, &out), "launch: a block of 1025 threads", simt::fault);
     CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(32), 300 * 1024, &out), simt::fault);
     CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1, 70000), dim3(32), 0, &out), simt::fault);
-    launch(nullptr, barrier_after_return, dim3(0), dim3(64), 0, &out); // no blocks: nothing
+    launch(nullptr, barrier_after_return, dim3(0), dim3(64), 0, &out); // no blocks: no effect
     CHECK(out == 0);
     CHECK_THROWS_WITH_AS(__syncthreads(), "__syncthreads outside a kernel", simt::fault);
 }
 
-TEST_CASE("after a fault the next kernel runs as if there had been none") {
+TEST_CASE("after a fault the next kernel runs normally") {
     std::vector<int> out(64);
     CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(64), 0, out.data()), simt::fault);
     CHECK(results(neighbors<true>, 64).size() == 1);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A stack that is run for a while, left, and entered again. What the sanitizers must be told of it is told here.
+// A stack that can be left and entered again, with the calls that inform the sanitizers.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 }
 #endif
 
-// A function that the thread sanitizer does not see.
+// A function that the thread sanitizer ignores.
 #define SIMT_UNSEEN [[gnu::noinline]] __attribute__((no_sanitize("thread")))
 
 namespace simt {
@@ -52,8 +52,8 @@ inline constexpr bool under_tsan = true;
 inline constexpr bool under_tsan = false;
 #endif
 
-/// To the thread sanitizer every fiber is a thread of its own, and going from one to another orders nothing: only these
-/// do. What one thread released, one that acquires the same token afterwards has seen.
+/// For the thread sanitizer every fiber is a separate thread, and switching orders nothing; only these do. An acquire sees
+/// everything before earlier releases of the same token.
 inline void release([[maybe_unused]] void* token) noexcept {
 #if defined(SIMT_TSAN)
     __tsan_release(token);
@@ -66,7 +66,7 @@ inline void acquire([[maybe_unused]] const void* token) noexcept {
 }
 
 #if defined(SIMT_TSAN)
-inline constinit thread_local int looking_away = 0; // times that the fiber which runs has looked away and not back
+inline constinit thread_local int looking_away = 0; // nesting of `unseen` in the running fiber
 SIMT_UNSEEN inline void look() noexcept {
     --looking_away;
     AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
@@ -81,7 +81,7 @@ SIMT_UNSEEN inline void look_away() noexcept {
 inline void look() noexcept {}
 inline void look_away() noexcept {}
 #endif
-/// While one lives, the thread sanitizer does not look: the emulator's own data is not the kernel's.
+/// Disables the thread sanitizer during its lifetime: the emulator's own data is not the kernel's.
 struct unseen {
     unseen() noexcept { look_away(); }
     ~unseen() { look(); }
@@ -90,7 +90,7 @@ struct unseen {
 };
 
 #if defined(__x86_64__)
-/// Keeps the callee-saved registers on this stack, whose top goes to *from, and goes on where `to` was left.
+/// Saves the callee-saved registers on this stack, writes its top to *from, and resumes where `to` was left.
 [[gnu::naked, gnu::noinline]] inline void switch_stack(void** /*from*/, void* /*to*/) {
     asm("pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
         "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
@@ -98,7 +98,7 @@ struct unseen {
 }
 #endif
 
-/// One fiber. Entered from the stack that owns it, which it goes back to by `leave`. Its function must not throw.
+/// One fiber. It is entered from the stack that owns it and returns there by `leave`. Its function must not throw.
 class fiber {
 public:
     static constexpr std::size_t stack_bytes = 256 * 1024; // touched pages only; a guard page below
@@ -118,7 +118,8 @@ public:
         munmap(memory_, guard_ + stack_bytes);
     }
 
-    /// The next `enter` begins `run(argument)`, unseen: what is to be seen, it says. A function that has not returned is given up, where it stands.
+    /// Makes the next `enter` start `run(argument)`, unseen unless it declares otherwise. A function that has not returned is
+    /// abandoned.
     void prepare(void (*run)(void*), void* argument) {
         run_ = run;
         argument_ = argument;
@@ -145,7 +146,7 @@ public:
 #endif
     }
 
-    /// Runs until it leaves.
+    /// Runs until the fiber leaves.
     SIMT_UNSEEN void enter() noexcept {
         entered() = this;
 #if defined(SIMT_TSAN)
@@ -166,7 +167,7 @@ public:
 #endif
     }
 
-    /// From inside: back to the owner, until it enters again.
+    /// Called inside the fiber: returns to the owner until it enters again.
     SIMT_UNSEEN void leave() noexcept {
 #if defined(SIMT_TSAN)
         __tsan_switch_to_fiber(owner_sanitizer_, __tsan_switch_to_fiber_no_sync);
@@ -186,7 +187,7 @@ private:
         if (sanitizer_ == nullptr) return;
         void* self = __tsan_get_current_fiber();
         std::swap(looking_away, looking_away_);
-        __tsan_switch_to_fiber(sanitizer_, 0); // a thread must not end while it looks away
+        __tsan_switch_to_fiber(sanitizer_, 0); // a thread must not end while unseen
         while (looking_away != 0) look();
         __tsan_switch_to_fiber(self, 0);
         std::swap(looking_away, looking_away_);
@@ -220,7 +221,7 @@ private:
 
     std::byte* memory_ = nullptr;
     std::size_t guard_ = 0;
-    bool idle_ = false; ///< its function has returned, and the next begins where that was called
+    bool idle_ = false; ///< its function has returned; the next one starts from there
     void (*run_)(void*) = nullptr;
     void* argument_ = nullptr;
     void* top_ = nullptr;
@@ -229,7 +230,7 @@ private:
     const void* owner_bottom_ = nullptr;
     std::size_t owner_bytes_ = 0;
     void* sanitizer_ = nullptr;
-    int looking_away_ = 0; ///< of this fiber, or while it runs of its owner
+    int looking_away_ = 0; ///< belongs to this fiber or, while it runs, to its owner
     void* owner_sanitizer_ = nullptr;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the static __shared__ variables of this program lie, so that each block finds NaN and not its predecessor's values.
+// Locates the static __shared__ variables of this program, so that each block finds NaN and not its predecessor's values.
 
 #include <elf.h>
 #include <link.h>
@@ -17,17 +17,17 @@
 
 namespace simt {
 
-/// Shared memory begins as these: NaN as a float of any width, −1 as an integer.
+/// Initial bytes of shared memory: NaN as a float of any width, −1 as an integer.
 inline constexpr int poison_byte = 0xff;
 
-/// Every static `__shared__` variable: the symbol table of the program knows their tag. Read once.
+/// Returns every static `__shared__` variable, found by its tag in the symbol table. Read once.
 inline std::span<const std::span<std::byte>> static_shared() {
     static const std::vector<std::span<std::byte>> found = [] {
         std::vector<std::span<std::byte>> all;
         std::ifstream file("/proc/self/exe", std::ios::binary);
         const std::vector<char> image{std::istreambuf_iterator<char>(file), {}};
         const auto at = [&]<class T>(T& to, std::size_t offset) { std::memcpy(&to, image.data() + offset, sizeof to); };
-        ElfW(Addr) base = 0; // of the program itself, which is the first
+        ElfW(Addr) base = 0; // the program itself comes first
         dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void* to) { return *static_cast<ElfW(Addr)*>(to) = info->dlpi_addr, 1; },
             &base);
         ElfW(Ehdr) header;
@@ -46,7 +46,7 @@ inline std::span<const std::span<std::byte>> static_shared() {
                 auto* const begin = reinterpret_cast<std::byte*>(base + symbol.st_value); // NOLINT(performance-no-int-to-ptr): of the symbol table
                 std::size_t size = symbol.st_size;
 #if defined(SIMT_ASAN)
-                // clang counts the red zone behind a variable as part of it.
+                // clang counts the red zone after a variable as part of it.
                 if (void* const red = __asan_region_is_poisoned(begin, size)) size = static_cast<std::size_t>(static_cast<std::byte*>(red) - begin);
 #endif
                 all.emplace_back(begin, size);

@@ -1,4 +1,4 @@
-// Prefix sums of <gneiss/cuda/core/prefix_sums.cuh>.
+// Tests prefix sums of <gneiss/cuda/core/prefix_sums.cuh>.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct scrambled {
     std::uint32_t bound;
     GNEISS_HD std::uint32_t operator()(std::uint32_t i) const { return static_cast<std::uint32_t>(gneiss::mix64(i) % bound); }
 };
-/// Keeps the total, and takes back the count if that is too much.
+/// Keeps the total, and reverts the count if it is too large.
 struct keep_total {
     std::uint64_t* to;
     std::uint32_t* count;
@@ -34,7 +34,7 @@ struct keep_total {
 
 } // namespace
 
-TEST_CASE("simt.prefix_sums: they are those of a loop, for any count within the capacity") {
+TEST_CASE("simt.prefix_sums: they equal those of a loop, for any count within the capacity") {
     constexpr std::uint32_t capacity = 9000;
     gneiss::memory_budget budget;
     stream in;
@@ -52,11 +52,11 @@ TEST_CASE("simt.prefix_sums: they are those of a loop, for any count within the 
             in.synchronize();
             for (std::uint32_t i = 0; i < items; want += scrambled{bound}(i), ++i) REQUIRE(got[i] == static_cast<std::uint32_t>(want));
             CHECK(got[items] == static_cast<std::uint32_t>(want));
-            CHECK(found == want); // more than 32 bits where values are large
+            CHECK(found == want); // more than 32 bits for large values
         });
 }
 
-TEST_CASE("simt.prefix_sums: in place, and of as many items as a tile of others has") {
+TEST_CASE("simt.prefix_sums: in place, and for the number of items in a tile of others") {
     gneiss::memory_budget budget;
     stream in;
     const std::uint32_t of = 1001; // ⌈1001 / 100⌉ · 7 = 77
@@ -72,7 +72,7 @@ TEST_CASE("simt.prefix_sums: in place, and of as many items as a tile of others 
     for (std::uint32_t i = 0; i <= 100; ++i) CHECK(got[i] == (i <= 77 ? 3 * i : 3));
 }
 
-TEST_CASE("simt.prefix_sums: what makes the count smaller keeps the sums from being written") {
+TEST_CASE("simt.prefix_sums: a callback that reduces the count prevents writing the sums") {
     gneiss::memory_budget budget;
     stream in;
     const std::uint32_t items = 50;

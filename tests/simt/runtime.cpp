@@ -1,4 +1,4 @@
-// The emulated runtime does late what a GPU may do late.
+// Tests that the emulated runtime delays everything that a GPU may delay.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -36,7 +36,7 @@ struct two_streams {
 
 } // namespace
 
-TEST_CASE("work in a stream is done when it is waited for, in its order") {
+TEST_CASE("work in a stream is done in order when it is waited for") {
     two_streams streams;
     int value = 0, copy = -1;
     const unsigned count = 1;
@@ -64,7 +64,7 @@ TEST_CASE("a stream sees another's work only through an event") {
     }
 }
 
-TEST_CASE("a captured step runs as often as it is launched, with the counts it then finds") {
+TEST_CASE("a captured step runs at each launch, with the current counts") {
     two_streams streams;
     std::vector<int> values(32);
     unsigned count = 4;
@@ -96,7 +96,7 @@ TEST_CASE("a captured step runs as often as it is launched, with the counts it t
     cudaGraphDestroy(graph);
 }
 
-TEST_CASE("device memory begins as NaN, is limited, and is counted") {
+TEST_CASE("device memory starts as NaN, is limited, and is counted") {
     simt::device& device = simt::the_device();
     const std::size_t before = device.used();
     void* pointer = nullptr;

@@ -1,8 +1,7 @@
 #pragma once
 
-// As much of the CUDA runtime as <gneiss/cuda/core> calls, on host memory. Work in a stream is done when somebody waits for
-// it and not before, and then only what must be: who forgets to wait, or to let one stream wait for another, reads what
-// is not there yet.
+// The part of the CUDA runtime that <gneiss/cuda/core> calls, on host memory. Work in a stream is done only when waited for,
+// and then only the necessary part: a missing wait, or a missing dependency between streams, reads data that is not there yet.
 
 #include <chrono>
 #include <cstring>
@@ -42,7 +41,7 @@ struct cudaDeviceProp {
 
 namespace simt {
 
-/// The runtime is one thing that threads of the host enter in turn: whoever waits for work does it then and there.
+/// The runtime is one object that host threads enter in turn: a thread that waits for work executes it.
 class entered {
 public:
     entered() : lock_(mutex()) {}
@@ -60,8 +59,8 @@ struct stream_state {
     std::deque<work> queue;
     std::uint64_t queued = 0, done = 0;
     bool blocking = true;
-    std::shared_ptr<std::vector<work>> captured; ///< the graph that its work goes to, if any
-    bool captures = false;                       ///< the capture began here
+    std::shared_ptr<std::vector<work>> captured; ///< graph that its work is added to, if any
+    bool captures = false;                       ///< the capture started here
 };
 inline void run_until(stream_state& stream, std::uint64_t position) {
     while (stream.done < position) {
@@ -78,7 +77,7 @@ struct CUstream_st {
     std::shared_ptr<simt::stream_state> state;
 };
 struct CUevent_st {
-    std::shared_ptr<simt::stream_state> stream; ///< where it was last recorded
+    std::shared_ptr<simt::stream_state> stream; ///< stream of the last record
     std::uint64_t position = 0;
     std::shared_ptr<std::vector<simt::work>> captured;
     std::shared_ptr<std::chrono::steady_clock::time_point> time = std::make_shared<std::chrono::steady_clock::time_point>();
@@ -94,13 +93,13 @@ using cudaGraphNode_t = void*;
 
 namespace simt {
 
-/// The device that the emulator plays.
+/// The emulated device.
 struct device {
-    cudaError_t missing = cudaSuccess;            ///< what every call says instead, such as cudaErrorInsufficientDriver
+    cudaError_t missing = cudaSuccess;            ///< result of every call instead, such as cudaErrorInsufficientDriver
     std::size_t memory = std::size_t{1} << 30;    ///< bytes that can be allocated
-    std::map<void*, std::size_t> allocated{};     ///< by cudaMalloc and its kin
-    std::set<stream_state*> streams{};            ///< that exist
-    unsigned capturing = 0;                       ///< captures under way
+    std::map<void*, std::size_t> allocated{};     ///< by cudaMalloc and related calls
+    std::set<stream_state*> streams{};            ///< existing streams
+    unsigned capturing = 0;                       ///< active captures
 
     [[nodiscard]] std::size_t used() const noexcept {
         std::size_t bytes = 0;
@@ -113,7 +112,7 @@ inline device& the_device() {
     return one;
 }
 
-/// In a stream: later. In the null stream: now, after all that the blocking streams have.
+/// In a stream: later. In the null stream: now, after all work of the blocking streams.
 inline void enqueue(cudaStream_t stream, work what) {
     const entered here;
     if (stream == nullptr) {
@@ -132,7 +131,7 @@ inline void enqueue(cudaStream_t stream, work what) {
     ++state.queued;
 }
 
-/// A kernel in a stream. `body` calls it with its arguments.
+/// Enqueues a kernel. `body` calls it with its arguments.
 template <class Body>
 void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes, Body body) {
     enqueue(stream, [=] { run_grid(grid, block, shared_bytes, body); });
@@ -268,7 +267,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     simt::run_until(*stream->state, stream->state->queued);
     return cudaSuccess;
 }
-/// Asking brings it one step nearer, so that a loop that polls ends.
+/// Each query advances the stream by one step, so that a polling loop ends.
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
     const simt::entered here;
     simt::stream_state& state = *stream->state;
@@ -319,7 +318,7 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, c
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
     const simt::entered here;
-    if (event->captured) { // joins that capture; its work is in an order that will do
+    if (event->captured) { // joins that capture; any order of its work is valid
         if (stream != nullptr) stream->state->captured = event->captured;
         return cudaSuccess;
     }

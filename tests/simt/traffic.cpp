@@ -13,7 +13,7 @@ namespace {
 
 using gneiss::cuda::launch;
 
-/// out[r] = in[ids[r]], rows of 64 floats, a warp to a row: 16-byte lanes, or a thread to a row.
+/// out[r] = in[ids[r]], rows of 64 floats: a warp per row with 16-byte lanes, or a thread per row.
 __global__ void gather_by_warps(const float4* in, const unsigned* ids, float4* out, unsigned rows) {
     const unsigned row = (blockIdx.x * blockDim.x + threadIdx.x) / 16, lane = threadIdx.x % 16;
     if (row < rows) __stwb(out + row * 16 + lane, __ldg(in + ids[row] * 16 + lane));
@@ -47,7 +47,7 @@ TEST_CASE("sectors of a request: consecutive floats touch four, strided ones one
     }
 }
 
-TEST_CASE("a gather by warps asks for whole rows, one by threads for a sector a lane, whatever the order") {
+TEST_CASE("a gather by warps requests whole rows, one by threads a sector per lane, in any order") {
     constexpr unsigned rows = 256;
     std::vector<float4> in(std::size_t{1000} * 16), out(std::size_t{rows} * 16);
     std::vector<unsigned> ids(rows);
@@ -57,7 +57,7 @@ TEST_CASE("a gather by warps asks for whole rows, one by threads for a sector a 
         simt::traffic_counter by_warps;
         launch(nullptr, gather_by_warps, dim3(rows * 16 / 128), dim3(128), 0, in.data(), ids.data(), out.data(), rows);
         CHECK(by_warps.loads().bytes == rows * 256);
-        CHECK(by_warps.loads().requests == rows / 2); // two rows a warp
+        CHECK(by_warps.loads().requests == rows / 2); // two rows per warp
         CHECK(by_warps.loads().sectors_per_request() <= 18.0);
         CHECK(by_warps.stores().bytes == rows * 256);
     });

@@ -1,6 +1,6 @@
 #pragma once
 
-// Global memory as it is asked for: a warp's load is a request, which fetches every 32-byte sector that its lanes touch.
+// Counts requests for global memory: a warp's load is a request, which fetches every 32-byte sector that its lanes touch.
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace simt {
 /// Requests of warps for global memory.
 struct traffic {
     std::uint64_t requests = 0;
-    std::uint64_t sectors = 0; ///< of 32 bytes, distinct within a request
-    std::uint64_t bytes = 0;   ///< what the lanes asked for, a byte wanted by two lanes counted twice
+    std::uint64_t sectors = 0; ///< 32 bytes each, distinct within a request
+    std::uint64_t bytes = 0;   ///< requested by lanes; a byte requested by two lanes counts twice
 
     [[nodiscard]] double sectors_per_request() const noexcept {
         return requests == 0 ? 0.0 : static_cast<double>(sectors) / static_cast<double>(requests);
@@ -33,10 +33,10 @@ struct traffic {
     }
 };
 
-/// While one lives, counts what kernels load by __ldg, __ldcs, … and store by __stwb, __stcs, … . One at a time.
+/// Counts kernels' loads by __ldg, __ldcs, … and stores by __stwb, __stcs, … during its lifetime. One at a time.
 ///
-/// Lanes run at different times: the k-th execution of one line by each lane of a warp is taken as one request. Exact
-/// where lanes go through a loop together; a lane that skips a turn shifts its later ones.
+/// Lanes run at different times: the k-th execution of one line by each lane of a warp counts as one request. Exact if lanes go
+/// through a loop together; a lane that skips a turn shifts its later ones.
 class traffic_counter {
 public:
     traffic_counter() { active() = this; }
@@ -44,7 +44,7 @@ public:
     traffic_counter& operator=(const traffic_counter&) = delete;
     ~traffic_counter() { active() = nullptr; }
 
-    /// All loads (or stores) of the kernels that have run; those on one line of a file only.
+    /// Returns all loads (or stores) of the kernels that have run; with `line`, only those on that line of a file.
     [[nodiscard]] traffic loads(unsigned line = 0) { return sum(false, line); }
     [[nodiscard]] traffic stores(unsigned line = 0) { return sum(true, line); }
 
@@ -95,10 +95,10 @@ private:
     std::map<site, traffic> done_;
     std::map<std::tuple<site, unsigned, std::uint64_t>, open_request> open_;
     std::map<std::pair<site, unsigned>, std::uint64_t> turns_;
-    std::uint64_t block_ = 0; ///< the block that the open requests are of
+    std::uint64_t block_ = 0; ///< block of the open requests
 };
 
-/// What an access of global memory must be, counted where somebody counts.
+/// Checks an access of global memory and counts it if a counter exists.
 inline void touch(const void* address, std::size_t bytes, std::size_t alignment, bool store, std::source_location at) {
     const unseen here;
     if (!block::running()) return;
@@ -113,7 +113,7 @@ inline void touch(const void* address, std::size_t bytes, std::size_t alignment,
 
 } // namespace simt
 
-// Loads and stores that differ on a GPU in what caches keep of them.
+// Loads and stores that differ on a GPU in their caching.
 #define SIMT_LOAD(name)                                                                                                 \
     template <class T>                                                                                                  \
     T name(const T* from, std::source_location at = std::source_location::current()) {                                 \

@@ -1,6 +1,6 @@
 #pragma once
 
-// CUDA's words that need no knowledge of threads, for a host compiler: qualifiers, vector types, bits, float functions.
+// Thread-independent parts of CUDA C++ for a host compiler: qualifiers, vector types, bits, float functions.
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct uint3 {
 };
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
-    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) noexcept // NOLINT(google-explicit-constructor): as CUDA's
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) noexcept // NOLINT(google-explicit-constructor): like CUDA's
         : x(x_), y(y_), z(z_) {}
 };
 
@@ -111,7 +111,7 @@ template <class T>
 constexpr T max(T a, T b) noexcept {
     return a < b ? b : a;
 }
-// Approximate on a GPU, exact here: tolerances are the tests'.
+// Approximate on a GPU, exact here: tests set tolerances.
 inline float __expf(float x) noexcept { return std::exp(x); }
 inline float __logf(float x) noexcept { return std::log(x); }
 inline float __log2f(float x) noexcept { return std::log2(x); }
@@ -120,7 +120,7 @@ inline float __fdividef(float x, float y) noexcept { return x / y; }
 inline float __saturatef(float x) noexcept { return x > 0 ? std::min(x, 1.0F) : 0.0F; }
 inline float rsqrtf(float x) noexcept { return 1.0F / std::sqrt(x); }
 inline double rsqrt(double x) noexcept { return 1.0 / std::sqrt(x); }
-// Rounded once and never contracted, as there.
+// Rounded once and never contracted, as on a GPU.
 inline float __fmaf_rn(float a, float b, float c) noexcept { return std::fma(a, b, c); }
 inline float __fadd_rn(float a, float b) noexcept { return a + b; }
 inline float __fsub_rn(float a, float b) noexcept { return a - b; }

@@ -17,7 +17,7 @@ namespace storage_test {
 /// A file of rows of random bytes, and its contents.
 struct rows_file {
     gneiss::stored_rows stored;
-    std::vector<std::byte> bytes; // of the whole file
+    std::vector<std::byte> bytes; // the whole file
 
     /// Written by the engine, so that the engine finds it.
     rows_file(const gneiss::engine_factory& engines, const std::filesystem::path& path, std::uint64_t rows,

@@ -335,7 +335,7 @@ TEST_CASE("an optimizer whose state does not fit the rows is refused, at constru
     memory_budget budget;
     edge_buffer edges(graph.source(), {.partitions = 2}, budget);
     any_link_model model = make_link_model("distmult", "softmax", 8);
-    for (const std::uint32_t state : {0U, 8U}) { // of nodes and of relations; Adagrad needs 8
+    for (const std::uint32_t state : {0U, 8U}) { // nodes and relations; Adagrad needs 8
         CAPTURE(state);
         any_engine engine = engines();
         embedding_file::create(engine, directory / "rows", graph.partitioning, {8, state}, 2);

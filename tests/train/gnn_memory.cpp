@@ -58,9 +58,9 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         const auto fits = [&](auto sampler) {
             mini_batch_arena arena;
             layer_stack views;
-            test::allocation_meter counted; // of support/replaced_new.hpp, included by out_of_memory.cpp
-            constexpr std::size_t products = 1 << 20; // of the bound, for packed matrix products
-            for (std::uint64_t batch = 0; batch < 3; ++batch) { // of different sizes: buffers grow
+            test::allocation_meter counted; // see support/replaced_new.hpp, included by out_of_memory.cpp
+            constexpr std::size_t products = 1 << 20; // share of the bound for packed matrix products
+            for (std::uint64_t batch = 0; batch < 3; ++batch) { // different sizes: buffers grow
                 std::vector<node_id> seeds(static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
                 std::iota(seeds.begin(), seeds.end(), node_id{0}); // hubs
                 const auto sample = sampler.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), executor, arena);
@@ -77,7 +77,7 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
             }
         };
         const auto sampler_fits = [&](auto make) {
-            test::allocation_meter counted; // of support/replaced_new.hpp, included by out_of_memory.cpp
+            test::allocation_meter counted; // see support/replaced_new.hpp, included by out_of_memory.cpp
             auto sampler = make();
             mini_batch_arena arena;
             std::vector<node_id> seeds(static_cast<std::size_t>(options.batch));

@@ -128,7 +128,7 @@ TEST_CASE("a link task learns: the loss falls, with rows, features or both, on d
             const outcome result = train(data, with);
             CHECK(result.epochs.front().examples == 2400);
             CHECK(result.epochs.back().mean_loss() < result.epochs.front().mean_loss());
-            CHECK(result.epochs.back().mean_loss() < .85 * std::log(51.)); // of random guessing; communities gain log 4 at most
+            CHECK(result.epochs.back().mean_loss() < .85 * std::log(51.)); // random guessing; communities gain log 4 at most
         }
 }
 
@@ -219,7 +219,7 @@ struct macro_run {
     std::uint64_t stop_every = 0; ///< resume from a checkpoint after this many batches
     bool ahead = true;            ///< loads the next epoch's first state after the last
     graph_buffer_options graph{};
-    io_stats read{};              ///< of features, out
+    io_stats read{};              ///< features, output
 };
 
 outcome train_macro(const graph_data& data, const set_up& with, macro_run& options) {

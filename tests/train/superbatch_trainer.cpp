@@ -89,7 +89,7 @@ struct set_up {
     bool carry = true, direct_table = false;
     engine_factory engines = test_train_superbatch_trainer::threads();
     change_set_maker change_sets{};
-    std::chrono::microseconds slow_rows{0}; ///< of each gather
+    std::chrono::microseconds slow_rows{0}; ///< per gather
 };
 
 /// Watches the users of the caches that take turns: gathers, draws and changes of the caches, from all threads.

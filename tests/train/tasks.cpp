@@ -28,7 +28,7 @@ struct as_the_library {
 
 /// Draws in proportion to degree^¾ among the resident nodes, like word2vec.
 struct by_power_of_degree {
-    std::vector<double> sums; // of all nodes up to and including each
+    std::vector<double> sums; // cumulative over all nodes
     std::uint64_t size;
 
     by_power_of_degree(std::vector<double> degrees, std::uint64_t list) : sums(std::move(degrees)), size(list) {

@@ -153,7 +153,7 @@ struct macro_graph {
     using view = csr_graph<>;
     macro_task& task;
     std::size_t hops;
-    std::vector<std::size_t> edges{}; ///< of each macro-batch
+    std::vector<std::size_t> edges{}; ///< by macro-batch
 
     void begin_epoch(const epoch_start& /*at*/) {}
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) {

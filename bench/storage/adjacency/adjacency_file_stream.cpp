@@ -1,5 +1,6 @@
-// Arcs per second of a pass over the lists of a graph on disk (RMAT, 2^20 nodes, 16 M edges: 32 M arcs, 144 MiB), past the page cache: looked
-// at only, and as GAP of 64 parts reads them. Beside them the same lists from memory, and a loop of direct reads of as many bytes.
+// Arcs per second of a pass over the lists of a graph on disk (RMAT, 2^20 nodes, 16 M edges: 32 M arcs, 144 MiB), bypassing the
+// page cache: read only, and by GAP with 64 parts. Compared with the same lists in memory, and with a loop of direct reads of
+// the same number of bytes.
 #include "storage/stored_graph.hpp"
 #include "storage/support.hpp"
 

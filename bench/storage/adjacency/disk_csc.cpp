@@ -1,7 +1,6 @@
-// Sampled edges per second from lists on disk: RMAT, 2^20 nodes, 16 M edges (64 MiB of neighbors), incoming, layered,
-// batches of 1000 seeds, 10 neighbors in each of three hops. "cold": the page cache is emptied before each batch;
-// reads of an engine go past it anyway. Beside them a loop of pread that reads as many blocks of 4 KiB, one after the
-// other.
+// Sampled edges per second from lists on disk: RMAT, 2^20 nodes, 16 M edges (64 MiB of neighbors), incoming, layered, batches
+// of 1000 seeds, 10 neighbors in each of three hops. "cold": the page cache is emptied before each batch; engines bypass it in
+// any case. Compared with a loop of pread that reads the same number of 4 KiB blocks, one after the other.
 #include "storage/stored_graph.hpp"
 #include "storage/support.hpp"
 
@@ -26,7 +25,7 @@ using storage_bench::edges;
 using storage_bench::nodes;
 using storage_bench::stored_graph;
 
-/// graph() is called before each batch, outside of the time.
+/// Calls graph() before each batch, outside the timed region.
 template <class Graph>
 void sample(benchmark::State& state, Graph&& graph) {
     neighbor_sampler<> sampler({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 1);
@@ -125,7 +124,7 @@ void memory_csc_sampled(benchmark::State& state) {
 }
 BENCHMARK(memory_csc_sampled)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// As many blocks as lists are drawn from in a batch, about 30 000, of the same file.
+/// Reads one block of the same file per list drawn from in a batch, about 30 000.
 void disk_csc_raw_pread(benchmark::State& state) {
     constexpr std::size_t block = 4096, reads = 30000;
     const int file = ::open(stored_graph::shared().neighbors().c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);

@@ -1,7 +1,8 @@
-// The graph of a state of c partitions: edges per second of merging its blocks into one list a node, beside a copy of as many
-// neighbors; a swap of some of 16 resident partitions of 32, edges of new blocks per second and what it is for all that are
-// resident; sampled edges per second, 10 of each of 256 nodes at a time, of blocks, of merged lists and of a CSR by hand.
-// RMAT, 2^20 nodes in random order, 16 M edges, incoming, all partitions resident but for swaps, everything in memory.
+// The graph of a state of c partitions. Edges per second of merging its blocks into one list per node, compared with a copy of
+// the same number of neighbors; a swap of some of 16 resident partitions of 32, in edges of new blocks per second and as a rate
+// over all resident ones; sampled edges per second, 10 of each of 256 nodes at a time, of blocks, of merged lists and of a
+// hand-written CSR. RMAT, 2^20 nodes in random order, 16 M edges, incoming, all partitions resident except in swaps, everything
+// in memory.
 
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 
@@ -32,7 +33,7 @@ const stored_graph& cut_into(std::uint32_t partitions) {
     return known.try_emplace(partitions, partitions, storage_bench::node_places::shuffled).first->second;
 }
 
-/// All of a store resident, in one form.
+/// A store with all partitions resident, in one form.
 struct resident {
     memory_budget budget;
     graph_buffer buffer;
@@ -83,7 +84,7 @@ void copy_of_as_many_neighbors(benchmark::State& state) {
 }
 BENCHMARK(copy_of_as_many_neighbors)->Unit(benchmark::kMillisecond);
 
-/// k of c partitions give way to others: c² − (c − k)² blocks are read and verified, the rest is shared, or all is merged.
+/// Replaces k of c partitions: c² − (c − k)² blocks are read and verified, the rest is shared, or all is merged.
 void swap(benchmark::State& state, graph_form form) {
     constexpr std::uint32_t partitions = 32, slots = 16;
     const auto swapped = static_cast<std::uint32_t>(state.range(0));

@@ -1,6 +1,6 @@
-// O_DIRECT (the page cache is not involved): partitions with their checksums beside a bare queue, of 512 MiB in 8 and of
-// 64 MiB in 16, a buffer of 4 that follows a plan, and rows in memory beside loops without locks. scripts/device takes
-// the large ones in turns with fio.
+// O_DIRECT (bypasses the page cache): partitions with their checksums compared with a bare queue, of 512 MiB in 8 and of 64 MiB
+// in 16; a buffer of 4 that follows a plan; and rows in memory compared with loops without locks. scripts/device alternates the
+// large ones with fio.
 
 #include "storage/support.hpp"
 
@@ -27,7 +27,7 @@ std::size_t slot_bytes_of(const row_partitioning& rows) {
     return rows.nodes / rows.partitions * layout.bytes();
 }
 
-/// A row file in the current folder, every partition of it written, gone at the end.
+/// A row file in the current folder with every partition written, removed at the end.
 class bench_rows {
 public:
     bench_rows(std::int64_t engine, const row_partitioning& partitioning)
@@ -109,7 +109,7 @@ void large_partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_p
 void large_partitions_write_direct_embedding_file(benchmark::State& state) { write_embedding_file(state, large); }
 void large_partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, large, true); }
 
-/// An epoch in which training takes no time: what loading and writing back can do together. Bytes are those moved.
+/// An epoch without training time: the limit of loading and writing back together. Bytes are those moved.
 void partition_buffer_beta_16_4_direct(benchmark::State& state) {
     if (!storage_bench::works(state.range(0), state)) return;
     const bench_rows file(state.range(0), partitioning);

@@ -1,5 +1,5 @@
-// Rows of 512 bytes at random places of a 256 MiB file. Reads are O_DIRECT (the page cache is not involved) unless the
-// name says otherwise.
+// Rows of 512 bytes at random places of a 256 MiB file. Reads are O_DIRECT (bypassing the page cache) unless the name says
+// otherwise.
 
 #include "storage/support.hpp"
 
@@ -21,7 +21,7 @@ constexpr std::size_t row_bytes = 512, wanted = 16384;
 
 stored_rows table() { return {bench_file::shared().path(), 0, bench_file::shared().bytes() / row_bytes, row_bytes}; }
 
-/// Distinct rows in no order, one in `every` bytes of the file's beginning.
+/// Returns distinct rows in random order, one per `every` bytes at the start of the file.
 std::vector<node_id> rows_in(std::size_t every) {
     const std::size_t per_row = every / row_bytes;
     const random_key key(3, random_domain::user);
@@ -30,7 +30,7 @@ std::vector<node_id> rows_in(std::size_t every) {
     shuffle(ids, key.with(1));
     return ids;
 }
-constexpr std::size_t sparse = 16384, dense = 5120; // bytes a row, as arguments of rows_in
+constexpr std::size_t sparse = 16384, dense = 5120; // bytes per row, as arguments of rows_in
 
 void report(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(wanted));
@@ -63,7 +63,7 @@ void row_gather_direct_one_in_5_KiB(benchmark::State& state) {
     gather_all(state, source, rows_in(dense));
 }
 
-/// The raw loop: one blocking call after the other.
+/// Limit: one blocking call after the other.
 void row_gather_direct_raw_pread(benchmark::State& state) {
     auto buffer = aligned_buffer<std::byte>::zeroed(row_bytes);
     const std::vector<node_id> ids = rows_in(sparse);
@@ -91,7 +91,7 @@ void row_gather_mapped_warm(benchmark::State& state) {
     gather_all(state, source, rows_in(sparse));
 }
 
-/// All rows in the cache: what is left is the look-up and the copy.
+/// All rows in the cache: the look-up and the copy.
 void row_gather_cached(benchmark::State& state) {
     const tbb_executor executor;
     memory_budget budget;
@@ -103,7 +103,7 @@ void row_gather_cached(benchmark::State& state) {
     gather_all(state, source, ids);
 }
 
-/// The raw loop of one thread: a copy a row.
+/// Limit of one thread: one copy per row.
 void row_gather_memory_raw_copy(benchmark::State& state) {
     std::vector<std::byte> from(bench_file::shared().bytes()), to(wanted * row_bytes);
     const std::vector<node_id> ids = rows_in(sparse);

@@ -13,7 +13,7 @@
 
 namespace {
 
-/// An edge as buckets sort it: 12 bytes.
+/// An edge in the form that buckets sort: 12 bytes.
 struct record {
     std::uint32_t high, low, relation;
 };
@@ -45,7 +45,7 @@ void std_sort(benchmark::State& state) {
 }
 BENCHMARK(std_sort)->Name("sort/std_sort")->Arg(20'000'000)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// range(1): MiB of memory; what does not fit is spilled to the current file system.
+/// range(1): MiB of memory; the rest is spilled to the current file system.
 template <class E>
 void external(benchmark::State& state, const E& executor) {
     const auto records = random_records(static_cast<std::size_t>(state.range(0)));

@@ -1,4 +1,4 @@
-// Random 4 KiB reads of a 256 MiB file, O_DIRECT (the page cache is not involved).
+// Random 4 KiB reads of a 256 MiB file, O_DIRECT (bypasses the page cache).
 
 #include "storage/support.hpp"
 
@@ -39,7 +39,7 @@ void random_read_direct_io_queue(benchmark::State& state) {
     report(state);
 }
 
-/// The raw loop: one blocking call after the other.
+/// Limit: one blocking call after the other.
 void random_read_direct_raw_pread(benchmark::State& state) {
     auto buffer = aligned_buffer<std::byte>::zeroed(block);
     const int descriptor = bench_file::shared().descriptor();

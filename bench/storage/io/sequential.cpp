@@ -1,4 +1,4 @@
-// One pass over 256 MiB, O_DIRECT (the page cache is not involved): queue, blocking loop, and the device's limit.
+// One pass over 256 MiB, O_DIRECT (bypasses the page cache): queue, blocking loop, and the device's limit.
 
 #include "storage/support.hpp"
 
@@ -10,13 +10,13 @@ using storage_bench::engine_of;
 
 namespace {
 
-constexpr std::size_t window = 8; // pieces of memory that take turns
+constexpr std::size_t window = 8; // pieces of memory in rotation
 
 void report(benchmark::State& state, std::size_t bytes) {
     state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
-/// The caller's pieces in a ring of buffers; a piece that finished makes room for the next.
+/// Processes the caller's pieces in a ring of buffers; a finished piece makes room for the next.
 void pass(io_queue& queue, file& target, std::vector<aligned_buffer<std::byte>>& buffers, bool writing) {
     const std::size_t bytes = bench_file::shared().bytes(), piece = buffers[0].size();
     std::size_t at = 0;
@@ -46,7 +46,7 @@ void queue_pass(benchmark::State& state, bool writing) {
 void sequential_read_direct_io_queue(benchmark::State& state) { queue_pass(state, false); }
 void sequential_write_direct_io_queue(benchmark::State& state) { queue_pass(state, true); }
 
-/// The raw loop: one blocking call after the other.
+/// Limit: one blocking call after the other.
 void raw_pass(benchmark::State& state, bool writing) {
     const bench_file& target = bench_file::shared();
     auto buffer = aligned_buffer<std::byte>::zeroed(static_cast<std::size_t>(state.range(0)) << 20);
@@ -64,7 +64,7 @@ void sequential_read_direct_raw_pread(benchmark::State& state) { raw_pass(state,
 void sequential_write_direct_raw_pwrite(benchmark::State& state) { raw_pass(state, true); }
 
 #ifdef GNEISS_HAS_URING
-/// The device's limit: a bare ring of 1 MiB requests, 16 deep, refilled one by one; nothing is checked but the length.
+/// Device limit: a bare ring of 1 MiB requests, 16 deep, refilled one by one; only the length is checked.
 void device_limit(benchmark::State& state, bool writing) {
     const bench_file& target = bench_file::shared();
     constexpr std::size_t piece = std::size_t{1} << 20, depth = 16;

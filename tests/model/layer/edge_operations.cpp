@@ -20,9 +20,9 @@ TEST_CASE("every edge is visited once with its ends, in the order of its target 
     };
     for (const bool by_source : {false, true}) {
         std::vector<ends> seen(v.edges());
-        std::vector<std::size_t> before(by_source ? v.sources : v.targets, 0); // of each end: the last edge + 1
+        std::vector<std::size_t> before(by_source ? v.sources : v.targets, 0); // the last edge + 1 of each end
         const auto visit = [&, count = std::size_t{0}](std::size_t e, std::size_t s, std::size_t t) mutable {
-            CHECK(++count <= seen.size()); // of the task
+            CHECK(++count <= seen.size()); // edges of the task
             seen[e] = {s, t, seen[e].visits + 1};
             std::size_t& last = before[by_source ? s : t];
             CHECK(last <= e);

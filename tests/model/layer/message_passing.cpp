@@ -108,7 +108,7 @@ TEST_CASE("a message passing layer gives the same rows as the library's layer of
         gnn::double_encoder library(b, parse_layers("sage:4:no-bias:" + names[static_cast<std::size_t>(reduce)]), {.dense = 5});
         a.allocate(1);
         b.allocate(2);
-        std::ranges::fill(b.values().first(20), 0); // of the target's own row
+        std::ranges::fill(b.values().first(20), 0); // the target's own row
         for (std::size_t i = 0; i < 20; ++i) b.values()[b.arrays()[1].offset + i] = a.values()[i];
         const auto got = mine.forward(a, views, {rows.view}, {}, serial_executor{}), want = library.forward(b, views, {rows.view}, {}, serial_executor{});
         for (std::size_t i = 0; i < 12; ++i)

@@ -24,13 +24,13 @@
 #include <thrust/system/tbb/execution_policy.h>
 #endif
 
-// The change sets of Thrust against those of the CPU: on a GPU, or, by the same source, on threads of the host.
-namespace gneiss { // not `using` it: what nvcc makes of Thrust's kernels names ::cuda
+// Compares the change sets of Thrust with those of the CPU: on a GPU or, from the same source, on threads of the host.
+namespace gneiss { // not `using` it: names that nvcc generates for Thrust's kernels start with ::cuda
 
 namespace {
 
 #if defined(__CUDACC__)
-/// A stream, and the memory that its algorithms use.
+/// A stream and the memory of its algorithms.
 struct processor {
     memory_budget budget{};
     cuda::device_pool pool{budget, "scratch", std::uint64_t{1} << 28};
@@ -45,7 +45,7 @@ struct processor {
 };
 #endif
 
-/// The same change sets, fills and rows that remain, batch by batch.
+/// Checks for the same change sets, fills and remaining rows, batch by batch.
 template <class Policy>
 void check_equal(const Policy& serial, const memory_trace& trace, const belady_options& options) {
     std::vector<change_set> want;
@@ -65,7 +65,7 @@ void check_equal(const Policy& serial, const memory_trace& trace, const belady_o
     CHECK(budget.used(memory_kind::device) == 0);
 }
 
-/// Rows that are carried over, in no order: some of the trace, some of no batch.
+/// Returns rows that are carried over, in random order: some of the trace, some of no batch.
 std::vector<node_id> some_resident(std::uint64_t nodes, std::size_t slots, std::uint64_t seed) {
     std::vector<node_id> rows;
     for (node_id id = 0; id < nodes; ++id)
@@ -74,7 +74,7 @@ std::vector<node_id> some_resident(std::uint64_t nodes, std::size_t slots, std::
     return rows;
 }
 
-/// Random traces: of few rows and many, small and large batches, caches that hold nothing, some and all.
+/// Tests random traces: few rows and many, small and large batches, caches that hold no, some and all rows.
 template <class Policy>
 void check_random_traces(const Policy& serial, std::uint64_t traces) {
     for (std::uint64_t seed = 0; seed < traces; ++seed) {
@@ -121,7 +121,7 @@ void check_edge_cases(const Policy& serial) {
 
 } // namespace
 
-TEST_CASE("simt.cache.belady: change sets of random traces are those of the CPU, row by row") {
+TEST_CASE("simt.cache.belady: change sets of random traces equal those of the CPU, row by row") {
     processor serial;
     check_random_traces(serial.policy(), 240);
 }
@@ -130,7 +130,7 @@ TEST_CASE("simt.cache.belady: change sets of random traces are those of the CPU,
 TEST_CASE("simt.cache.belady: one thread gives the same") { check_random_traces(thrust::seq, 40); }
 #endif
 
-TEST_CASE("simt.cache.belady: batches large enough to be shared among threads") {
+TEST_CASE("simt.cache.belady: batches large enough to be divided among threads give the same") {
     processor serial;
     const memory_trace trace = cache_test::random_trace(40, 9000, 6000, 3);
     for (const std::size_t slots : {0U, 200U, 1500U, 5000U, 7000U}) {
@@ -140,13 +140,13 @@ TEST_CASE("simt.cache.belady: batches large enough to be shared among threads") 
     }
 }
 
-TEST_CASE("simt.cache.belady: more batches than are counted at a time") {
+TEST_CASE("simt.cache.belady: more batches than are counted at a time give the same") {
     processor serial;
     const memory_trace trace = cache_test::random_trace(4500, 6, 40, 4); // 2^24 counts are of 3728 batches
     check_equal(serial.policy(), trace, {.capacity = 12});
 }
 
-TEST_CASE("simt.cache.belady: no batch, no row, and what cannot be used") {
+TEST_CASE("simt.cache.belady: no batch and no row work, and invalid input is refused") {
     processor serial;
     check_edge_cases(serial.policy());
 }

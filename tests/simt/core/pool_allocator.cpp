@@ -6,7 +6,7 @@ namespace test_simt_core_pool_allocator {
 
 using namespace gneiss;
 
-TEST_CASE("simt.core.pool_allocator: scratch comes from the pool and goes back to it") {
+TEST_CASE("simt.core.pool_allocator: scratch comes from the pool and returns to it") {
     memory_budget budget;
     cuda::device_pool pool(budget, "scratch", 4096);
     cuda::pool_allocator scratch(pool);

@@ -35,12 +35,12 @@ std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
 constexpr std::uint32_t width = 4, most = 3000;
 constexpr std::uint64_t in_bytes = 2 * cuda::transfer_slot::array_bytes(most, sizeof(float)) + 512;
 
-/// Batches whose products come back: every batch on its way in its own arrays, results read late.
+/// Checks batches whose products are copied back: each in flight with its own arrays, results read late.
 void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
     memory_budget budget;
     cuda::stream compute;
     cuda::transfer_stage in(budget, "in", slots, in_bytes), back(budget, "gradients", slots, most * sizeof(float));
-    std::vector<cuda::graph> steps; // of each slot
+    std::vector<cuda::graph> steps; // per slot
     struct under_way {
         cuda::transfer_slot* slot;
         std::span<const float> result;
@@ -89,7 +89,7 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
 
 } // namespace
 
-TEST_CASE("simt.core.transfer: batches go there and back, however many are on their way") {
+TEST_CASE("simt.core.transfer: batches arrive and return, for any number in flight") {
     for (const std::size_t slots : {1U, 2U, 3U, 5U}) check_batches(slots, 23, false);
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("simt.core.transfer: a recorded step finds the arrays of every batch i
     for (const std::size_t slots : {1U, 3U}) check_batches(slots, 17, true);
 }
 
-TEST_CASE("simt.core.transfer: who does not wait reads what is not there yet") {
+TEST_CASE("simt.core.transfer: a read without a wait sees no data yet") {
     memory_budget budget;
     cuda::stream compute;
     cuda::transfer_stage in(budget, "in", 1, 4096);
@@ -115,7 +115,7 @@ TEST_CASE("simt.core.transfer: who does not wait reads what is not there yet") {
     }
 }
 
-TEST_CASE("simt.core.transfer: a slot is not written anew before the kernels that read it have passed") {
+TEST_CASE("simt.core.transfer: a slot is not overwritten before the kernels that read it have passed") {
     memory_budget budget;
     cuda::stream compute;
     cuda::transfer_stage in(budget, "in", 1, 4096);
@@ -125,7 +125,7 @@ TEST_CASE("simt.core.transfer: a slot is not written anew before the kernels tha
         const auto put = slot.put(std::span<const float>(std::vector<float>(8, 1.0F)));
         slot.copy_in(in.copies());
         slot.ready(compute);
-        cuda::copy_async(std::span(found), std::span<const float>(put.device, 8), compute); // a kernel that is late
+        cuda::copy_async(std::span(found), std::span<const float>(put.device, 8), compute); // represents a late kernel
         slot.done(compute);
     }
     cuda::transfer_slot& slot = in.next();
@@ -135,7 +135,7 @@ TEST_CASE("simt.core.transfer: a slot is not written anew before the kernels tha
     CHECK(found == std::vector<float>(8, 1.0F));
 }
 
-TEST_CASE("simt.core.transfer: a mini-batch is found on the device, where its arrays lie in the block") {
+TEST_CASE("simt.core.transfer: a mini-batch is found on the device, at the offsets of its arrays in the block") {
     memory_budget budget;
     cuda::stream compute;
     mini_batch_arena arena;
@@ -159,7 +159,7 @@ TEST_CASE("simt.core.transfer: a mini-batch is found on the device, where its ar
     slot.done(compute);
 }
 
-TEST_CASE("simt.core.transfer: room between arrays is copied where it is small, and left out where it is not") {
+TEST_CASE("simt.core.transfer: small gaps between arrays are copied, large ones are skipped") {
     memory_budget budget;
     cuda::transfer_slot slot(budget, "in", 1 << 20);
     const auto first = slot.room<char>(100, 200);
@@ -176,7 +176,7 @@ TEST_CASE("simt.core.transfer: room between arrays is copied where it is small, 
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.core.transfer: what does not fit is told with its size, and nothing is allocated after the beginning") {
+TEST_CASE("simt.core.transfer: data that does not fit is reported with its size, and allocations happen only at the start") {
     memory_budget budget;
     const std::size_t before = simt::the_device().used();
     cuda::transfer_stage in(budget, "in", 3, 1000);

@@ -1,12 +1,12 @@
-// What a compiler tells of kernels, checked and shown: registers, spills, occupancy, instructions that must be there, and a
-// hash of each kernel's PTX, by which a verification on a GPU is found again.
+// Checks and shows the compiler's report on kernels: registers, spills, occupancy, required instructions, and a hash of each
+// kernel's PTX, which identifies verifications on a GPU.
 //
-//   gate SOURCE ARCHITECTURE PTX LOG HASHES   SOURCE: the .cu file; LOG: what ptxas -v said; writes HASHES; exit 1 on failure
-//   gate --changed FOLDER HASHES…             which kernels no .json file of FOLDER has the hash of
+//     gate SOURCE ARCHITECTURE PTX LOG HASHES   SOURCE: the .cu file; LOG: output of ptxas -v; writes HASHES; exit 1 on failure
+//     gate --changed FOLDER HASHES…             lists kernels whose hash is in no .json file of FOLDER
 //
-// Lines of SOURCE say what PTX must have: "// ptx KERNEL: INSTRUCTION", or "// ptx sm_90a KERNEL: INSTRUCTION" for one
-// architecture. Every kernel whose name has a match of the regular expression KERNEL needs it, and one must. Local memory
-// and spills fail. A line "// only KERNEL" leaves out the kernels of others that SOURCE instantiates.
+// Lines of SOURCE state required PTX: "// ptx KERNEL: INSTRUCTION", or "// ptx sm_90a KERNEL: INSTRUCTION" for one
+// architecture. Every kernel whose name matches the regular expression KERNEL must contain it, and at least one must match.
+// Local memory and spills fail. A line "// only KERNEL" excludes the kernels of others that SOURCE instantiates.
 #include <cuda_runtime_api.h>
 
 #include <cuda_occupancy.h>
@@ -41,7 +41,7 @@ std::string read(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// "gneiss::cuda::detail::kernel<float, 4u>": no parameters, no result.
+/// "gneiss::cuda::detail::kernel<float, 4u>": without parameters and result.
 std::string demangled(const std::string& symbol) {
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
@@ -56,15 +56,15 @@ std::string demangled(const std::string& symbol) {
     return name;
 }
 
-/// Kernels by symbol. Their PTX without comments, places in the source, and numbers that depend on their neighbors; of
-/// functions that are called, the text goes with every kernel.
+/// Returns kernels by symbol, with their PTX without comments, source places, and numbers that depend on other kernels; the
+/// text of called functions is added to every kernel.
 std::map<std::string, kernel> kernels_of(const std::string& ptx) {
     static const std::regex comment("//[^\n]*"), label("\\$L__BB[0-9]+_"), place("\\s*\\.(loc|file)\\b[^\n]*");
     std::map<std::string, kernel> found;
     std::string called;
     kernel* inside = nullptr;
     bool in_function = false;
-    int depth = 0; // of braces: inline PTX may bring its own lines of them
+    int depth = 0; // depth of braces: inline PTX may contain its own
     std::size_t from = 0;
     while (from < ptx.size()) {
         const std::size_t to = std::min(ptx.find('\n', from), ptx.size());
@@ -112,7 +112,7 @@ void read_log(const std::string& log, std::map<std::string, kernel>& kernels) {
     }
 }
 
-/// Blocks of `one` that a multiprocessor holds at once, without dynamic shared memory.
+/// Returns the number of blocks of `one` that a multiprocessor holds, without dynamic shared memory.
 int blocks_at_once(const kernel& one, int architecture) {
     cudaOccDeviceProp device;
     device.computeMajor = architecture / 10;

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-// Batches of GNNs in device memory, beside what they are on the host.
+// Batches of GNNs in device memory, and their host versions.
 namespace simt_model {
 
-/// Device memory and a stream, and copies that are waited for.
+/// Device memory and a stream, with synchronous copies.
 class device_memory {
 public:
     explicit device_memory(std::size_t bytes) : memory_(budget_, "memory", bytes), arena_(memory_.span()) {}
@@ -27,7 +27,7 @@ public:
     [[nodiscard]] cudaStream_t stream() const { return stream_; }
     [[nodiscard]] cuda::stream& own_stream() { return stream_; }
     [[nodiscard]] cuda::device_arena& arena() { return arena_; }
-    /// Room for `size` elements, and a copy of `values` at its beginning.
+    /// Allocates `size` elements and copies `values` to the start.
     template <class V>
     [[nodiscard]] V* put(const std::vector<V>& values, std::size_t size = 0) {
         V* const result = arena_.take<V>(std::max(size, values.size()));
@@ -54,7 +54,7 @@ public:
         stream_.synchronize();
         return values;
     }
-    /// Rows as doubles.
+    /// Returns rows as doubles.
     template <class T>
     [[nodiscard]] doubles get(cuda::rows_view<T> of, std::size_t count) {
         const auto values = get<std::remove_const_t<T>>(of.data, count * of.stride);
@@ -71,7 +71,7 @@ private:
     cuda::stream stream_;
 };
 
-/// A layer of a batch in device memory, with room for more than it has.
+/// A layer of a batch in device memory, with capacity beyond its size.
 class device_layer {
 public:
     device_layer(device_memory& memory, const cuda::layer_capacity& most) {
@@ -119,7 +119,7 @@ private:
     gneiss::layer_view view_;
 };
 
-/// Numbers in [−1, 1] as they are stored in T.
+/// Returns values in [−1, 1] as stored in T.
 template <class T>
 [[nodiscard]] std::vector<T> random_values(std::size_t size, std::uint64_t seed) {
     std::vector<T> values(size);
@@ -128,7 +128,7 @@ template <class T>
     return values;
 }
 
-/// Checks that ‖got − want‖ ≤ relative · ‖want‖ + 10⁻⁶ · √size, and that there is something to check.
+/// Checks that ‖got − want‖ ≤ relative · ‖want‖ + 10⁻⁶ · √size, and that the result is not empty.
 inline void check_near(const std::string& what, std::span<const double> got, std::span<const double> want, double relative) {
     REQUIRE(got.size() == want.size());
     double off = 0, size = 0;

@@ -21,8 +21,8 @@
 #include <type_traits>
 #include <vector>
 
-// What tests of the kernels of models share: rows as kernels meet them, random layers, and the CPU backend in double,
-// given the same stored numbers, as the oracle.
+// Shared by tests of model kernels: rows in each layout, random layers, and the CPU backend in double, with the same stored
+// values, as the oracle.
 namespace simt_model {
 
 using namespace gneiss;
@@ -30,13 +30,13 @@ using namespace gneiss;
 inline constexpr serial_executor serial{};
 using oracle = segment_kernels<double>;
 
-/// How rows lie in memory.
+/// Layouts of rows in memory.
 enum class layout {
     aligned, ///< at multiples of 16 bytes, whatever their columns
-    odd      ///< at addresses of no alignment but the type's
+    odd      ///< at addresses aligned only to the type
 };
 
-/// Rows of device memory, filled with numbers in [−1, 1] or with `untouched`, and what they mean as doubles.
+/// Rows of device memory, filled with values in [−1, 1] or with `untouched`, and their values as doubles.
 template <class T>
 class rows {
 public:
@@ -63,7 +63,7 @@ public:
         if constexpr (std::is_same_v<T, bfloat16>) return static_cast<double>(to_float(value));
         else return static_cast<double>(value);
     }
-    /// The bits, padding included.
+    /// Returns the bits, padding included.
     [[nodiscard]] std::vector<T> bits() const { return {begin(), begin() + stride_ * count_}; }
 
     [[nodiscard]] static T stored(float x) {
@@ -72,14 +72,14 @@ public:
     }
 
 private:
-    struct alignas(256) line { // as cudaMalloc aligns
+    struct alignas(256) line { // alignment of cudaMalloc
         T value[256 / sizeof(T)];
     };
     std::size_t count_, columns_, stride_ = 0, shift_ = 0;
     std::vector<line> memory_;
 };
 
-/// A matrix of doubles: what the oracle computes with.
+/// A matrix of doubles: the oracle's operands.
 struct doubles {
     std::vector<double> memory;
     matrix_view<double> view;
@@ -88,7 +88,7 @@ struct doubles {
     doubles(const doubles& other) : memory(other.memory), view(memory.data(), other.view.rows(), other.view.columns()) {}
     doubles& operator=(const doubles&) = delete;
     ~doubles() = default;
-    /// The values of rows, or their magnitudes.
+    /// Returns the values of rows, or their magnitudes.
     template <class T>
     explicit doubles(const rows<T>& of, bool magnitudes = false) : doubles(of.size(), of.columns()) {
         for (std::size_t i = 0; i < of.size(); ++i)
@@ -96,8 +96,8 @@ struct doubles {
     }
 };
 
-/// Checks what a kernel wrote: value (i, c) may be off by `relative` of the sum of the magnitudes that went into it,
-/// and by the rounding to T; what lies behind row `written` must be as it was `before`.
+/// Checks the output of a kernel: value (i, c) may differ by `relative` of the sum of the magnitudes that went into it, and by
+/// the rounding to T; memory after row `written` must be as it was `before`.
 template <class T>
 void check_rows(const std::string& what, const rows<T>& got, std::size_t written, matrix_view<const double> want,
     matrix_view<const double> magnitudes, double relative, const rows<T>* before = nullptr) {
@@ -114,13 +114,13 @@ void check_rows(const std::string& what, const rows<T>& got, std::size_t written
     CHECK(wrong == 0);
 }
 
-/// A layer of random edges: multi-edges, targets without neighbors, lists of one edge and of hundreds, targets that lie
-/// somewhere among the sources. On both sides: the host's view and the device's, whose capacities are larger.
+/// A layer of random edges: multi-edges, targets without neighbors, lists of one edge and of hundreds, targets anywhere among
+/// the sources. On both sides: the host's view and the device's, whose capacities are larger.
 class random_layer {
 public:
-    static constexpr std::uint32_t spare = 5; ///< rows of capacity that nothing fills
+    static constexpr std::uint32_t spare = 5; ///< unused rows of capacity
 
-    /// `longest` edges in the list of one target, and again as many that lead to one source.
+    /// Makes `longest` edges in the list of one target, and again that many that lead to one source.
     random_layer(std::uint32_t targets, std::uint32_t sources, std::uint32_t longest, std::uint64_t seed) {
         random_stream draw(random_key(seed, random_domain::user));
         offsets_.push_back(0);
@@ -143,7 +143,7 @@ public:
     random_layer(const random_layer&) = delete;
     random_layer& operator=(const random_layer&) = delete;
 
-    /// The layer as the host has it, each target with an edge from itself if `loops`.
+    /// Returns the host's layer, each target with an edge from itself if `loops`.
     [[nodiscard]] const gneiss::layer_view& host(bool loops = false) const { return loops ? loops_.view() : stack_[0]; }
     [[nodiscard]] cuda::layer_view device() const {
         const gneiss::layer_view& of = stack_[0];
@@ -153,7 +153,7 @@ public:
     [[nodiscard]] std::uint32_t targets() const { return counts_.targets; }
     [[nodiscard]] std::uint32_t sources() const { return counts_.sources; }
 
-    // what `layer_stack` asks of a sample
+    // interface that `layer_stack` requires of a sample
     [[nodiscard]] static std::size_t layers() { return 1; }
     [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const { return view_; }
 

@@ -1,4 +1,4 @@
-// Kernels that touch memory they must not; the address sanitizer has to say where. Each is a test of its name.
+// Kernels with invalid memory accesses; the address sanitizer must locate them. Each is a test of its name.
 #include <map>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Kernels whose threads race; the thread sanitizer has to say where. Each is a test of its name.
+// Kernels whose threads race; the thread sanitizer must locate the race. Each is a test of its name.
 #include <map>
 #include <string_view>
 #include <vector>
@@ -26,7 +26,7 @@ __global__ void no_syncwarp(int* out) {
     tile[threadIdx.x] = static_cast<int>(threadIdx.x);
     out[threadIdx.x] = tile[threadIdx.x ^ 1U];
 }
-/// Votes bring lanes together, but order no memory.
+/// Votes bring lanes together, but do not order memory.
 __global__ void vote_for_a_barrier(int* out) {
     __shared__ int tile[64];
     tile[threadIdx.x] = static_cast<int>(threadIdx.x);
@@ -40,8 +40,8 @@ __global__ void syncwarp_for_a_barrier(int* out) {
     out[threadIdx.x] = tile[63 - threadIdx.x];
 }
 __global__ void adds_without_atomics(int* out) { ++out[0]; }
-/// The flag is atomic; what it stands for is not ordered by it. It stands far from it, too: the sanitizer remembers a few
-/// accesses of each eight bytes, and turns of the loop would push out the one that races.
+/// The flag is atomic, but does not order the data. It is far from the data: the sanitizer remembers a few accesses per eight
+/// bytes, and turns of the loop would evict the one that races.
 __global__ void no_fence(int* out) {
     auto* flag = reinterpret_cast<unsigned*>(out + 32);
     if (threadIdx.x == 0) {

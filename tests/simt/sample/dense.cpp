@@ -9,7 +9,7 @@ namespace test_simt_sample_dense {
 
 using namespace simt_sample;
 
-TEST_CASE_TEMPLATE("simt.sample.dense: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("simt.sample.dense: samples equal the CPU's for any fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
     constexpr std::uint64_t nodes = 200;
     const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 500, 60, 4));
     mini_batch_arena arena;
@@ -35,7 +35,7 @@ TEST_CASE_TEMPLATE("simt.sample.dense: samples are those of the CPU, whatever fa
         }
 }
 
-TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with edges hidden, and after one that failed") {
+TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with excluded edges, and after a failed one") {
     const auto edges = edges_with_star(120, 500, 40, 6);
     const auto host = test::whole_graph<node_id>(120, edges);
     memory_budget budget;

@@ -4,7 +4,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 template class dense_sampler<std::uint32_t>;
 template class dense_sampler<std::uint64_t>;
 

@@ -11,7 +11,7 @@ namespace test_simt_sample_neighbor {
 
 using namespace simt_sample;
 
-TEST_CASE_TEMPLATE("simt.sample.neighbor: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
     constexpr std::uint64_t nodes = 120;
     const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 400, 100, 3));
     mini_batch_arena arena;
@@ -66,7 +66,7 @@ struct pair_of_samplers {
 
 } // namespace
 
-TEST_CASE("simt.sample.neighbor: lists of ten thousand edges") {
+TEST_CASE("simt.sample.neighbor: lists of ten thousand edges work") {
     const auto host = test::whole_graph<node_id>(300, edges_with_star(300, 500, 10'000, 5));
     for (const char* fanout : {"10", "32,2", "33", "1+300", "all", "3+all"}) {
         CAPTURE(fanout);
@@ -81,7 +81,7 @@ TEST_CASE("simt.sample.neighbor: lists of ten thousand edges") {
     most.compare(1, test::some_nodes(9, 9, 1));
 }
 
-TEST_CASE("simt.sample.neighbor: hidden edges are not walked, as they are not by the CPU") {
+TEST_CASE("simt.sample.neighbor: excluded edges are not drawn, as on the CPU") {
     const auto edges = edges_with_star(60, 400, 40, 9);
     const auto host = test::whole_graph<node_id>(60, edges);
     std::vector<excluded_edge<>> excluded{{59, 58, 3}, {edges[5].source, edges[5].destination, 4}}; // no such edges
@@ -103,7 +103,7 @@ TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {
     const auto host = test::whole_graph<node_id>(150, edges_with_star(150, 600, 50, 6));
     pair_of_samplers both(host, {parse_fanout("4,3"), false, true, true}, {.seeds = 12});
     const cuda::graph step = cuda::graph::record(both.in, [&] { both.sampler.run(both.in); });
-    CHECK(step.nodes() == 5 + 2 * 8 + 1 + 2 * 6); // what `neighbor_sampler` says of them
+    CHECK(step.nodes() == 5 + 2 * 8 + 1 + 2 * 6); // the number documented for `neighbor_sampler`
     for (std::uint64_t index = 0; index < 5; ++index) {
         const batch_key key{index % 2, {1, 0, index}};
         const auto seeds = test::some_nodes(150, 1 + 5 * index % 12, index);
@@ -113,13 +113,13 @@ TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {
     }
 }
 
-TEST_CASE("simt.sample.neighbor: stamps of the table of nodes may come to their end") {
+TEST_CASE("simt.sample.neighbor: stamps of the table of nodes may wrap around") {
     const auto host = test::whole_graph<node_id>(90, edges_with_star(90, 300, 20, 7));
     pair_of_samplers both(host, {parse_fanout("3,2")}, {.seeds = 10}, layer_stack::lists::forward, 2);
     for (std::uint64_t index = 0; index < 7; ++index) both.compare(index, test::some_nodes(90, 10, index));
 }
 
-TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, are empty and told of; others are not touched") {
+TEST_CASE("simt.sample.neighbor: batches that do not fit or have invalid seeds are empty and reported; others are unchanged") {
     const auto host = test::whole_graph<node_id>(100, edges_with_star(100, 900, 0, 8));
     const neighbor_options options{parse_fanout("5,5")};
     pair_of_samplers both(host, options, {.seeds = 12, .nodes = 55, .edges = {45, 220}});
@@ -135,7 +135,7 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, a
         both.sampler.sample(both.in, {4, {}}, test::some_nodes(66, 3, 2)); // a good one does not hide it
         try {
             static_cast<void>(both.sampler.synchronize(both.in));
-            FAIL("nothing was told");
+            FAIL("nothing was reported");
         } catch (const cuda::sample_error& error) {
             CHECK(error.failure() == settings);
             CHECK(error.code() == code);
@@ -153,7 +153,7 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, a
         CHECK_THROWS_WITH_AS(static_cast<void>(both.sampler.synchronize(both.in)),
             "2 excluded edges, there is room for 0 (epoch 3, state 0, pass 0, batch 77)", cuda::sample_error);
     }
-    // Which batches are too large is told by one with room for all.
+    // A sampler with room for all determines the batches that are too large.
     pair_of_samplers ample(host, options, {.seeds = 12});
     const auto size_of = [&](const std::vector<node_id>& with) {
         ample.sampler.sample(ample.in, {3, {0, 0, 77}}, with);
@@ -177,7 +177,7 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, a
     CHECK(nodes);
 }
 
-TEST_CASE("simt.sample.neighbor: what cannot be sampled is refused at once") {
+TEST_CASE("simt.sample.neighbor: invalid options are refused at once") {
     memory_budget budget;
     cuda::stream in;
     edge_list<> edges(4, {{0, 0, 1}, {1, 0, 2}, {3, 0, 1}});
@@ -205,8 +205,8 @@ TEST_CASE("simt.sample.neighbor: what cannot be sampled is refused at once") {
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.sample.neighbor: neighbors are read once an edge, in whole sectors where lists are taken whole") {
-    std::vector<edge> edges; // of each node 24, from anywhere
+TEST_CASE("simt.sample.neighbor: neighbors are read once per edge, and in whole sectors if lists are taken whole") {
+    std::vector<edge> edges; // 24 per node, from anywhere
     random_stream draw(random_key(10, random_domain::user));
     for (node_id v = 0; v < 900; ++v)
         for (int k = 0; k < 24; ++k) edges.push_back({static_cast<node_id>(draw.below(900)), 0, v});
@@ -218,14 +218,14 @@ TEST_CASE("simt.sample.neighbor: neighbors are read once an edge, in whole secto
         both.compare(1, seeds);
         return static_cast<double>(counter.loads().sectors);
     };
-    // Of each target its id and both ends of its list are read twice, and where its edges begin; of each edge its neighbor, its
-    // word in the table and the rank of its node, at most 32 bytes for one; its id twice, its place and its rank in order, 4 bytes. Of
-    // each warp what a hop has come to, five words.
+    // For each target its id and both ends of its list are read twice, and the start of its edges; for each edge its neighbor,
+    // its word in the table and the rank of its node, at most 32 bytes for one; its id twice, its place and its rank in order,
+    // 4 bytes. For each warp the counts of a hop, five words.
     const double targets = 200, warps = 8 * 30, apart = 3 + 4.0 / 8;
     const double drawn = measured("10"), whole = measured("24");
     CHECK(drawn >= 2 * 10 * targets);
     CHECK(drawn <= apart * 10 * targets + 7 * targets + 5 * warps);
-    CHECK(whole <= (apart - 1) * 24 * targets + (24.0 / 8 + 1) * targets + 7 * targets + 5 * warps); // neighbors side by side
+    CHECK(whole <= (apart - 1) * 24 * targets + (24.0 / 8 + 1) * targets + 7 * targets + 5 * warps); // adjacent neighbors
 }
 #endif
 

@@ -12,7 +12,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 template class neighbor_sampler<std::uint32_t>;
 template class neighbor_sampler<std::uint64_t>;
 

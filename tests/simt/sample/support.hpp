@@ -18,15 +18,15 @@
 #include <span>
 #include <vector>
 
-// What tests of samplers on a device share, emulated or not.
+// Shared by tests of device samplers, emulated or not.
 namespace simt_sample {
 
 using namespace gneiss;
 
 inline constexpr serial_executor serial{};
 
-/// Edges of a graph with multi-edges, self loops and hubs, nodes without any, and one node that all others lead to and that
-/// leads to all, whose lists so have `longest` edges.
+/// Returns edges of a graph with multi-edges, self loops and hubs, isolated nodes, and one node connected with all others in
+/// both directions, whose lists have `longest` edges.
 template <node_id_type NodeId = node_id>
 std::vector<basic_edge<NodeId>> edges_with_star(std::uint64_t nodes, std::size_t count, std::size_t longest, std::uint64_t seed) {
     auto edges = test::hub_edges<NodeId>(nodes, count, seed);
@@ -38,7 +38,7 @@ std::vector<basic_edge<NodeId>> edges_with_star(std::uint64_t nodes, std::size_t
     return edges;
 }
 
-/// What lies on the device, once the stream has come there.
+/// Returns device data after synchronizing the stream.
 template <class T>
 std::vector<T> fetched(cuda::stream& from, const T* data, std::size_t count) {
     std::vector<T> to(count);
@@ -51,7 +51,7 @@ std::vector<T> listed(std::span<const T> of) {
     return {of.begin(), of.end()};
 }
 
-/// Checks a layer on the device, its lists by source too if it has them, against the host's.
+/// Compares a layer on the device with the host's, including its lists by source if present.
 inline void check_layer(cuda::stream& from, const cuda::layer_view& got, const gneiss::layer_view& want) {
     const cuda::layer_counts counts = fetched(from, got.counts, 1)[0];
     REQUIRE(counts.targets == want.targets);
@@ -69,7 +69,7 @@ inline void check_layer(cuda::stream& from, const cuda::layer_view& got, const g
     CHECK((fetched(from, got.edge_target, want.edges()) == listed(want.edge_target)));
 }
 
-/// Checks what the device has sampled against the host's sample.
+/// Compares the device's sample with the host's.
 template <node_id_type NodeId>
 void check(cuda::stream& in, cuda::neighbor_sampler<NodeId>& got, const neighbor_sample<NodeId>& want) {
     const cuda::sample_sizes sizes = got.synchronize(in);
@@ -89,7 +89,7 @@ void check(cuda::stream& in, cuda::neighbor_sampler<NodeId>& got, const neighbor
     }
 }
 
-/// Checks what the device has sampled against the host's sample.
+/// Compares the device's sample with the host's.
 template <node_id_type NodeId>
 void check(cuda::stream& in, cuda::dense_sampler<NodeId>& got, const dense_sample<NodeId>& want) {
     const cuda::sample_sizes sizes = got.synchronize(in);

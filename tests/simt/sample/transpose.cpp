@@ -12,7 +12,7 @@ using namespace simt_sample;
 
 namespace {
 
-/// A layer of random edges as a sample has it; some sources have none, and one has many.
+/// A layer of random edges as in a sample; some sources have none, and one has many.
 struct random_edges {
     std::vector<std::uint32_t> offsets{0}, neighbors{};
     std::uint32_t sources;
@@ -36,7 +36,7 @@ struct random_edges {
     }
 };
 
-/// By kernels and by host, with more room than edges.
+/// Compares kernels with the host, with more capacity than edges.
 void check(const random_edges& of, std::uint32_t source_capacity) {
     layer_stack want;
     want.assign(of, serial);
@@ -56,7 +56,7 @@ void check(const random_edges& of, std::uint32_t source_capacity) {
 
 } // namespace
 
-TEST_CASE("simt.sample.transpose: lists by source are those of the host, each ascending") {
+TEST_CASE("simt.sample.transpose: lists by source equal those of the host, each ascending") {
     simt::for_each_seed(3, [] { check(random_edges(50, 40, 9, 1), 45); });
     check(random_edges(400, 256, 30, 2), 256); // several tiles, one pass
     check(random_edges(300, 257, 20, 3), 257); // two passes
@@ -71,10 +71,10 @@ TEST_CASE("simt.sample.transpose: each pass moves an edge's sectors once") {
     const auto edges = static_cast<double>(of.neighbors.size());
     simt::traffic_counter counter;
     check(of, 256);
-    // Sources are read twice, 4 bytes an edge, and where each of 256 digits of a tile begins; then by each source's search.
+    // Sources are read twice, 4 bytes per edge, and the start of each of 256 digits of a tile; then by each source's search.
     const double tiles = edges / 2048 + 1, digits = 256 * tiles;
     CHECK(static_cast<double>(counter.loads().sectors) <= 2 * (edges / 8 + 8 * tiles) + digits + digits / 8 * 3 + 257 * 15 + 500);
-    // Two words an edge, which go to runs of some eight in each tile and digit.
+    // Two words per edge, written in runs of some eight in each tile and digit.
     CHECK(static_cast<double>(counter.stores().sectors) <= 2 * edges + 3 * digits + 300);
 }
 #endif

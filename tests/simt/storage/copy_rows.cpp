@@ -23,18 +23,18 @@ rows<T> copy_of(const rows<T>& from) {
     return from;
 }
 
-/// Rows gathered, put together from two tables, and put into slots, each by kernel and by a plain loop.
+/// Compares gathering rows, combining two tables, and writing into slots, by kernel and by a plain loop.
 template <class T>
 void check_copies(std::size_t columns, layout from_layout, layout to_layout, std::uint32_t count) {
     constexpr std::uint32_t table_rows = 57, more_rows = 31, spare = 6;
     rows<T> table(table_rows, columns, from_layout, 3);
     const rows<T> more(more_rows, columns, from_layout, 4);
-    // Bits that no arithmetic leaves alone: a NaN with a payload, a negative zero.
+    // Bits that arithmetic would change: a NaN with a payload, a negative zero.
     table(5, 0) = std::bit_cast<T>(static_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>(sizeof(T) == 4 ? 0x7f812345U : 0x7f81U));
     table(6, columns - 1) = rows<T>::stored(-0.0F);
     const auto ids = some_places(count, table_rows, columns), places = some_places(count, table_rows + more_rows, columns + 1);
     std::vector<std::uint32_t> slots(count);
-    for (std::uint32_t i = 0; i < count; ++i) slots[i] = i * 5 % (count + spare); // 5 and count + spare have no common factor
+    for (std::uint32_t i = 0; i < count; ++i) slots[i] = i * 5 % (count + spare); // 5 and count + spare are coprime
     const auto same = [&](const T* a, const T* b) { return std::memcmp(a, b, columns * sizeof(T)) == 0; };
 
     simt::for_each_seed(2, [&] {
@@ -61,13 +61,13 @@ void check_copies(std::size_t columns, layout from_layout, layout to_layout, std
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.storage.copy_rows: rows of any width go where they belong, to the bit", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.storage.copy_rows: rows of any width reach their places, to the bit", T, float, bfloat16) {
     for (const std::size_t columns : {1U, 2U, 7U, 8U, 31U, 32U, 33U, 64U, 100U, 128U, 200U, 257U})
         for (const layout from : {layout::aligned, layout::odd})
             check_copies<T>(columns, from, columns % 2 == 0 ? layout::aligned : layout::odd, 75);
 }
 
-TEST_CASE_TEMPLATE("simt.storage.copy_rows: no row, one row, a warp's rows and one more", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.storage.copy_rows: no row, one row, a warp's rows and one more work", T, float, bfloat16) {
     for (const std::uint32_t count : {0U, 1U, 7U, 8U, 9U, 31U, 32U, 33U, 257U}) {
         check_copies<T>(20, layout::aligned, layout::aligned, count % 5 == 4 ? count + 1 : count);
         check_copies<T>(130, layout::aligned, layout::aligned, count % 5 == 4 ? count + 1 : count);

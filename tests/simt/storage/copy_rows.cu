@@ -6,7 +6,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &gather_rows<float>, &gather_rows<bfloat16>,
     &assemble_rows<float>, &assemble_rows<bfloat16>,

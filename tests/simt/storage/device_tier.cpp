@@ -24,7 +24,7 @@ constexpr std::uint64_t nodes = 90;
 constexpr std::size_t most = 40; // rows of a batch
 using simt_model::serial;
 
-/// Batches through a tier and through the host's cache, moved by the same policy: the same bits, the same hits.
+/// Runs batches through a tier and through the host's cache with the same policy: the same bits, the same hits.
 template <class T, class Policy>
 void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::size_t columns, slot_table_kind kind, std::size_t stages) {
     table_source source(nodes, columns * sizeof(T)), of_host(nodes, columns * sizeof(T));
@@ -35,7 +35,7 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
     tier.fill(policy.initial(), {}, compute);
     host.fill(same.initial());
 
-    std::deque<simt_model::rows<T>> gathered; // looked at when all is over
+    std::deque<simt_model::rows<T>> gathered; // checked at the end
     std::vector<std::byte> bytes(most * columns * sizeof(T));
     const gather_target to{bytes.data(), columns * sizeof(T)};
     std::vector<node_id> room;
@@ -49,10 +49,10 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
         host.gather(ids, to);
         const gather_stats after = host.statistics();
         if (!ids.empty()) { // places, and the rows that no slot holds
-            const std::uint64_t misses = after.rows - before.rows - (after.hits - before.hits), told = tier.statistics().bus_bytes - bus;
+            const std::uint64_t misses = after.rows - before.rows - (after.hits - before.hits), traffic = tier.statistics().bus_bytes - bus;
             const std::uint64_t least = 4 + 4 * ids.size() + misses * columns * sizeof(T);
-            CHECK(told >= least);
-            CHECK(told <= least + misses * 14 + 2 * cuda::transfer_slot::alignment);
+            CHECK(traffic >= least);
+            CHECK(traffic <= least + misses * 14 + 2 * cuda::transfer_slot::alignment);
         }
         policy.next(ids, changes);
         tier.apply(changes, ids, std::as_const(gathered.back()).view(), compute);
@@ -67,7 +67,7 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
     for (node_id id = 0; id < nodes; ++id) CHECK(tier.holds(id) == host.holds(id));
 }
 
-/// Change sets of an optimal cache, computed ahead.
+/// Returns precomputed change sets of an optimal cache.
 change_set_replay<memory_change_sets> belady_replay(const memory_trace& trace, std::size_t capacity) {
     memory_change_sets sets;
     const belady_outcome result = belady(trace, {.capacity = capacity, .nodes = nodes}, serial, [&](std::size_t, const change_set& changes) { sets.append(changes); });
@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("simt.storage.device_tier: batches have the bits and hits of 
         }
 }
 
-TEST_CASE("simt.storage.device_tier: rows that make room and rows that stay, filled in pieces of a batch") {
+TEST_CASE("simt.storage.device_tier: incoming and remaining rows are right, filled in parts of a batch") {
     table_source source(nodes, 40);
     memory_budget budget;
     cuda::stream compute;
@@ -111,7 +111,7 @@ TEST_CASE("simt.storage.device_tier: rows that make room and rows that stay, fil
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.storage.device_tier: memory is charged as planned, and none is taken later") {
+TEST_CASE("simt.storage.device_tier: memory is charged as planned, and not allocated later") {
     table_source source(nodes, 36);
     memory_budget budget;
     using tier_type = cuda::device_tier<float, table_source>;
@@ -128,7 +128,7 @@ TEST_CASE("simt.storage.device_tier: memory is charged as planned, and none is t
 }
 #endif
 
-TEST_CASE("simt.storage.device_tier: what cannot be gathered or followed is told, and a broken change leaves it empty") {
+TEST_CASE("simt.storage.device_tier: invalid gathers and changes are bytes, and a failed change leaves it empty") {
     table_source source(nodes, 32);
     memory_budget budget;
     cuda::stream compute;
@@ -147,7 +147,7 @@ TEST_CASE("simt.storage.device_tier: what cannot be gathered or followed is told
     CHECK(code([&] { tier.gather(std::vector<node_id>(6), out.view(), compute); }) == errc::out_of_range);
     tier.fill(ids, {}, compute);
     source.fails = true;
-    tier.gather(ids, out.view(), compute); // all are here
+    tier.gather(ids, out.view(), compute); // all are present
     compute.synchronize();
     CHECK(equal(out, source, ids));
     CHECK(code([&] { tier.gather(std::vector<node_id>{1, 6}, out.view(), compute); }) == errc::io);
@@ -158,12 +158,12 @@ TEST_CASE("simt.storage.device_tier: what cannot be gathered or followed is told
     tier.fill(ids, {}, compute);
     const std::vector<node_id> batch{1, 2, 3, 4, 8};
     const auto follow = [&](const change_set& changes) { return code([&] { tier.apply(changes, batch, out.view(), compute); }); };
-    CHECK(follow({{1}, {}, {0}}) == errc::invalid_argument);    // is here
+    CHECK(follow({{1}, {}, {0}}) == errc::invalid_argument);    // is present
     CHECK(tier.held() == 0);
-    CHECK(follow({{}, {9}, {}}) == errc::invalid_argument);     // more leave than come
-    CHECK(follow({{8}, {9}, {4}}) == errc::invalid_argument);   // is not here
+    CHECK(follow({{}, {9}, {}}) == errc::invalid_argument);     // more leave than enter
+    CHECK(follow({{8}, {9}, {4}}) == errc::invalid_argument);   // is absent
     CHECK(follow({{8}, {}, {}}) == errc::invalid_argument);     // without its position
-    CHECK(follow({{8}, {}, {0}}) == errc::invalid_argument);    // there is another row
+    CHECK(follow({{8}, {}, {0}}) == errc::invalid_argument);    // another row is there
     CHECK(follow({{8}, {}, {5}}) == errc::invalid_argument);    // beyond the batch
     CHECK(follow({{90}, {}, {0}}) == errc::out_of_range);
     CHECK(follow({{1, 2, 3, 4, 5, 6}, {}, {0, 1, 2, 3, 4, 5}}) == errc::invalid_argument);

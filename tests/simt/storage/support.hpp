@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-// What tests of rows on a device share: a host's source of random bytes.
+// Shared by tests of device rows: a host source of random bytes.
 namespace simt_storage {
 
 using namespace gneiss;
@@ -45,7 +45,7 @@ private:
 };
 static_assert(row_source<table_source>);
 
-/// Whether row i of `out` is row ids[i], to the bit, for all i, and what lies behind was not touched.
+/// True if row i of `out` equals row ids[i] to the bit for all i, and memory after it is unchanged.
 template <class T>
 bool equal(const simt_model::rows<T>& out, const table_source& source, std::span<const node_id> ids) {
     const simt_model::rows<T> untouched(out.size(), out.columns(), simt_model::layout::aligned);

@@ -7,7 +7,7 @@ namespace test_simt_storage_uva_rows {
 using namespace simt_storage;
 using simt_model::layout;
 
-TEST_CASE_TEMPLATE("simt.storage.uva_rows: rows read over the bus are those of the source, by ids of either side", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.storage.uva_rows: rows read over the bus equal those of the source, with ids on either side", T, float, bfloat16) {
     for (const std::size_t columns : {1U, 8U, 37U, 200U}) {
         table_source source(70'000, columns * sizeof(T)); // more than one piece
         memory_budget budget;
@@ -33,7 +33,7 @@ TEST_CASE_TEMPLATE("simt.storage.uva_rows: rows read over the bus are those of t
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.storage.uva_rows: no sector of the host's memory is read but those of the rows") {
+TEST_CASE("simt.storage.uva_rows: only the rows' sectors of host memory are read") {
     table_source source(1000, 256);
     memory_budget budget;
     cuda::uva_rows<float> rows(source, 64, budget);
@@ -48,7 +48,7 @@ TEST_CASE("simt.storage.uva_rows: no sector of the host's memory is read but tho
 }
 #endif
 
-TEST_CASE("simt.storage.uva_rows: what cannot be gathered is told") {
+TEST_CASE("simt.storage.uva_rows: invalid gathers are reported") {
     table_source source(10, 16), odd(10, 6);
     memory_budget budget, small(memory_budget::unlimited, 100);
     cuda::stream compute;

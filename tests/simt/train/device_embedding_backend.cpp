@@ -26,7 +26,7 @@ compute_factory on_device(memory_budget& budget, const std::optional<device_embe
     };
 }
 
-/// Losses and parameters of a short run are those of the CPU but for rounding.
+/// Checks that losses and parameters of a short run equal those of the CPU up to rounding.
 void check_run(toy_graph& graph, const set_up& with) {
     CAPTURE(with.decoder);
     CAPTURE(with.loss);
@@ -45,7 +45,7 @@ set_up small(const std::string& decoder, const std::string& loss) {
     with.decoder = decoder;
     with.loss = loss;
     with.dim = 6;
-    with.optimizer = "sgd"; // the others divide rounding by small sums at first
+    with.optimizer = "sgd"; // the others initially divide rounding errors by small sums
     with.epochs = 1;
     with.training.batch_edges = 60;
     with.training.negatives = {.per_chunk = 12, .chunks = 2, .degree_fraction = .5};
@@ -55,7 +55,7 @@ set_up small(const std::string& decoder, const std::string& loss) {
 
 } // namespace
 
-TEST_CASE("simt.train.device_embedding_compute: a run on the device is that of the CPU") {
+TEST_CASE("simt.train.device_embedding_backend: a run on the device equals one on the CPU") {
     toy_graph graph(60, 4, 3, 300, 1);
     for (const char* decoder : {"dot", "distmult", "complex", "transe"}) check_run(graph, small(decoder, "softmax"));
     for (const char* loss : {"marius", "logistic", "margin"}) check_run(graph, small("complex", loss));
@@ -69,7 +69,7 @@ TEST_CASE("simt.train.device_embedding_compute: a run on the device is that of t
     check_run(graph, with);
 }
 
-TEST_CASE("simt.train.device_embedding_compute: batches overlap, and a stop anywhere goes on to the same bits") {
+TEST_CASE("simt.train.device_embedding_backend: batches overlap, and a run stopped anywhere resumes to the same bits") {
     toy_graph graph(60, 4, 3, 300, 2);
     const temporary_directory directory;
     memory_budget budget;
@@ -83,7 +83,7 @@ TEST_CASE("simt.train.device_embedding_compute: batches overlap, and a stop anyw
     CHECK(overlapped.loss != want.loss);
 }
 
-TEST_CASE("simt.train.device_embedding_compute: rows that live on the device are stepped as those that come and go") {
+TEST_CASE("simt.train.device_embedding_backend: resident rows are stepped like copied ones") {
     toy_graph graph(60, 4, 3, 300, 4);
     const temporary_directory directory;
     memory_budget budget;
@@ -99,7 +99,7 @@ TEST_CASE("simt.train.device_embedding_compute: rows that live on the device are
     CHECK_THROWS_AS((void)train(graph, with, directory / "some", 0, on_device(budget, keep)), error);
 }
 
-TEST_CASE("simt.train.device_embedding_compute: what cannot be is refused with its reason") {
+TEST_CASE("simt.train.device_embedding_backend: impossible options are refused with the reason") {
     embedding_table relations(3, {6, 0});
     const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim, memory_budget& budget) {
         cuda::device_embedding_backend result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .batch = 0, .negatives = {}, .relations = relations});
@@ -117,7 +117,7 @@ TEST_CASE("simt.train.device_embedding_compute: what cannot be is refused with i
     }
 }
 
-TEST_CASE("simt.train.device_embedding_compute: a loss that is no number is told with its batch, and nothing hangs") {
+TEST_CASE("simt.train.device_embedding_backend: a NaN loss is reported with its batch, and nothing hangs") {
     toy_graph graph(60, 4, 3, 300, 3);
     const temporary_directory directory;
     memory_budget budget;

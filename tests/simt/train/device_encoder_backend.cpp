@@ -39,7 +39,7 @@ std::function<std::optional<any_backend>(trainer&)> on_device(memory_budget& bud
     };
 }
 
-/// Losses and parameters of a short run are those of the CPU but for rounding.
+/// Checks that losses and parameters of a short run equal those of the CPU up to rounding.
 void check_run(const graph_data& data, const set_up& with) {
     CAPTURE(with.layers);
     CAPTURE(with.links);
@@ -60,7 +60,7 @@ void check_run(const graph_data& data, const set_up& with) {
 
 set_up small() {
     set_up with;
-    with.optimizer = "sgd"; // the others divide rounding by small sums at first
+    with.optimizer = "sgd"; // the others initially divide rounding errors by small sums
     with.layers = "sage:6,sage:4";
     with.epochs = 1;
     with.features = test::feature_form{};
@@ -71,7 +71,7 @@ set_up small() {
 
 } // namespace
 
-TEST_CASE("simt.train.device_graph_compute: node classification on the device trains as on the CPU") {
+TEST_CASE("simt.train.device_encoder_backend: node classification on the device trains as on the CPU") {
     const graph_data data = graph_data::planted(150, 3);
     for (const char* layers : {"sage:6:dropout=.2,sage:4", "gcn:6:norm,gcn:4", "gat:3x2,gat:4x2:mean", "linear:5,sage:6:max:residual,gcn:4:symmetric", "sage:6,sage:4:tanh"}) {
         set_up with = small();
@@ -86,7 +86,7 @@ TEST_CASE("simt.train.device_graph_compute: node classification on the device tr
     check_run(data, with);
 }
 
-TEST_CASE("simt.train.device_graph_compute: edges on the device are trained as on the CPU") {
+TEST_CASE("simt.train.device_encoder_backend: edges on the device are trained as on the CPU") {
     const graph_data data = graph_data::random(90, 3, 3, 150, 5);
     set_up with = small();
     with.links = true;
@@ -101,7 +101,7 @@ TEST_CASE("simt.train.device_graph_compute: edges on the device are trained as o
     check_run(data, with);
 }
 
-TEST_CASE("simt.train.device_graph_compute: a run that stops anywhere goes on to the same bits, with batches that overlap, too") {
+TEST_CASE("simt.train.device_encoder_backend: a run stopped anywhere resumes to the same bits, even if batches overlap") {
     const graph_data data = graph_data::planted(150, 3);
     memory_budget budget;
     set_up with = small();
@@ -115,7 +115,7 @@ TEST_CASE("simt.train.device_graph_compute: a run that stops anywhere goes on to
     CHECK(once == train(data, with, 0, on_device(budget)));
 }
 
-TEST_CASE("simt.train.device_graph_compute: rows that live on the device are stepped as those that come and go") {
+TEST_CASE("simt.train.device_encoder_backend: resident rows are stepped like copied ones") {
     memory_budget budget;
     for (const bool links : {false, true}) {
         const graph_data data = links ? graph_data::random(90, 3, 3, 150, 5) : graph_data::planted(150, 3);
@@ -137,7 +137,7 @@ TEST_CASE("simt.train.device_graph_compute: rows that live on the device are ste
     }
 }
 
-TEST_CASE("simt.train.device_graph_compute: neighborhoods drawn on the device are those of the host, bit for bit") {
+TEST_CASE("simt.train.device_encoder_backend: neighborhoods drawn on the device equal those of the host, bit for bit") {
     memory_budget budget;
     for (const bool links : {false, true}) {
         CAPTURE(links);
@@ -155,7 +155,7 @@ TEST_CASE("simt.train.device_graph_compute: neighborhoods drawn on the device ar
     CHECK_THROWS_AS((void)train(data, small(), 0, on_device(budget, false, true)), error); // states of two partitions
 }
 
-TEST_CASE("simt.train.device_graph_compute: what a device cannot hold is told with its parts, and a loss that is no number with its batch") {
+TEST_CASE("simt.train.device_encoder_backend: a lack of device memory is reported with its parts, a NaN loss with its batch") {
     const graph_data data = graph_data::planted(150, 3);
     memory_budget small_device(memory_budget::unlimited, memory_budget::unlimited, 20000);
     CHECK_THROWS_WITH_AS((void)train(data, small(), 0, on_device(small_device)), doctest::Contains("weights"), over_budget);

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-// What tests of trainers on the emulated device share.
+// Shared by tests of trainers on the emulated device.
 namespace simt_pipeline {
 
-/// By how much parameters differ at most.
+/// Returns the largest difference of parameters.
 inline double difference(const std::vector<float>& a, const std::vector<float>& b) {
     REQUIRE(a.size() == b.size());
     double most = 0;
@@ -21,7 +21,7 @@ inline double difference(const std::vector<float>& a, const std::vector<float>& 
     return most;
 }
 
-/// A run ends with a loss that is no number, and says of which batch.
+/// Checks that a run ends with a NaN loss and names its batch.
 template <class Run>
 void check_not_finite(Run run) {
     try {

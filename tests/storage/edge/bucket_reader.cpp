@@ -25,7 +25,7 @@ namespace {
 struct record {
     std::vector<std::uint64_t> offsets{};
     std::size_t in_flight = 0;                      ///< maximum at a time
-    std::byte *first = nullptr, *last = nullptr;    ///< of the destination memory
+    std::byte *first = nullptr, *last = nullptr;    ///< destination memory
 };
 
 /// Reads files on disk through threads and records the reads.

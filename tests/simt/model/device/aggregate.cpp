@@ -11,7 +11,7 @@ using cuda::edge_weight;
 
 namespace {
 
-/// The weights of a layer's edges as the layers of the CPU make them.
+/// Returns the weights of a layer's edges as the CPU's layers compute them.
 std::vector<double> weights_of(const gneiss::layer_view& view, edge_weight weight) {
     const edge_segments incoming{view.offsets, view.neighbors};
     std::vector<double> weights(view.edges(), 1);
@@ -22,8 +22,8 @@ std::vector<double> weights_of(const gneiss::layer_view& view, edge_weight weigh
     return weights;
 }
 
-/// Both directions, by kernel and by oracle. A lane adds up to some 300 terms one after the other, so that a sum may be
-/// off by 300 · 2⁻²⁴ of their magnitudes.
+/// Checks both directions with the oracle. A lane adds up to some 300 terms sequentially, so that a sum may differ by 300 ·
+/// 2⁻²⁴ of their magnitudes.
 template <class T>
 void check_sums(const random_layer& layer, edge_weight weight, bool loops, std::size_t columns, layout options) {
     const gneiss::layer_view& view = layer.host(loops);
@@ -50,20 +50,20 @@ void check_sums(const random_layer& layer, edge_weight weight, bool loops, std::
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.aggregate: sums by any weight and their gradients are those of the CPU", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.aggregate: sums by any weight and their gradients equal those of the CPU", T, float, bfloat16) {
     const random_layer layer(23, 41, 700, 1);
     for (const edge_weight weight : {edge_weight::one, edge_weight::mean, edge_weight::symmetric})
         for (const bool loops : {false, true})
             check_sums<T>(layer, weight, loops, 20, weight == edge_weight::mean ? layout::odd : layout::aligned);
 }
 
-TEST_CASE_TEMPLATE("simt.model.aggregate: any number of columns, aligned or not", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.aggregate: any number of columns works, aligned or not", T, float, bfloat16) {
     const random_layer layer(9, 14, 40, 2);
     for (const std::size_t columns : {1U, 4U, 7U, 33U, 64U, 100U, 128U, 129U, 300U})
         for (const layout options : {layout::aligned, layout::odd}) check_sums<T>(layer, edge_weight::mean, true, columns, options);
 }
 
-TEST_CASE("simt.model.aggregate: rows gathered from a table are those of a copy") {
+TEST_CASE("simt.model.aggregate: rows gathered from a table equal those of a copy") {
     const random_layer layer(23, 41, 700, 1);
     const rows<float> table(500, 33, layout::aligned, 2);
     rows<float> copy(layer.sources(), 33, layout::aligned);
@@ -81,7 +81,7 @@ TEST_CASE("simt.model.aggregate: rows gathered from a table are those of a copy"
     }
 }
 
-TEST_CASE("simt.model.aggregate: lists of ten thousand edges, and none at all") {
+TEST_CASE("simt.model.aggregate: lists of ten thousand edges and empty lists work") {
     check_sums<float>(random_layer(4, 6, 10'000, 3), edge_weight::mean, false, 9, layout::aligned);
     check_sums<float>(random_layer(1, 1, 0, 4), edge_weight::one, false, 9, layout::aligned);
     check_sums<float>(random_layer(0, 3, 0, 5), edge_weight::one, true, 9, layout::aligned);
@@ -93,7 +93,7 @@ template <class T>
 void check_max(const random_layer& layer, std::size_t columns, layout options, bool ties) {
     const gneiss::layer_view& view = layer.host();
     rows<T> in(view.sources, columns, options, 5);
-    if (ties) // few values, so that equals must be told apart by their places
+    if (ties) // few values, so that the position must break ties
         for (std::size_t i = 0; i < in.size(); ++i)
             for (std::size_t c = 0; c < columns; ++c) in(i, c) = rows<T>::stored(static_cast<float>((i * 7 + c) % 3));
     doubles want(view.targets, columns), none(view.targets, columns);
@@ -123,7 +123,7 @@ void check_max(const random_layer& layer, std::size_t columns, layout options, b
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.aggregate: maxima, their winners and gradients are those of the CPU", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.aggregate: maxima, their winners and gradients equal those of the CPU", T, float, bfloat16) {
     const random_layer layer(17, 29, 600, 6);
     for (const bool ties : {false, true}) {
         check_max<T>(layer, 20, layout::aligned, ties);
@@ -133,10 +133,10 @@ TEST_CASE_TEMPLATE("simt.model.aggregate: maxima, their winners and gradients ar
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once an edge") {
+TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once per edge") {
     const random_layer layer(40, 60, 64, 8);
     const double edges = static_cast<double>(layer.host().edges());
-    // Lists: an index an edge, two offsets a list and chunk, both ends of a request cut.
+    // Lists: an index per edge, two offsets per list and chunk, both ends of a request cut.
     const double lists = edges / 8 + 6.0 * layer.targets();
     {
         const rows<float> in(layer.sources(), 128, layout::aligned, 1);
@@ -144,7 +144,7 @@ TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once an edge
         simt::traffic_counter counter;
         cuda::aggregate<float>(nullptr, cuda::incoming(layer.device()), edge_weight::one, in.view(), out.view());
         const double sectors = static_cast<double>(counter.loads().sectors);
-        CHECK(sectors >= 16 * edges); // 512 bytes a row
+        CHECK(sectors >= 16 * edges); // 512 bytes per row
         CHECK(sectors <= 16 * edges + lists);
         CHECK(counter.stores().sectors == 16 * layer.targets());
         CHECK(counter.stores().requests == layer.targets());

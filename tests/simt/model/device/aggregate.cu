@@ -7,7 +7,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &aggregate<float>, &aggregate<bfloat16>,
     &aggregate_max<float>, &aggregate_max<bfloat16>,

@@ -29,7 +29,7 @@ void check_equal(const random_layer& layer, edge_weight weight, bool loops, std:
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.aggregate_copies: rows that are copied give the bits of rows that are loaded", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.aggregate_copies: copied rows give the bits of loaded rows", T, float, bfloat16) {
     const random_layer layer(9, 14, 600, 1);
     constexpr std::size_t least = 512 / sizeof(T);
     check_equal<T>(layer, edge_weight::mean, true, least);
@@ -38,7 +38,7 @@ TEST_CASE_TEMPLATE("simt.model.aggregate_copies: rows that are copied give the b
     check_equal<T>(random_layer(1, 1, 0, 2), edge_weight::one, false, least);
 }
 
-TEST_CASE("simt.model.aggregate_copies: shapes and devices that cannot have copies take registers") {
+TEST_CASE("simt.model.aggregate_copies: shapes and devices without copies use registers") {
     rows<float> wide(2, 128, layout::aligned), odd(2, 129, layout::odd), narrow(2, 127, layout::aligned);
     const auto path = [](rows<float>& of, int major, std::uint64_t shared) { return cuda::aggregate_path<float>(of.view(), of.view(), major, shared); };
     CHECK(path(wide, 8, 160 << 10) == row_path::copies);
@@ -49,7 +49,7 @@ TEST_CASE("simt.model.aggregate_copies: shapes and devices that cannot have copi
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.model.aggregate_copies: warps read whole sectors, each row once an edge") {
+TEST_CASE("simt.model.aggregate_copies: warps read whole sectors, each row once per edge") {
     const random_layer layer(40, 60, 64, 8);
     const double edges = static_cast<double>(layer.host().edges()), lists = edges / 8 + 6.0 * layer.targets();
     const rows<float> in(layer.sources(), 128, layout::aligned, 1);

@@ -11,13 +11,13 @@ using namespace simt_model;
 
 namespace {
 
-/// One head's width and how many, and how rows lie.
+/// Width and number of heads, and the layout of rows.
 struct shape {
     std::size_t heads, width;
     layout how = layout::aligned;
 };
 
-/// The layer of the CPU in double, with an identity for its weights, so that its input is z and its sums come out.
+/// The CPU's layer in double with identity weights, so that its input is z and its output the sums.
 class cpu_layer {
 public:
     cpu_layer(const shape& of, double dropout)
@@ -65,7 +65,7 @@ void check_attention(const random_layer& of, const shape& shape, double rate) {
     cpu.layer.forward(cpu.weights, in, activation::none, want.view);
     cpu.layer.backward(cpu.weights, in, doubles(gradient).view, want_z.view);
 
-    // Sums of products of numbers up to 1 under weights that sum up to 1, a softmax of bfloat16 sums among them.
+    // Sums of products of values up to 1 under weights that sum to 1, among them a softmax of bfloat16 sums.
     doubles ones(std::max(view.targets, view.sources), columns);
     std::ranges::fill(ones.memory, 1.0);
     const double forward = 2e-5, backward = std::is_same_v<T, bfloat16> ? 0.1 : 1e-3;
@@ -92,13 +92,13 @@ void check_attention(const random_layer& of, const shape& shape, double rate) {
                 .of_target = a_target.data(), .of_source = a_source.data(), .gradient = gradient.view(),
                 .scores = {scores.data(), layer.edge_capacity}, .target_sums = target_sums.view(), .source_sums = source_sums.view(),
                 .grad_z = grad_z.view()});
-        doubles sizes(view.sources, columns); // a source of many edges gets as many gradients
+        doubles sizes(view.sources, columns); // a source of many edges gets that many gradients
         for (std::size_t s = 0; s < view.sources; ++s)
             for (std::size_t c = 0; c < columns; ++c)
                 sizes.view(s, c) = 0.1 + 0.01 * static_cast<double>(of.host(true).by_source_offsets[s + 1] - of.host(true).by_source_offsets[s]);
         check_rows<T>("gradient of rows", grad_z, view.sources, want_z.view, sizes.view, backward);
 
-        // the vectors' gradients, from the terms' gradients as their column sums will make them
+        // the vectors' gradients, computed from the terms' gradients like their column sums
         for (const bool target : {true, false}) {
             const auto wanted = cpu.array(target ? "gat.attention_target" : "gat.attention_source", true);
             for (std::size_t c = 0; c < columns; ++c) {
@@ -118,24 +118,24 @@ void check_attention(const random_layer& of, const shape& shape, double rate) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.attention: sums and all gradients are those of the CPU's layer", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.attention: sums and all gradients equal those of the CPU's layer", T, float, bfloat16) {
     const random_layer layer(13, 21, 60, 1);
     for (const shape& of : {shape{1, 8}, shape{4, 16}, shape{8, 8}, shape{2, 64}, shape{8, 64}}) check_attention<T>(layer, of, 0);
     check_attention<T>(layer, {8, 8}, 0.4);
 }
 
-TEST_CASE_TEMPLATE("simt.model.attention: heads of any width, aligned or not", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.attention: heads of any width work, aligned or not", T, float, bfloat16) {
     const random_layer layer(7, 11, 20, 2);
     for (const shape& of : {shape{1, 1}, shape{3, 7, layout::odd}, shape{8, 5}, shape{4, 8, layout::odd}, shape{1, 300}, shape{2, 24}})
         check_attention<T>(layer, of, of.heads == 8 ? 0.3 : 0);
 }
 
-TEST_CASE("simt.model.attention: targets and sources of thousands of edges") {
+TEST_CASE("simt.model.attention: targets and sources of thousands of edges work") {
     check_attention<float>(random_layer(4, 6, 3000, 3), {8, 8}, 0.5);
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.model.attention: a row once an edge") {
+TEST_CASE("simt.model.attention: each row is read once per edge") {
     const random_layer of(40, 60, 64, 8);
     const cuda::layer_view layer = of.device();
     const double edges = static_cast<double>(of.host(true).edges()), lists = edges / 8 + 8.0 * of.targets();

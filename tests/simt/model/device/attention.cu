@@ -5,7 +5,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &attention_terms<float>, &attention_terms<bfloat16>,
     &attend<float>, &attend<bfloat16>);

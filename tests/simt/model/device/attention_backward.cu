@@ -6,7 +6,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &attend_backward<float>, &attend_backward<bfloat16>);
 

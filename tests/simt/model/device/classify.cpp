@@ -45,7 +45,7 @@ void check(std::uint32_t count, std::size_t classes, layout options, bool ties) 
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.classify: loss, gradient and right answers are those of the CPU", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.classify: loss, gradient and right answers equal those of the CPU", T, float, bfloat16) {
     check<T>(21, 7, layout::odd, false);
     check<T>(40, 47, layout::aligned, false);
     check<T>(30, 5, layout::aligned, true);
@@ -55,7 +55,7 @@ TEST_CASE_TEMPLATE("simt.model.classify: loss, gradient and right answers are th
     check<T>(0, 4, layout::aligned, false);
 }
 
-TEST_CASE("simt.model.classify: a label that is no class is counted, and nothing is written") {
+TEST_CASE("simt.model.classify: an invalid label is counted, and nothing is written") {
     const std::uint32_t count = 6;
     const rows<float> scores(count, 4, layout::aligned, 4);
     std::vector<class_id> labels{0, 1, 2, 3, 4, unlabeled};

@@ -6,7 +6,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &layer_norm<float>, &layer_norm<bfloat16>,
     &layer_norm_backward<float>, &layer_norm_backward<bfloat16>);

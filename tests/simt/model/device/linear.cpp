@@ -15,7 +15,7 @@ struct shape {
     std::uint32_t first = 0; ///< row of x that belongs to row 0 of the result
 };
 
-/// a · b in double, of rows whose bfloat16 meet weights rounded to it.
+/// Returns a · b in double, with weights rounded to bfloat16 for bfloat16 rows.
 template <class T>
 double weight(double w) {
     return std::is_same_v<T, bfloat16> ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(w)))) : w;
@@ -38,7 +38,7 @@ public:
         for (std::size_t i = 0; i < of_.rows; ++i)
             for (std::size_t j = 0; j < of_.n; ++j) {
                 want.view(i, j) = accumulate ? before(i, j) : 0;
-                sizes.view(i, j) = 1; // of the bias and what was there
+                sizes.view(i, j) = 1; // bias and previous contents
                 for (std::size_t k = 0; k < of_.k; ++k) {
                     const double product = std::as_const(x_)(i + of_.first, k) * weight<T>(std::as_const(w_)(k, j));
                     want.view(i, j) += product;
@@ -86,7 +86,7 @@ public:
         simt::for_each_seed(2, [&] {
             rows<T> grad_x = before;
             cuda::linear_input_gradient<T>(nullptr, range, std::as_const(g_).view(), std::as_const(w_).view(), grad_x.view(), accumulate);
-            for (std::size_t i = 0; i < grad_x.size(); ++i) // rows of others are left alone
+            for (std::size_t i = 0; i < grad_x.size(); ++i) // other rows are unchanged
                 for (std::size_t k = 0; k < of_.k; ++k) {
                     const bool mine = i >= first && i < first + count;
                     const double want = mine ? want_x.view(i - first, k) : before(i, k);
@@ -112,7 +112,7 @@ private:
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.linear: products of any size, forwards and backwards, are those of plain loops", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.linear: products of any size, forward and backward, equal plain loops", T, float, bfloat16) {
     for (const shape& of : {shape{1, 1, 1}, shape{5, 7, 3, layout::odd, 2}, shape{130, 33, 65, layout::aligned, 4}, shape{64, 64, 64},
              shape{20, 100, 8}, shape{17, 130, 70, layout::odd}, shape{0, 4, 4}}) {
         one_shape<T> test(of);
@@ -122,13 +122,13 @@ TEST_CASE_TEMPLATE("simt.model.linear: products of any size, forwards and backwa
     }
 }
 
-TEST_CASE_TEMPLATE("simt.model.linear: bias, function, dropout and what was there are taken in", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.linear: bias, function, dropout and accumulation are fused", T, float, bfloat16) {
     one_shape<T> test({40, 16, 10, layout::aligned, 1});
     for (const activation then : {activation::none, activation::relu, activation::leaky_relu, activation::elu, activation::tanh, activation::sigmoid})
         for (const double rate : {0.0, 0.4}) test.check_forward(then, rate, then == activation::elu, true);
 }
 
-TEST_CASE("simt.model.linear: rows of several slices make one gradient of weights") {
+TEST_CASE("simt.model.linear: rows of several slices add up to one weight gradient") {
     one_shape<float>({1500, 6, 5, layout::aligned, 2}).check_backward(false);
 }
 

@@ -8,7 +8,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &linear<float>, &linear<bfloat16>,
     &linear_input_gradient<float>, &linear_input_gradient<bfloat16>,

@@ -8,7 +8,7 @@ using namespace simt_model;
 
 namespace {
 
-/// Against `linear` of the same rows, both being sums of floats that are rounded once at the end.
+/// Compares with `linear` of the same rows; both are float sums rounded once at the end.
 void check(std::uint32_t count, std::uint32_t k, std::uint32_t n, layout options, std::uint32_t first, cuda::epilogue then) {
     CAPTURE(k);
     CAPTURE(n);
@@ -31,7 +31,7 @@ void check(std::uint32_t count, std::uint32_t k, std::uint32_t n, layout options
 
 } // namespace
 
-TEST_CASE("simt.model.linear_resident: descriptors and bricks are those of the PTX ISA, worked out by hand") {
+TEST_CASE("simt.model.linear_resident: descriptors and bricks equal those computed by hand from the PTX ISA") {
     using cuda::detail::brick_place, cuda::detail::wgmma_descriptor;
     // shared address 0x400 = 64 · 16, 1024 bytes = 64 · 16 along the depth, 128 = 8 · 16 along the rows
     CHECK(wgmma_descriptor(0x400, 1024, 128) == 0x0000'0008'0040'0040U);
@@ -43,7 +43,7 @@ TEST_CASE("simt.model.linear_resident: descriptors and bricks are those of the P
     CHECK(brick_place(256, 255, 15) == 4095); // the last of a [256, 16] operand
 }
 
-TEST_CASE("simt.model.linear_resident: products are those of tiles") {
+TEST_CASE("simt.model.linear_resident: products equal those of tiles") {
     check(130, 33, 65, layout::aligned, 4, {});
     check(7, 16, 64, layout::aligned, 0, {.then = activation::relu});
     check(70, 50, 200, layout::odd, 1, {.then = activation::tanh});
@@ -51,7 +51,7 @@ TEST_CASE("simt.model.linear_resident: products are those of tiles") {
     check(0, 8, 8, layout::aligned, 0, {});
 }
 
-TEST_CASE("simt.model.linear_resident: shapes and devices that cannot keep the weights resident take tiles") {
+TEST_CASE("simt.model.linear_resident: shapes and devices that cannot keep the weights resident use tiles") {
     using cuda::linear_path, cuda::linear_path_of;
     CHECK(linear_path_of<bfloat16>(256, 256, 9, 227 << 10) == linear_path::resident);
     CHECK(linear_path_of<bfloat16>(100, 48, 9, 227 << 10) == linear_path::resident);

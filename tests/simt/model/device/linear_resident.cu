@@ -8,7 +8,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(&linear_resident);
 
 } // namespace gneiss::cuda

@@ -34,7 +34,7 @@ constexpr double margin = 0.7;
 constexpr std::uint32_t spare = 3;
 using loss_pair = std::pair<cuda::link_loss, any_loss>;
 
-/// Device memory for a list of questions whose rows are stored as T, and both ways to work it out.
+/// Device memory for a list of queries with rows stored as T, and both ways to compute it.
 template <class D, class T>
 struct worked_out {
     rows<float> known, answers, relations, negatives;
@@ -64,8 +64,8 @@ struct worked_out {
     }
 };
 
-/// The kernels against one question and one negative at a time, in double, by the host's decoder and loss. Gradients are
-/// sums of a few terms of magnitude 1, or of as many as there are questions.
+/// Compares the kernels with one query and one negative at a time, in double, by the host's decoder and loss. Gradients are
+/// sums of a few terms of magnitude 1, or of one per query.
 template <class D, class T>
 void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     CAPTURE(tiles);
@@ -143,7 +143,7 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     const cuda::query_batch query_list{.lists = &list, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
         .relations = related ? relation.data() : nullptr, .mask_offsets = of.masks ? mask_offsets.data() : nullptr, .mask_columns = mask_columns.data(),
         .corrections = of.corrections ? corrections.data() : nullptr, .negatives = &of.negatives};
-    // queries and weights are rounded to what rows are stored as
+    // queries and weights are rounded to the type of rows
     const double allowed = std::is_same_v<T, bfloat16> ? 1e-2 : 2e-5;
     std::vector<float> bits;
     simt::for_each_seed(2, [&] {
@@ -166,7 +166,7 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients are those of one question and one negative at a time", D, dot_decoder, distmult_decoder,
+TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients equal a loop over queries and negatives", D, dot_decoder, distmult_decoder,
     complex_decoder, transe_decoder) {
     const std::vector<loss_pair> losses = {{cuda::link_loss::softmax, softmax_loss{}}, {cuda::link_loss::marius, marius_loss{}},
         {cuda::link_loss::logistic, logistic_loss{}}, {cuda::link_loss::margin, margin_loss{static_cast<float>(margin)}}};
@@ -184,7 +184,7 @@ TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients are those of one
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 questions, and no scores") {
+TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 queries, and no scores") {
     const shape of{128, 192, 64};
     const rows<float> nodes(192, of.dim, layout::aligned, 1), table(1, of.dim, layout::aligned, 2);
     std::vector<std::uint32_t> ids(of.negatives), known(of.query_list), answers(of.query_list);
@@ -200,7 +200,7 @@ TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 que
     };
     const auto by_tiles = moved(true), by_scores = moved(false);
     const std::uint64_t row = of.dim * sizeof(float), score_bytes = std::uint64_t{of.query_list} * of.negatives * sizeof(float);
-    // of tiles: negatives for each 64 questions, queries for each 64 negatives, both once more; ends, gradients and numbers of rows
+    // of tiles: negatives for each 64 queries, queries for each 64 negatives, both once more; ends, gradients and row numbers
     const std::uint64_t floor = row * (of.query_list / 64 * of.negatives + of.negatives / 64 * of.query_list);
     const std::uint64_t ends = row * (of.query_list * 12 + of.negatives * 2) + 4 * (of.query_list / 64 + 1) * of.negatives * (of.dim / 4) + 64 * of.query_list;
     MESSAGE("bytes loaded and stored by tiles: ", by_tiles.first, " + ", by_tiles.second, ", with scores in memory: ", by_scores.first, " + ", by_scores.second);

@@ -12,7 +12,7 @@ using namespace simt_model;
 
 namespace {
 
-/// The same arithmetic, but for contractions: off by a few units in the last place of the terms.
+/// Compares results of the same arithmetic except for contractions: a few units in the last place of the terms.
 bool near(float a, float b) { return std::abs(a - b) <= 1e-5F * (1 + std::abs(b)); }
 
 template <class O>
@@ -82,12 +82,12 @@ void check_dense(const O& optimizer, const dense_optimizer_options& options) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.optimizer: rows are stepped as on the CPU, those of the ids only", O, sgd, adagrad, adam) {
+TEST_CASE_TEMPLATE("simt.model.optimizer: rows are stepped as on the CPU, and only those of the ids", O, sgd, adagrad, adam) {
     for (const std::size_t dim : {1U, 8U, 50U, 128U, 200U})
         for (const layout options : {layout::aligned, layout::odd}) check_rows_of(O{}, dim, options, dim != 8);
 }
 
-TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepped as on the CPU, and not at all by what is no number", O, sgd, adagrad, adam) {
+TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepped as on the CPU, except for NaN", O, sgd, adagrad, adam) {
     check_dense(O{}, {});
     check_dense(O{}, {.weight_decay = .1});
     check_dense(O{}, {.weight_decay = .1, .decoupled = true, .clip_norm = 3});

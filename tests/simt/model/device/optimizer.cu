@@ -5,7 +5,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &step_rows<sgd, float>, &step_rows<adagrad, float>, &step_rows<adam, float>,
     &step_rows<sgd, bfloat16>, &step_rows<adagrad, bfloat16>, &step_rows<adam, bfloat16>,

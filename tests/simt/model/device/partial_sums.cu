@@ -4,7 +4,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &add_column_sums<float>, &add_column_sums<bfloat16>);
 

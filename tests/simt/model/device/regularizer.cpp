@@ -6,7 +6,7 @@ namespace test_simt_model_device_regularizer {
 
 using namespace simt_model;
 
-TEST_CASE("simt.model.regularizer: penalties of rows and their gradients are those of the CPU") {
+TEST_CASE("simt.model.regularizer: penalties of rows and their gradients equal those of the CPU") {
     for (const layout options : {layout::aligned, layout::odd})
         for (const auto& [penalty, complex_rows] : {std::pair{norm_penalty::none, false}, {norm_penalty::l2, true}, {norm_penalty::n3, false}, {norm_penalty::n3, true}})
             for (const std::size_t dim : {2U, 66U}) {

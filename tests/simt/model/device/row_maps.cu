@@ -5,7 +5,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &dropout<float>, &dropout<bfloat16>,
     &gather_rows<float>, &gather_rows<bfloat16>,

@@ -18,7 +18,7 @@ struct shape {
 const std::vector<shape> shapes = {{20, 64, layout::aligned}, {9, 7, layout::odd}, {3, 300, layout::aligned}, {5, 131, layout::odd}, {0, 5, layout::aligned}};
 constexpr std::uint32_t spare = 4;
 
-/// Magnitudes that are the same everywhere.
+/// Returns constant magnitudes.
 doubles all(std::size_t rows, std::size_t columns, double value) {
     doubles result(rows, columns);
     std::ranges::fill(result.memory, value);
@@ -27,7 +27,7 @@ doubles all(std::size_t rows, std::size_t columns, double value) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.rows: dropout drops what the CPU drops, in place or not", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: dropout drops the same values as on the CPU, in place or not", T, float, bfloat16) {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     const std::vector<node_id> ids(3, 17);
     for (const shape& of : shapes)
@@ -48,7 +48,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: dropout drops what the CPU drops, in place 
         }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: biases, functions and dropout, and their ways back", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: biases, functions and dropout are right, forward and backward", T, float, bfloat16) {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     for (const shape& of : shapes)
         for (const activation then : {activation::none, activation::relu, activation::leaky_relu, activation::elu, activation::tanh, activation::sigmoid}) {
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: biases, functions and dropout, and their wa
         }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: means of heads and their ways back", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: means of heads are right, forward and backward", T, float, bfloat16) {
     for (const shape& of : shapes)
         for (const std::uint32_t heads : {1U, 4U, 8U}) {
             const rows<T> x(of.rows + spare, of.columns * heads, of.how, 1), g(of.rows + spare, of.columns, of.how, 2);
@@ -93,7 +93,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: means of heads and their ways back", T, flo
         }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: layer norm and its gradients are those of the CPU", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: layer norm and its gradients equal those of the CPU", T, float, bfloat16) {
     for (const shape& of : shapes) {
         const rows<T> x(of.rows, of.columns, of.how, 1), g(of.rows + spare, of.columns, of.how, 2);
         const rows<float> gain(1, of.columns, layout::aligned, 3), bias(1, of.columns, layout::aligned, 4), before(2, of.columns, layout::aligned, 5);
@@ -118,7 +118,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: layer norm and its gradients are those of t
     }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: column sums, weighed by heads or not, over any number of slices", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: column sums are right, weighted by heads or not, over any slices", T, float, bfloat16) {
     for (const std::uint32_t count : {0U, 1U, 500U, 2000U})
         for (const std::uint32_t heads : {0U, 4U}) {
             constexpr std::size_t columns = 36;
@@ -142,9 +142,9 @@ TEST_CASE_TEMPLATE("simt.model.rows: column sums, weighed by heads or not, over 
         }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows that begin somewhere, dropped or not", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows from any start, with or without dropout", T, float, bfloat16) {
     const random_key key = random_key(4, random_domain::dropout).with(9);
-    const std::vector<node_id> names = {9, 9, 9, 7, 3, 12, 5, 4, 1}; // those of the rows begin at the third
+    const std::vector<node_id> names = {9, 9, 9, 7, 3, 12, 5, 4, 1}; // those of the rows start at the third
     const std::uint32_t begin = 2, named = 5, first = 3;
     for (const shape& of : shapes)
         for (const double rate : {0.0, 0.4}) {
@@ -180,7 +180,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows th
         }
 }
 
-TEST_CASE("simt.model.rows: names without ids begin where they are told to") {
+TEST_CASE("simt.model.rows: names without ids start at the given number") {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     const std::uint32_t begin = 11, count = 20;
     const rows<float> x(count, 8, layout::aligned, 1);

@@ -8,7 +8,7 @@ using namespace simt_model;
 
 namespace {
 
-/// Rows with some of their columns, some more than once, some rows empty; one long row, and one column that all rows have.
+/// Rows with some of their columns, some repeated, some rows empty; one long row, and one column that all rows have.
 struct random_entries {
     std::vector<std::uint64_t> offsets{0};
     std::vector<std::uint32_t> indices;
@@ -89,7 +89,7 @@ void check_products(const shape& of, bool part, double rate, bool ones) {
         const doubles got = memory.get(out, count + 2), got_w = memory.get(grad_w, of.columns);
         check_near("rows", std::span(got.memory).first(count * of.width), want.memory, std::is_same_v<T, bfloat16> ? 0x1p-8 : 1e-6);
         check_near("gradients of weights", got_w.memory, want_w.memory, 1e-6);
-        for (std::size_t i = count; i < count + 2; ++i) // is left alone
+        for (std::size_t i = count; i < count + 2; ++i) // unchanged
             for (std::size_t c = 0; c < of.width; ++c) CHECK(got.view(i, c) == static_cast<double>(cuda::detail::widen(before[i * stride + c])));
         if (first_rows.empty()) first_rows = got.memory, first_gradients = got_w.memory;
         CHECK(first_rows == got.memory);
@@ -99,7 +99,7 @@ void check_products(const shape& of, bool part, double rate, bool ones) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.sparse: products of sparse rows, and of parts of them, are the host's, whatever the order of threads", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.sparse: products of sparse rows, and of parts of them, equal the host's", T, float, bfloat16) {
     for (const bool part : {false, true})
         for (const double rate : {0.0, 0.4}) {
             check_products<T>({30, 50, 40, 16}, part, rate, false);
@@ -108,7 +108,7 @@ TEST_CASE_TEMPLATE("simt.model.sparse: products of sparse rows, and of parts of 
         }
 }
 
-TEST_CASE("simt.model.sparse: rows and columns of many entries are shared by a block's warps") {
+TEST_CASE("simt.model.sparse: rows and columns of many entries are divided among a block's warps") {
     check_products<float>({700, 40, 1500, 8}, true, .3, false);
     check_products<bfloat16>({600, 40, 1100, 33}, false, 0, true);
 }

@@ -6,7 +6,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 [[maybe_unused]] constexpr std::tuple gated(
     &sparse_multiply<float>, &sparse_multiply<bfloat16>,
     &sparse_weight_gradient<float>, &sparse_weight_gradient<bfloat16>);

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t columns = 12, classes = 5;
 const std::vector<std::size_t> most_rows{60, 30, 12};
 
-/// One batch as the host has it: other sizes, rows, labels and key for each number.
+/// One batch on the host: sizes, rows, labels and key differ by number.
 struct host_batch {
     explicit host_batch(std::uint64_t number)
         : views({most_rows[0] - number * 5, most_rows[1] - number * 3, most_rows[2] - number}, true, 20 + number),
@@ -32,7 +32,7 @@ struct host_batch {
     std::vector<class_id> labels;
 };
 
-/// The memory of a device's batch, whose addresses stay while batches come and go.
+/// Memory of a device's batch, with fixed addresses for all batches.
 template <class T>
 class batch_slot {
 public:
@@ -83,7 +83,7 @@ private:
     cuda::step_state* at_;
 };
 
-/// Weights as the host's encoder lays them out, with an optimizer's state, and that encoder.
+/// Weights in the layout of the host's encoder, with an optimizer's state, and that encoder.
 struct host_model {
     host_model(const std::string& text, const dense_optimizer& optimizer) : layers(parse_layers(text)), encode(weights, layers, {columns, 0}) {
         weights.allocate(5);
@@ -94,7 +94,7 @@ struct host_model {
     encoder<float, eigen_backend> encode;
 };
 
-/// A classifier on the device, beside the memory of its batch.
+/// A classifier on the device and the memory of its batch.
 template <class T>
 struct device_model {
     device_model(const host_model& like, const dense_optimizer& optimizer)
@@ -111,7 +111,7 @@ struct device_model {
     cuda::classifier_outcome* outcome;
 };
 
-/// `relative`: what losses may differ by; gradients by ten times that.
+/// `relative`: tolerance of losses; of gradients ten times that.
 template <class T>
 void follow(const std::string& text, const dense_optimizer& optimizer, double relative) {
     CAPTURE(text);
@@ -120,7 +120,7 @@ void follow(const std::string& text, const dense_optimizer& optimizer, double re
     for (std::uint64_t step = 1; step <= 4; ++step) {
         const host_batch of(step % 3);
         std::vector<float> want_gradients(of.names.size() * columns);
-        // the host's step, its scores apart from their gradient as an activation behind the last layer needs it
+        // the host's step, with scores separate from their gradient, as an activation after the last layer requires
         const auto scores = host.encode.forward(host.weights, of.views, of.rows(), {.training = of.key, .sources = {.ids = of.names}}, serial);
         std::vector<float> gradient(scores.data(), scores.data() + scores.rows() * classes);
         const matrix_view<float> g(gradient.data(), scores.rows(), classes);
@@ -130,19 +130,19 @@ void follow(const std::string& text, const dense_optimizer& optimizer, double re
 
         device.slot.assign(of, step);
         device.train.step(device.memory.stream(), device.slot.batch(), device.outcome);
-        const cuda::classifier_outcome told = device.memory.get(device.outcome, 1)[0];
-        const classification_statistics got = told.checked();
+        const cuda::classifier_outcome outcome = device.memory.get(device.outcome, 1)[0];
+        const classification_statistics got = outcome.checked();
         CHECK(got.loss == doctest::Approx(want.loss).epsilon(relative));
         CHECK(got.labeled == want.labeled);
         if (std::is_same_v<T, float>) CHECK(got.correct == want.correct); // rounded scores may be equal
-        CHECK(told.norm.value == doctest::Approx(norm).epsilon(10 * relative));
+        CHECK(outcome.norm.value == doctest::Approx(norm).epsilon(10 * relative));
         check_near("gradients of the input", device.slot.gradients(of.names.size()),
             std::vector<double>(want_gradients.begin(), want_gradients.end()), 10 * relative);
     }
     const auto got = device.values();
     check_near("weights", std::vector<double>(got.begin(), got.end()), std::vector<double>(host.weights.values().begin(), host.weights.values().end()), 20 * relative);
 
-    // and back to the host, as a checkpoint would take them
+    // and back to the host, as for a checkpoint
     host_model other(text, optimizer);
     device.train.parameters().download(other.weights, device.memory.stream());
     device.memory.own_stream().synchronize();
@@ -159,7 +159,7 @@ TEST_CASE("simt.model.classifier_step: losses, gradients and weights follow the 
     follow<bfloat16>("gcn:16:tanh:dropout=.3,sage:5:dropout=.2", make_dense_optimizer("sgd", .1F), .01);
 }
 
-TEST_CASE("simt.model.classifier_step: a step that was recorded serves batches of other sizes, with the bits of steps that were not") {
+TEST_CASE("simt.model.classifier_step: a recorded step handles batches of other sizes, with the bits of unrecorded ones") {
     const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     for (const std::string text : {"sage:16:dropout=.3,sage:5", "gat:4x4:norm:attention-dropout=.4:residual,gcn:5:dropout=.2"}) {
         CAPTURE(text);
@@ -184,7 +184,7 @@ TEST_CASE("simt.model.classifier_step: a step that was recorded serves batches o
     }
 }
 
-TEST_CASE("simt.model.classifier_step: evaluation drops nothing and steps nothing") {
+TEST_CASE("simt.model.classifier_step: evaluation neither drops nor steps") {
     const dense_optimizer optimizer = make_dense_optimizer("sgd", .1F);
     host_model host("sage:16:dropout=.5,sage:5:dropout=.5", optimizer);
     device_model<float> device(host, optimizer);
@@ -202,7 +202,7 @@ TEST_CASE("simt.model.classifier_step: evaluation drops nothing and steps nothin
     CHECK(device.values() == before);
 }
 
-TEST_CASE("simt.model.classifier_step: a label that is no class and rows that are no numbers step nothing") {
+TEST_CASE("simt.model.classifier_step: an invalid label and NaN rows step nothing") {
     const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     const host_model host("sage:16,sage:5", optimizer);
     for (const bool label : {true, false}) {
@@ -213,10 +213,10 @@ TEST_CASE("simt.model.classifier_step: a label that is no class and rows that ar
         if (label) device.slot.set_label(2, classes);
         const auto before = device.values();
         device.train.step(device.memory.stream(), device.slot.batch(), device.outcome);
-        const auto told = device.memory.get(device.outcome, 1)[0];
+        const auto outcome = device.memory.get(device.outcome, 1)[0];
         CHECK(device.values() == before);
         try {
-            static_cast<void>(told.checked());
+            static_cast<void>(outcome.checked());
             FAIL("it was taken for a step");
         } catch (const error& e) {
             CHECK(e.code() == (label ? errc::out_of_range : errc::not_finite));
@@ -236,7 +236,7 @@ struct own_rule {
 
 } // namespace
 
-TEST_CASE("simt.model.classifier_step: what does not fit is refused") {
+TEST_CASE("simt.model.classifier_step: inconsistent shapes are refused") {
     const dense_optimizer optimizer = make_dense_optimizer("sgd", .1F);
     const host_model host("sage:16,sage:5", optimizer);
     CHECK_THROWS_WITH(device_model<float>(host, dense_optimizer(own_rule{})), doctest::Contains("an optimizer of your own trains on the CPU"));
@@ -248,17 +248,17 @@ TEST_CASE("simt.model.classifier_step: what does not fit is refused") {
     };
     CHECK_NOTHROW(make("sage:16,sage:5", columns, slot.most));
     CHECK_THROWS_AS(make("sage:16,sage:6", columns, slot.most), error);     // arrays of other shapes
-    CHECK_THROWS_AS(make("sage:16,sage:5:norm", columns, slot.most), error); // arrays that are not there
+    CHECK_THROWS_AS(make("sage:16,sage:5:norm", columns, slot.most), error); // missing arrays
     CHECK_THROWS_AS(make("sage:16,linear:5", columns, slot.most), error);   // another number of hops
     CHECK_THROWS_AS(make("sage:16,sage:5", columns + 1, slot.most), error);
     cuda::encoder_capacity wider = slot.most;
-    ++wider.hops[1].sources; // than the first layer has targets
+    ++wider.hops[1].sources; // more than the first layer's targets
     CHECK_THROWS_AS(make("sage:16,sage:5", columns, wider), error);
 
     cuda::device_arena small(std::span(memory.arena().take<std::byte>(5000), 5000));
     CHECK_THROWS_AS((cuda::classifier_step<float>(small, host.weights, host.layers, {columns, 0}, slot.most, optimizer)), over_budget);
     cuda::encoder_capacity fewer = slot.most;
-    --fewer.hops[0].edges; // than the batch's views have room for
+    --fewer.hops[0].edges; // fewer than the batch's views hold
     cuda::encoder<float> result(memory.arena(), host.weights, host.layers, {columns, 0}, fewer);
     const auto batch = slot.batch();
     CHECK_THROWS_AS(static_cast<void>(result.forward(memory.stream(), {}, batch.views, batch.input, {})), error);

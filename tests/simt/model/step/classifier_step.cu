@@ -3,7 +3,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 template __global__ void detail::spoil_gradient<1>(const classification_outcome*, float*);
 
 } // namespace gneiss::cuda

@@ -8,13 +8,13 @@ using namespace simt_model;
 
 namespace {
 
-/// How a batch is checked beside its layers.
+/// Options of a batch's check, in addition to its layers.
 struct options {
     std::size_t dense = 6, sparse = 0;
-    bool last = true;      ///< targets lie behind the other rows
-    bool by_ids = false;   ///< rows lie in a table
+    bool last = true;      ///< targets come after the other rows
+    bool by_ids = false;   ///< rows come from a table
     bool training = true, inputs = true;
-    double relative = 0;   ///< what norms may be off by; 0: 2 · 10⁻⁵, or .05 of bfloat16
+    double relative = 0;   ///< tolerance of norms; 0: 2 · 10⁻⁵, or .05 for bfloat16
 };
 
 /// Runs one batch on the host in double and on the device, and compares rows and all gradients.
@@ -50,7 +50,7 @@ void check_encoder(const std::string& text, const options& with) {
     dense_parameters<float> weights;
     const encoder<float, eigen_backend> same_arrays(weights, layers, {with.dense, with.sparse});
     weights.allocate(1);
-    for (std::size_t i = 0; i < weights.arrays().size(); ++i) // whose places differ from those of doubles
+    for (std::size_t i = 0; i < weights.arrays().size(); ++i) // with other offsets than those of doubles
         for (std::size_t k = 0; k < weights.arrays()[i].size(); ++k) {
             double& exact = host_weights.values()[host_weights.arrays()[i].offset + k];
             weights.values()[weights.arrays()[i].offset + k] = static_cast<float>(exact);
@@ -92,7 +92,7 @@ void check_encoder(const std::string& text, const options& with) {
     const auto out = device.forward(memory.stream(), on_device, device_views, rows, device_pass);
     check_near(text + ", rows", memory.get(out, want.rows()).memory, want_rows, relative);
 
-    // the way back, of gradients that are stored as T
+    // the backward pass, with gradients stored as T
     const std::size_t out_stride = round_up(want.columns(), 16 / sizeof(T));
     const std::vector<T> gradients = random_values<T>((want.rows() + 2) * out_stride, 16);
     doubles g(want.rows(), want.columns());
@@ -126,7 +126,7 @@ TEST_CASE_TEMPLATE("simt.model.encoder: GraphSAGE with each option gives the row
     check_encoder<T>("sage:9,sage:3:no-bias", {.inputs = false});
 }
 
-TEST_CASE_TEMPLATE("simt.model.encoder: graph convolutions with each option", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.encoder: graph convolutions with each option give those of the host", T, float, bfloat16) {
     for (const std::string normalize : {"symmetric", "row"})
         for (const bool last : {false, true}) {
             check_encoder<T>("gcn:8:" + normalize, {.last = last, .by_ids = last});
@@ -135,12 +135,12 @@ TEST_CASE_TEMPLATE("simt.model.encoder: graph convolutions with each option", T,
     check_encoder<T>("gcn:12,gcn:5,gcn:3:symmetric", {});
 }
 
-TEST_CASE("simt.model.encoder: rows alone, before, between and behind hops, and without any") {
+TEST_CASE("simt.model.encoder: layers without hops work before, between, after and without hops") {
     check_encoder<float>("linear:8:relu,linear:3", {});
     check_encoder<float>("linear:8,sage:5,linear:7:tanh,gcn:3,linear:2", {.by_ids = true});
 }
 
-TEST_CASE_TEMPLATE("simt.model.encoder: graph attention with each option", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.encoder: graph attention with each option gives those of the host", T, float, bfloat16) {
     const double relative = std::is_same_v<T, bfloat16> ? 0.1 : 1e-4; // exponentials are the device's fast ones
     for (const std::string heads : {"1", "4", "8"})
         for (const std::string merge : {"concat", "mean"}) {
@@ -151,26 +151,26 @@ TEST_CASE_TEMPLATE("simt.model.encoder: graph attention with each option", T, fl
     check_encoder<T>("gat:8x4:elu,gat:3x2:mean:attention-dropout=.5:no-bias", {.last = false, .relative = relative});
 }
 
-TEST_CASE_TEMPLATE("simt.model.encoder: activations, dropout, norms and residuals around layers", T, float, bfloat16) {
-    const double relative = std::is_same_v<T, bfloat16> ? 0.15 : 1e-4; // a kink may lie on the other side of a rounded number
+TEST_CASE_TEMPLATE("simt.model.encoder: activation, dropout, norm and residual give those of the host", T, float, bfloat16) {
+    const double relative = std::is_same_v<T, bfloat16> ? 0.15 : 1e-4; // rounding may cross a kink
     for (const std::string then : {"none", "relu", "leaky", "elu", "tanh", "sigmoid"}) {
         if (std::is_same_v<T, bfloat16> && then != "relu" && then != "tanh") continue; // they are functions of floats
         check_encoder<T>("sage:4:" + then, {.relative = relative});
-        check_encoder<T>("gcn:8:" + then + ",sage:4:dropout=.5", {.relative = relative}); // dropped while it is activated
+        check_encoder<T>("gcn:8:" + then + ",sage:4:dropout=.5", {.relative = relative}); // dropped during activation
         check_encoder<T>("linear:8:norm:" + then + ",gcn:4:dropout=.25", {.relative = relative});
         check_encoder<T>("sage:8:residual:" + then + ",linear:4:dropout=.25", {.relative = relative});
     }
     for (const bool by_ids : {false, true}) {
         check_encoder<T>("sage:4:dropout=.4,sage:3:dropout=.5", {.last = !by_ids, .by_ids = by_ids, .relative = relative});
         check_encoder<T>("gcn:4:dropout=.4:tanh,linear:3:dropout=.5", {.by_ids = by_ids, .inputs = false, .relative = relative});
-        check_encoder<T>("gcn:6:residual,gcn:6:residual:symmetric", {.by_ids = by_ids, .relative = relative});  // as it is
-        check_encoder<T>("sage:4:residual:elu,sage:4:residual:norm", {.by_ids = by_ids, .relative = relative}); // by a matrix, then as it is
+        check_encoder<T>("gcn:6:residual,gcn:6:residual:symmetric", {.by_ids = by_ids, .relative = relative});  // unchanged
+        check_encoder<T>("sage:4:residual:elu,sage:4:residual:norm", {.by_ids = by_ids, .relative = relative}); // by a matrix, then without
         check_encoder<T>("sage:4:dropout=.4:norm,sage:3:dropout=.5", {.by_ids = by_ids, .training = false, .relative = relative});
     }
     check_encoder<T>("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", {.dense = 4, .relative = relative});
 }
 
-TEST_CASE_TEMPLATE("simt.model.encoder: sparse rows, alone and beside dense ones", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.encoder: sparse rows, alone and with dense ones, give those of the host", T, float, bfloat16) {
     const double relative = std::is_same_v<T, bfloat16> ? 0.1 : 1e-4;
     for (const std::string layer : {"sage:3", "sage:3:sum:add", "gcn:3:symmetric", "gat:2x2", "linear:4,sage:3:max"})
         for (const std::size_t dense : {0U, 6U}) {

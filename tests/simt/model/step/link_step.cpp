@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t graph_nodes = 40, graph_relations = 5;
 
-/// A batch as the host makes it: repeated edges, a loop, nodes of two of three partitions.
+/// A batch built on the host: repeated edges, a loop, nodes of two of three partitions.
 class some_batch {
 public:
     some_batch(std::uint32_t positives, const negative_options& options, std::uint64_t seed) {
@@ -45,7 +45,7 @@ private:
     link_batch host_;
 };
 
-/// Device memory for batches of those capacities, as a step that was captured finds it.
+/// Device memory for batches of the given capacities, at the addresses of a captured step.
 class placed_batch {
 public:
     placed_batch(const cuda::link_capacities& most, const link_batch& like) : most_(most), like_(like), offsets_(most.query_list() + 1) {
@@ -86,7 +86,7 @@ private:
     std::vector<negative_correction> corrections_;
 };
 
-/// Device memory for what a step reads and writes of batches of those capacities.
+/// Device memory for a step's inputs and outputs, for batches of the given capacities.
 template <class T>
 struct step_rows {
     rows<T> values;
@@ -105,7 +105,7 @@ struct step_rows {
 template <class T>
 matrix_view<T> matrix(cuda::rows_view<T> of, std::size_t count) { return {of.data, count, of.columns, of.stride}; }
 
-/// A step with memory of its own.
+/// A step with its own memory.
 template <class D, class T>
 struct step_in_memory {
     std::vector<std::byte> memory;
@@ -128,8 +128,8 @@ cuda::link_capacities capacities(const link_batch& batch, std::uint32_t spare) {
 
 constexpr const char* names[] = {"softmax", "marius", "logistic", "margin"};
 
-/// Against what the host's model gives, in float as well: gradients are sums over at most a hundred questions. `rounding` is that
-/// of the weights they are sums by.
+/// Compares with the host's model, also in float: gradients are sums over at most a hundred queries. `rounding` is that of
+/// their weights.
 template <class T>
 void check_against_host(const step_rows<T>& got, const link_batch& batch, const char* decoder, const cuda::link_step_options& by) {
     const double rounding = std::is_same_v<T, bfloat16> ? 1e-2 : 5e-5;
@@ -142,18 +142,18 @@ void check_against_host(const step_rows<T>& got, const link_batch& batch, const 
     rows<float> want(nodes, dim, layout::aligned);
     sparse_gradients want_relations;
     const std::size_t table = by.reciprocal ? 2 * graph_relations : graph_relations;
-    const link_statistics told = model.forward_backward(batch, matrix<const float>(std::as_const(values).view(), nodes),
+    const link_statistics expected = model.forward_backward(batch, matrix<const float>(std::as_const(values).view(), nodes),
         matrix<const float>(got.relations.view(), table), matrix<float>(want.view(), nodes), want_relations, serial);
-    const double share = by.reduce == reduction::mean ? 1 / static_cast<double>(told.query_count) : 1;
-    CHECK(std::abs(got.statistics.loss - told.loss) <= rounding / 5 * (1 + std::abs(told.loss)));
-    CHECK(std::abs(got.statistics.penalty - told.penalty) <= 1e-5 * (1 + std::abs(told.penalty)));
-    CHECK(got.statistics.positives == told.positives);
-    CHECK(got.statistics.query_count == told.query_count);
-    CHECK(got.statistics.negatives == told.negatives);
-    CHECK(got.statistics.masked == told.masked);
+    const double share = by.reduce == reduction::mean ? 1 / static_cast<double>(expected.query_count) : 1;
+    CHECK(std::abs(got.statistics.loss - expected.loss) <= rounding / 5 * (1 + std::abs(expected.loss)));
+    CHECK(std::abs(got.statistics.penalty - expected.penalty) <= 1e-5 * (1 + std::abs(expected.penalty)));
+    CHECK(got.statistics.positives == expected.positives);
+    CHECK(got.statistics.query_count == expected.query_count);
+    CHECK(got.statistics.negatives == expected.negatives);
+    CHECK(got.statistics.masked == expected.masked);
     const auto sizes = [&](std::size_t count) {
         doubles result(count, dim);
-        std::ranges::fill(result.memory, (2.0 + static_cast<double>(told.positives) / 8) * share);
+        std::ranges::fill(result.memory, (2.0 + static_cast<double>(expected.positives) / 8) * share);
         return result;
     };
     check_rows<float>("gradients", got.gradients, nodes, doubles(want).view, sizes(nodes).view, rounding);
@@ -218,18 +218,18 @@ TEST_CASE_TEMPLATE("simt.model.link_step: a batch gives the loss and the gradien
     }
 }
 
-TEST_CASE("simt.model.link_step: which way scores are made is told by the shapes and the device") {
+TEST_CASE("simt.model.link_step: shapes and device determine the scoring path") {
     const auto path = [](std::uint32_t dim, std::uint64_t shared) {
         return step_in_memory<dot_decoder, float>({.nodes = 4, .positives = 2, .negatives = 3}, dim, {.shared_memory = shared}).step->path();
     };
-    CHECK(path(256, 150 << 10) == cuda::link_path::scores); // 147 KiB of tiles, and what kernels have besides
+    CHECK(path(256, 150 << 10) == cuda::link_path::scores); // 147 KiB of tiles, plus other shared memory of the kernels
     CHECK(path(256, 227 << 10) == cuda::link_path::tiles);
     CHECK(path(128, 160 << 10) == cuda::link_path::tiles);
     CHECK(path(257, 227 << 10) == cuda::link_path::scores);
     CHECK_THROWS_AS((step_in_memory<complex_decoder, float>({.nodes = 4, .positives = 2, .negatives = 3}, 7, {})), error);
 }
 
-TEST_CASE("simt.model.link_step: a captured step serves batches of other counts") {
+TEST_CASE("simt.model.link_step: a captured step handles batches of other counts") {
     const negative_options sampling{.per_chunk = 12, .chunks = 3, .degree_fraction = .5, .filtered = true};
     const cuda::link_step_options by{.penalty = {norm_penalty::n3, .1}, .relations = graph_relations};
     const cuda::link_capacities most{.nodes = graph_nodes, .positives = 30, .relations = graph_relations, .chunks = 3, .negatives = 12};
@@ -243,7 +243,7 @@ TEST_CASE("simt.model.link_step: a captured step serves batches of other counts"
         in, [&] { (*run.step)(in.get(), placed.view(), std::as_const(of.values).view(), of.table(), of.results()); });
     for (const some_batch* batch : {&full, &small, &full}) {
         placed.put(batch->host());
-        for (rows<float>* const out : {&of.gradients, &of.relation_gradients}) // the captured step knows this memory
+        for (rows<float>* const out : {&of.gradients, &of.relation_gradients}) // the captured step uses this memory
             std::ranges::copy(rows<float>(out->size(), 8, layout::aligned).bits(), out->begin());
         step.launch(in.get());
         in.synchronize();

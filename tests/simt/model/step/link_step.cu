@@ -1,7 +1,7 @@
 // ptx fused_scores_kernel<float: mma.sync.aligned.m16n8k8.row.col.f32.tf32
 // ptx fused_gradients_kernel<gneiss::bfloat16: mma.sync.aligned.m16n8k16.row.col.f32.bf16
-// ptx meet_.*<float: ld.global.nc.v4.f32
-// ptx meet_.*<gneiss::bfloat16: ld.global.nc.v4.u16
+// ptx fused_.*_kernel<float: ld.global.nc.v4.f32
+// ptx fused_.*_kernel<gneiss::bfloat16: ld.global.nc.v4.u16
 #include <gneiss/cuda/model/device/link_model.cuh>
 #include <gneiss/cuda/model/device/link_tiles.cuh>
 #include <gneiss/cuda/model/device/query_batch.cuh>
@@ -13,7 +13,7 @@
 
 namespace gneiss::cuda {
 
-// What is instantiated, and so goes through the gate.
+// Instantiations that the gate checks.
 template class link_step<dot_decoder>;
 template class link_step<distmult_decoder>;
 template class link_step<complex_decoder>;
