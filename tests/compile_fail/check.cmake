@@ -9,7 +9,7 @@ list(TRANSFORM INCLUDES PREPEND -isystem)
 list(TRANSFORM DEFINITIONS PREPEND -D)
 set(ENV{LC_ALL} C)
 if(COMPILER MATCHES clang)
-  list(PREPEND DEFINITIONS -ferror-limit=0) # all that is wrong
+  list(PREPEND DEFINITIONS -ferror-limit=0) # all errors
 endif()
 execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only ${DEFINITIONS} ${INCLUDES} ${SOURCE}
                 RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
@@ -20,6 +20,6 @@ foreach(line IN LISTS sentences)
   string(REGEX REPLACE "^// error: " "" sentence "${line}")
   string(FIND "${said}" "${sentence}" found)
   if(found EQUAL -1)
-    message(FATAL_ERROR "the compiler does not say \"${sentence}\" but:\n${said}")
+    message(FATAL_ERROR "the compiler does not report \"${sentence}\" but:\n${said}")
   endif()
 endforeach()

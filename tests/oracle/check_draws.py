@@ -1,4 +1,4 @@
-"""Draws of neighbors, negatives and dropout by chi-square tests. Seeds are fixed: a result is the same each time."""
+"""Tests draws of neighbors, negatives and dropout by chi-square. Seeds are fixed, so results are repeatable."""
 
 from collections import Counter, defaultdict
 from itertools import combinations, product
@@ -16,7 +16,7 @@ def check_p(name: str, p: float) -> None:
 
 
 def outcomes(name: str, seen: list, expected: dict) -> None:
-    """Counts of outcomes against their probabilities; none else may happen."""
+    """Compares counts of outcomes with their probabilities; other outcomes are errors."""
     counts = Counter(seen)
     if not set(counts) <= {key for key, p in expected.items() if p > 0}:
         return oracle.check(name, False, "an outcome of probability 0")
@@ -26,7 +26,7 @@ def outcomes(name: str, seen: list, expected: dict) -> None:
 
 
 def evenly(name: str, lists: list, edges: np.ndarray, count: int) -> None:
-    """`count` distinct edges a list: how often each is there, and each pair."""
+    """Lists of `count` distinct edges: tests the frequency of each edge and each pair."""
     at = {edge: i for i, edge in enumerate(edges.tolist())}
     there = np.zeros((len(lists), len(edges)))
     for row, drawn in enumerate(lists):
@@ -52,7 +52,7 @@ def joint(*probabilities: dict) -> dict:
 
 
 def weighted_pairs(weight: dict) -> dict:
-    """Two without replacement, each in proportion to the weights that are left."""
+    """Two draws without replacement, each in proportion to the remaining weights."""
     total = sum(weight.values())
     return {frozenset((a, b)): weight[a] / total * weight[b] / (total - weight[a]) + weight[b] / total * weight[a] / (total - weight[b])
             for a, b in combinations(weight, 2)}
@@ -66,7 +66,7 @@ def check_neighbors(sampler: str, draws: dict[str, np.ndarray], edges: np.ndarra
         return np.flatnonzero(edges[:, 0] == node)
 
     def lists(name, node, hop=0) -> list:
-        """Edges that were drawn of a node, by batch."""
+        """Returns the edges drawn for a node, by batch."""
         rows = draws[name]
         found = defaultdict(list)
         for batch, edge in rows[(rows[:, 2] == node) & (rows[:, 1] == hop)][:, [0, 3]]:

@@ -1,4 +1,4 @@
-"""What gneiss-data reads of files that SciPy, networkx, pandas and NumPy write; splits; and what it exports."""
+"""Tests gneiss-data: import of files written by SciPy, networkx, pandas and NumPy; splits; and export."""
 
 import gzip
 import itertools
@@ -16,7 +16,7 @@ import oracle
 
 nodes = 60
 random = np.random.default_rng(5)
-# 50 nodes have edges; among them a self-loop twice and an edge three times
+# 50 nodes have edges, including a repeated self-loop and an edge that occurs three times
 edges = [tuple(map(int, e)) for e in random.integers(0, 50, (300, 2))] + [(7, 7), (7, 7), (3, 4), (3, 4), (3, 4), (49, 0)]
 directed = Counter(edges)
 both_ways = directed + Counter({(b, a): count for (a, b), count in directed.items() if a != b})
@@ -40,7 +40,7 @@ def lines(rows, between: str = "\t", end: str = "\n") -> str:
 
 
 def read(source: Path, *flags) -> tuple[dict[str, list], int]:
-    """Imports, verifies and exports: edges of each split by names, and the number of nodes."""
+    """Imports, verifies and exports; returns the edges of each split by name, and the number of nodes."""
     oracle.data("import", source, "--out", "read.dataset", "--force", "--quiet", *flags)
     oracle.data("verify", "read.dataset", "--quiet")
     oracle.data("export", "read.dataset", "--out", "read.export", "--force", "--quiet")
@@ -52,7 +52,7 @@ def read(source: Path, *flags) -> tuple[dict[str, list], int]:
 
 
 def pairs(listed) -> Counter:
-    """Ends of edges between integer nodes."""
+    """Returns the ends of edges between integer nodes."""
     return Counter((int(edge[0]), int(edge[-1])) for edge in listed)
 
 
@@ -179,7 +179,7 @@ def check_metis() -> None:
 
 
 def stored() -> dict[str, np.ndarray]:
-    """Features, labels and the split of the dataset that was read last, by node."""
+    """Returns features, labels and split of the last dataset read, by node."""
     folder = oracle.work / "read.dataset"
     manifest = json.loads((folder / "manifest.json").read_text())
 
@@ -234,7 +234,7 @@ def check_features() -> None:
             for compressed in (True, False):
                 sp.save_npz(work / "sparse.npz", sp.coo_matrix(matrix).asformat(kind), compressed=compressed)
                 check_one(f"SciPy {kind}, {shape}{', compressed' if compressed else ''}", {"features": matrix}, "--features", work / "sparse.npz")
-    for kind in ("bsr", "dia"):  # read rightly or refused
+    for kind in ("bsr", "dia"):  # read correctly or refused
         sp.save_npz(work / "sparse.npz", sp.csr_matrix(square).asformat(kind))
         try:
             read(work / "e.npy", "--features", work / "sparse.npz")
@@ -306,7 +306,7 @@ def check_folders() -> None:
 
 
 def check_split(name: str, source: Path, *flags, by_pair: bool = True, fractions=(0.8, 0.1, 0.1), seed: int = 0) -> None:
-    """All copies of an edge, or both directions of a pair, are in one split; the shares are as asked."""
+    """All copies of an edge, or both directions of a pair, are in one split; the shares are as requested."""
     found, _ = read(source, "--fractions", ",".join(map(str, fractions)), "--seed", seed, *flags)
     key = (lambda edge: frozenset((edge[0], edge[-1]))) if by_pair else (lambda edge: edge)
     parts = [{key(edge) for edge in listed} for listed in found.values()]

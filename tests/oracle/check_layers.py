@@ -1,4 +1,4 @@
-"""Layers and their gradients, and inference over whole graphs, against PyG."""
+"""Compares layers, their gradients and inference over whole graphs with PyG."""
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ def layers_and_gradients() -> None:
 
 
 def inference() -> None:
-    """Probabilities of a trained run from its weights, in double, against what the trainer exports."""
+    """Compares probabilities computed from a run's weights, in double, with the trainer's export."""
     directed = oracle.Labeled("directed", 400, 2500, 3, 5, undirected=False)
     symmetric = oracle.Labeled("symmetric", 600, 2400, 5, 40)
     sparse = oracle.Labeled("sparse", 600, 2400, 5, 200, sparse=True)

@@ -1,4 +1,4 @@
-"""Metrics of node classification against scikit-learn and OGB's evaluators, and the loss that runs report."""
+"""Compares node classification metrics with scikit-learn and OGB's evaluators, and tests the reported loss."""
 
 import json
 
@@ -42,7 +42,7 @@ def check_nodes(name: str, graph: oracle.Labeled, program: str, *flags) -> None:
 
 
 def check_loss() -> None:
-    """The mean per edge, whatever the batches and the reduction."""
+    """Tests that the loss is the mean per edge, whatever the batches and the reduction."""
     triples = oracle.Triples()
     seen = {}
     for reduction in ("sum", "mean"):

@@ -1,4 +1,4 @@
-"""Losses, link models, optimizers and schedules, and whole trainings with one batch an epoch, against torch."""
+"""Compares losses, link models, optimizers, schedules and whole runs with one batch per epoch with torch."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ adam_family = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad, "adam": t
 
 
 def loss_of(name: str, positive: torch.Tensor, negatives: torch.Tensor, margin: float) -> torch.Tensor:
-    """Of one query whose masked negatives were taken out."""
+    """Returns the loss of one query without its masked negatives."""
     if name == "softmax":
         return F.cross_entropy(torch.cat([positive[None], negatives])[None], torch.tensor([0]))
     if len(negatives) == 0:
@@ -26,7 +26,7 @@ def loss_of(name: str, positive: torch.Tensor, negatives: torch.Tensor, margin: 
 
 
 def halves(rows: torch.Tensor) -> torch.Tensor:
-    """Complex numbers whose real parts are the first half of the columns."""
+    """Returns complex numbers whose real parts are the first half of the columns."""
     return torch.complex(*rows.chunk(2, dim=-1))
 
 
@@ -86,7 +86,7 @@ def check_link(worst: oracle.Worst, case: dict, load) -> None:
                 positive, scores = score(decoder, nodes[t], back, nodes[h]), score(decoder, nodes[t], back, others)
             else:
                 positive, scores = score(decoder, nodes[h], relation_of(r), nodes[t]), score(decoder, others, relation_of(r), nodes[t])
-            if case["corrected"]:  # the partitions of the edge are always there, others in `share` of the epochs
+            if case["corrected"]:  # the edge's partitions are always resident, others in `share` of the epochs
                 own = {h // case["partition_size"], t // case["partition_size"]}
                 if case["resident"] > len(own):
                     share = (case["resident"] - len(own)) / (case["partitions"] - len(own))
@@ -103,7 +103,7 @@ def check_link(worst: oracle.Worst, case: dict, load) -> None:
                 rows += [relations[r + 5]] if 0 in tail_missing and reciprocal else []
             penalty = penalty + case["penalty_weight"] * sum(penalty_of(case["penalty"], decoder, row) for row in rows)
     penalty = penalty / len(positives) if case["mean"] else penalty
-    reduced = total / (len(positives) * len(tail_missing)) if case["mean"] else total  # gradients are reduced, the loss is not
+    reduced = total / (len(positives) * len(tail_missing)) if case["mean"] else total  # only gradients are reduced
     (reduced + penalty + 0 * relations.sum()).backward()
 
     def differ(got: float, want: torch.Tensor) -> float:
@@ -123,14 +123,14 @@ def check_link(worst: oracle.Worst, case: dict, load) -> None:
 
 
 def check_row_optimizer(worst: oracle.Worst, case: dict, load) -> None:
-    """By torch's optimizers; Adam of some rows steps theirs alone, by the number of the step."""
+    """Uses torch's optimizers; Adam with selected rows steps only those, with the global step number."""
     rows = torch.tensor(load("first"), requires_grad=True)
     sparse_adam = case["optimizer"] == "adam" and case["sparse"]
     optimizer = adam_family[case["optimizer"]]([rows], lr=case["rate"])
     moments = [torch.zeros_like(rows) for _ in range(2)]
     for step in range(1, case["steps"] + 1):
         ids, gradients = torch.tensor(load(f"ids{step}").astype(int)), torch.tensor(load(f"gradients{step}"))
-        if sparse_adam:  # torch.optim.SparseAdam adds epsilon elsewhere
+        if sparse_adam:  # torch.optim.SparseAdam adds epsilon at another point
             with torch.no_grad():
                 parts = [table[ids] for table in (rows, *moments)]
                 adam([parts[0]], [gradients], [parts[1]], [parts[2]], [], [torch.tensor(step - 1.0)], amsgrad=False, beta1=0.9, beta2=0.999,
@@ -148,7 +148,7 @@ def check_row_optimizer(worst: oracle.Worst, case: dict, load) -> None:
 
 
 def factor(schedule: str, step: int, steps: int) -> float:
-    """By torch's own schedules where one fits."""
+    """Uses torch's schedules where one matches."""
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
     made = {"constant": lambda: torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0),
             "linear": lambda: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=steps),
@@ -161,7 +161,7 @@ def factor(schedule: str, step: int, steps: int) -> float:
 
 
 def step_dense(optimizer, decaying: list, weights: list, clip: float, decay: float, decoupled: bool) -> None:
-    """One step: first the norm is clipped, then weights decay."""
+    """Takes one step: clips the norm, then decays weights."""
     if clip:
         torch.nn.utils.clip_grad_norm_(weights, clip)
     with torch.no_grad():
@@ -216,7 +216,7 @@ def library_calls() -> None:
 
 def train_links(triples: oracle.Triples, decoder: str, reciprocal: bool, loss: str, penalty: str, optimizer: str, rate: float,
                 schedule: str, filtered: bool, reduction: str, *flags: str) -> None:
-    """Embeddings after five full batches whose negatives are all nodes."""
+    """Compares embeddings after five full batches with all nodes as negatives."""
     epochs, weight = 5, 0.05
     flags = ["--decoder", decoder, "--reciprocal", str(reciprocal).lower(), "--loss", loss, "--regularizer", penalty, "--optimizer", optimizer,
              "--reduction", reduction, "--lr-schedule", schedule, "--epochs", epochs, "--relation-init", "uniform:-.5,.5",
@@ -276,7 +276,7 @@ def train_links(triples: oracle.Triples, decoder: str, reciprocal: bool, loss: s
 
 def train_nodes(graph: oracle.Labeled, layers: str, optimizer: str, rate: float, decay: float, clip: float, schedule: str, normalized: bool,
                 *flags: str) -> None:
-    """Weights after six full batches of all neighbors."""
+    """Compares weights after six full batches with all neighbors."""
     epochs, columns = 6, graph.features.shape[1]
     flags = ["--layers", layers, "--optimizer", optimizer, "--weight-decay", decay, "--clip", clip, "--lr-schedule", schedule,
              "--dropout", 0, "--normalize-features", str(normalized).lower(), "--fanout", ",".join(["all"] * (layers.count(",") + 1)),

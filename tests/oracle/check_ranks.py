@@ -1,4 +1,4 @@
-"""Filtered and sampled ranks and predictions of links, against NumPy and OGB's evaluator."""
+"""Compares filtered and sampled ranks and link predictions with NumPy and OGB's evaluator."""
 
 import json
 from collections import defaultdict
@@ -13,7 +13,7 @@ import oracle
 
 
 class Scorer:
-    """Scores in double from what a run exports."""
+    """Computes scores in double from a run's export."""
 
     def __init__(self, folder: Path, decoder: str, reciprocal: bool):
         self.nodes, self.relations = (np.load(folder / f"{table}.npy").astype(float) for table in ("nodes", "relations"))
@@ -25,7 +25,7 @@ class Scorer:
         return rows[..., :half] + 1j * rows[..., half:]
 
     def scores(self, end: int, relation: int, tail: bool) -> np.ndarray:
-        """Of each node as the tail, or the head, that is missing."""
+        """Returns the score of each node as the missing tail or head."""
         if not tail and self.reciprocal:
             relation, tail = relation + len(self.relations) // 2, True
         row, by = self.nodes[end], self.relations[relation]
@@ -38,7 +38,7 @@ class Scorer:
 
 
 class Ranking:
-    """Scores of a split's queries: those of candidates, the answer's, and the answer."""
+    """Scores of a split's queries: the candidates' scores, the answer's score, and the answer."""
 
     def __init__(self, scorer: Scorer, triples: oracle.Triples, split: str):
         edges = {name: [(scorer.node[h], scorer.relation[r], scorer.node[t]) for h, r, t in listed] for name, listed in triples.split.items()}
@@ -57,7 +57,7 @@ class Ranking:
 
 
 def bounds(ranked: list[tuple[float, np.ndarray]]) -> dict[str, tuple[float, float]]:
-    """Metrics where float can decide near-ties either way: lowest and highest."""
+    """Returns the lowest and highest metrics, since float may break near-ties either way."""
     found: dict[str, tuple[float, float]] = {}
     slack = np.array([1e-6 * (1 + abs(answer)) for answer, _ in ranked])
     low, high = (1 + np.array([(others > answer + sign * s).sum() for (answer, others), s in zip(ranked, slack)]) for sign in (1, -1))
@@ -86,7 +86,7 @@ def check_ogb(name: str, ranked, got: dict) -> None:
 
 
 def check_given(name: str, run: Path, scorer: Scorer, triples: oracle.Triples) -> None:
-    """Lists of random candidates, in an order that is not the dataset's, by OGB's evaluator."""
+    """Ranks lists of random candidates, in an order other than the dataset's, with OGB's evaluator."""
     random = np.random.default_rng(3)
     edges = [triples.split["test"][i] for i in random.permutation(len(triples.split["test"]))]
     nodes = sorted(scorer.node)
@@ -102,7 +102,7 @@ def check_given(name: str, run: Path, scorer: Scorer, triples: oracle.Triples) -
 
 
 def expected(uniform: np.ndarray, by_degree: np.ndarray, counts: tuple[int, int]) -> np.ndarray:
-    """MRR and hits at 1, 3 and 10 where a candidate of either kind beats a query's answer by its probability."""
+    """Returns expected MRR and hits at 1, 3 and 10, given the probability that a candidate of each kind beats the answer."""
     parts = [binom.pmf(np.arange(count + 1), count, p[:, None]) for count, p in zip(counts, (uniform, by_degree))]
     beaten = np.zeros((len(uniform), sum(counts) + 1))
     for i in range(counts[1] + 1):
@@ -112,7 +112,7 @@ def expected(uniform: np.ndarray, by_degree: np.ndarray, counts: tuple[int, int]
 
 
 def check_sampled(triples: oracle.Triples) -> None:
-    """Metrics among drawn candidates, less what is expected, over runs of many seeds, each of which draws others."""
+    """Tests that sampled metrics minus their expectation vanish on average over many seeds."""
     settings = [(0.0, 20), (0.5, 20), (1.0, 50)]
     residuals: dict[tuple, list] = {setting: [] for setting in settings}
     for seed in range(1, 31):
@@ -135,7 +135,7 @@ def check_sampled(triples: oracle.Triples) -> None:
 
 
 def check_predictions(name: str, run: Path, scorer: Scorer, triples: oracle.Triples, ranking: Ranking) -> None:
-    """The best seven answers and their scores, without those that are known and with them."""
+    """Tests the best seven answers and their scores, with and without known ones."""
     random = np.random.default_rng(0)
     edges = sum(triples.split.values(), [])
     queries = [query for i in random.choice(len(edges), 60, replace=False) for query in ((*edges[i][:2], "?"), ("?", *edges[i][1:]))]
@@ -156,7 +156,7 @@ def check_predictions(name: str, run: Path, scorer: Scorer, triples: oracle.Trip
             rows = [scorer.node[item.get("node", item.get("name"))] for item in listed]
             printed_scores = np.array([item["score"] for item in listed])
             good = len(rows) == len(best) and len(set(rows)) == len(rows)
-            good = good and np.abs(scores[rows] - scores[best]).max() <= 1e-5  # near-ties may stand in either order
+            good = good and np.abs(scores[rows] - scores[best]).max() <= 1e-5  # near-ties may be in either order
             wrong += not (good and np.abs(printed_scores - scores[rows]).max() <= 1e-4)
     oracle.check(f"{name}: predictions", wrong == 0, f"{wrong} of {2 * len(queries)} queries differ, of {len(names)} nodes")
 

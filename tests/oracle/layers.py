@@ -1,4 +1,4 @@
-"""gneiss's stacks of layers by PyG's modules, differentiable in all parameters."""
+"""Stacks of layers like gneiss's, built of PyG modules, differentiable in all parameters."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ activations = {"none": lambda x: x, "relu": F.relu, "leaky": F.leaky_relu, "elu"
 
 @dataclass
 class Hop:
-    """Edges from sources to targets, which are the sources `first` …"""
+    """Edges from sources to targets; target 0 is source `first`, and so on."""
 
     edges: torch.Tensor  # [2, edges]: source, target
     sources: int
     targets: int
     first: int = 0
-    symmetric: bool = False  # each edge both ways, none twice, no self-loop: PyG's own normalization applies
+    symmetric: bool = False  # each edge in both directions, none repeated, without self-loops: PyG's own normalization applies
 
 
 def option(options: list[str], among, default: str) -> str:
@@ -26,7 +26,7 @@ def option(options: list[str], among, default: str) -> str:
 
 
 def convolve(kind: str, text: str, options: list[str], weight: dict, rows: torch.Tensor, hop: Hop) -> torch.Tensor:
-    """One layer without what surrounds it."""
+    """Computes one layer without activation, norm, dropout and residual."""
     first, targets, columns = hop.first, hop.targets, rows.shape[1]
     source, target = hop.edges
     bias = "no-bias" not in options
@@ -58,7 +58,7 @@ def convolve(kind: str, text: str, options: list[str], weight: dict, rows: torch
 
 
 def forward(layers: str, weights: dict[str, torch.Tensor], rows: torch.Tensor, hops: list[Hop]) -> torch.Tensor:
-    """Rows of the last layer. `weights` has layer0.NAME, layer1.NAME, …; hops are those of the layers with neighbors."""
+    """Returns the rows of the last layer. `weights` has layer0.NAME, layer1.NAME, …; one hop per layer with neighbors."""
     hops = list(hops)
     stack = layers.split(",")
     for i, text in enumerate(stack):
@@ -82,14 +82,14 @@ def forward(layers: str, weights: dict[str, torch.Tensor], rows: torch.Tensor, h
 
 
 def whole_graph(graph, layers: str, direction: str | None = None) -> list[Hop]:
-    """The same hop over all nodes for each layer."""
+    """Returns the same hop over all nodes for each layer."""
     nodes = len(graph.labels)
     hop = Hop(torch.tensor(graph.edge_index(direction)), nodes, nodes, symmetric=graph.undirected)
     return [hop] * sum(not text.startswith("linear") for text in layers.split(","))
 
 
 def inputs(graph, normalized: bool) -> torch.Tensor:
-    """Features in double; normalized, each row sums to 1."""
+    """Returns features in double; each row sums to 1 if normalized."""
     rows = torch.tensor(graph.features).double()
     if normalized:
         sums = rows.sum(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""What the checks share: gneiss's programs, small graphs by a fixed seed, and counted results."""
+"""Shared by the checks: gneiss's programs, small graphs with a fixed seed, and counts of results."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 programs = Path()  # set by run.py
-work = Path()  # an empty folder for what a check makes
+work = Path()  # an empty folder for the files of a check
 passed = failed = 0
 
 
@@ -21,7 +21,7 @@ def check(name: str, good: bool, detail: str = "") -> None:
 
 
 def close(name: str, got, want, tolerance: float, detail: str = "") -> None:
-    """Largest difference of two arrays, against an absolute tolerance."""
+    """Compares the largest difference of two arrays with an absolute tolerance."""
     got, want = np.asarray(got, float), np.asarray(want, float)
     if got.shape != want.shape:
         return check(name, False, f"shape {got.shape}, not {want.shape}")
@@ -30,20 +30,20 @@ def close(name: str, got, want, tolerance: float, detail: str = "") -> None:
 
 
 def relative(got, want, floor: float = 1e-3) -> float:
-    """Largest difference by the largest value."""
+    """Returns the largest difference relative to the largest value."""
     got, want = np.asarray(got, float), np.asarray(want, float).reshape(np.shape(got))
     return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), floor))
 
 
 class Worst:
-    """Keeps the worst error of each kind of case, and checks each kind once."""
+    """Records the worst error of each kind of case, and checks each kind once."""
 
     def __init__(self, tolerance: float):
         self.tolerance, self.errors, self.counts = tolerance, {}, {}
 
     def note(self, kind: str, error: float, case: str = "") -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        if not error <= self.errors.get(kind, (-1.0, ""))[0]:  # a NaN stays
+        if not error <= self.errors.get(kind, (-1.0, ""))[0]:  # keeps a NaN
             self.errors[kind] = (error, case)
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class Worst:
 
 
 def run(program: str, *arguments, expect: int = 0) -> str:
-    """Runs a program and returns what it prints; raises with its message unless it exits as expected."""
+    """Runs a program and returns its output; raises with its message unless it exits as expected."""
     done = subprocess.run([programs / program, *map(str, arguments)], capture_output=True, text=True, cwd=work)
     if done.returncode != expect:
         raise RuntimeError(f"{program} {' '.join(map(str, arguments))}: exit {done.returncode}: {done.stderr.strip()}")
@@ -80,7 +80,7 @@ def evaluate(program: str, folder: Path, split: str, *flags) -> dict:
 
 
 def cases(command: str):
-    """Cases that the driver writes: a description each, and a function that loads an array of it."""
+    """Yields the driver's cases: a description each, and a function that loads its arrays."""
     root = work / command
     run("oracle_driver", command, root)
     for number, line in enumerate((root / "cases.jsonl").read_text().splitlines()):
@@ -92,7 +92,7 @@ def cases(command: str):
 
 
 def names(path: Path) -> dict[str, int]:
-    """Rows by the names of a table whose lines begin `row TAB name`; of a name that stands twice the first row."""
+    """Returns rows by name from a table of lines `row TAB name`; the first row of a repeated name."""
     table: dict[str, int] = {}
     for line in path.read_text().splitlines():
         row, name = line.split("\t")[:2]
@@ -101,7 +101,7 @@ def names(path: Path) -> dict[str, int]:
 
 
 def by_node(folder: Path, array: str) -> np.ndarray:
-    """Rows of an exported array in the order of the integer ids of nodes."""
+    """Returns rows of an exported array in the order of integer node ids."""
     rows = np.load(folder / f"{array}.npy")
     out = np.empty_like(rows)
     for name, row in names(folder / "nodes.tsv").items():
@@ -114,7 +114,7 @@ def losses(folder: Path) -> list[float]:
 
 
 def with_width(layers: str, width: int) -> str:
-    """Layers with the width that the trainer gives the last one."""
+    """Returns the layers with the width of the last one, as the trainer sets it."""
     *front, last = layers.split(",")
     kind, *options = last.split(":")
     if not (options and re.match(r"\d", options[0])):
@@ -123,7 +123,7 @@ def with_width(layers: str, width: int) -> str:
 
 
 def weights(folder: Path, layers: str, columns: int, sparse: bool = False, best: bool = True) -> dict[str, np.ndarray]:
-    """A run's arrays by name; those that decay end with `.decays`."""
+    """Returns a run's arrays by name; names of decaying ones end with `.decays`."""
     checkpoint = folder / "best/checkpoint.bin"
     if not best or not checkpoint.exists():
         checkpoint = folder / "checkpoint/checkpoint.bin"
@@ -134,7 +134,7 @@ def weights(folder: Path, layers: str, columns: int, sparse: bool = False, best:
 
 
 class Triples:
-    """A knowledge graph of named nodes: what relations lead to depends on hidden groups, so that there is much to learn."""
+    """Makes a learnable knowledge graph of named nodes: targets of relations depend on hidden groups."""
 
     def __init__(self, nodes: int = 130, relations: int = 12, edges: int = 5000, seed: int = 7):
         random = np.random.default_rng(seed)
@@ -162,7 +162,7 @@ class Triples:
 
 
 class Labeled:
-    """A graph of integer nodes with features, labels that both they and the neighbors hint at, and a split."""
+    """Makes a graph of integer nodes with features, labels that correlate with features and neighbors, and a split."""
 
     def __init__(self, name: str, nodes: int, edges: int, classes: int, columns: int, *, undirected: bool = True, noise: float = 1.5,
                  sparse: bool = False, shares=None, seed: int = 3):
@@ -175,7 +175,7 @@ class Labeled:
             pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
             random.shuffle(pairs)
             self.edges = pairs[:edges]
-        else:  # self-loops, edges that stand three times, a hub, and nodes without any
+        else:  # self-loops, edges that occur three times, a hub, and isolated nodes
             pairs = pairs[(pairs < nodes - nodes // 8).all(axis=1)][:edges]
             hub = np.c_[random.integers(0, nodes - nodes // 8, 150), np.full(150, 5)]
             loops = np.repeat(random.integers(0, nodes - nodes // 8, (40, 1)), 2, axis=1)
@@ -200,7 +200,7 @@ class Labeled:
              "--out", self.dataset, "--force", "--quiet", *(["--undirected"] if undirected else []))
 
     def edge_index(self, direction: str | None = None) -> np.ndarray:
-        """[2, edges] from neighbor to node, as trainers take them."""
+        """Returns [2, edges] from neighbor to node, in the direction that trainers use."""
         edges = self.edges
         if (direction or ("in" if self.undirected else "both")) == "out":
             edges = edges[:, ::-1]

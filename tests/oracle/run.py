@@ -22,7 +22,7 @@ def main() -> int:
         print(f"{__doc__}CHECK: {', '.join(all_checks)}", file=sys.stderr)
         return 2
     warnings.filterwarnings("ignore")
-    os.environ["OMP_NUM_THREADS"] = "1"  # tensors are small: threads cost more than they compute
+    os.environ["OMP_NUM_THREADS"] = "1"  # tensors are small: threads would slow them down
     oracle.programs = Path(sys.argv[1]).resolve()
     for name in sys.argv[2:] or all_checks:
         start = time.monotonic()
@@ -31,7 +31,7 @@ def main() -> int:
             oracle.work = Path(folder)
             try:
                 importlib.import_module(f"check_{name}").main()
-            except Exception:  # the other checks run
+            except Exception:  # the other checks still run
                 traceback.print_exc(file=sys.stdout)
                 oracle.check(f"{name} ends", False)
         print(f"-- {name}: {time.monotonic() - start:.0f} s", flush=True)

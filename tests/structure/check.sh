@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Checks that the library keeps its shape: includes point down only, each optional dependency stays behind its fence,
-# headers neither print nor read the environment, none is long, gneiss.hpp includes all that computes in memory and needs no
-# option; that README.md
-# shows the first program as it is; and that words which the project retired come no more often than retired_words says.
+# Checks the structure of the library: includes point down only; each optional dependency stays behind its fence; headers
+# neither print nor read the environment; none is too long; gneiss.hpp includes all headers that compute in memory and need
+# no option; README.md shows the first program unchanged; and retired words are no more frequent than retired_words records.
 #
-#   check.sh [ROOT]               every violation as FILE:LINE: what; exit 1 if there is one
-#   check.sh --without-cuda [ROOT] the same of the tree without cuda/, which needs nothing that is there
-#   check.sh --update [ROOT]      rewrites the list of gneiss.hpp, and lowers the count of retired words
-#   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, metis, io, yaml), directly or not
+#   check.sh [ROOT]                every violation as FILE:LINE: TEXT; exit 1 if there is one
+#   check.sh --without-cuda [ROOT] the same for the tree without cuda/, on which no other header may depend
+#   check.sh --update [ROOT]       rewrites the list of gneiss.hpp, and lowers the count of retired words
+#   check.sh --needing DEP [ROOT]  headers that need DEP (eigen, uring, metis, io, yaml), directly or not
 set -euo pipefail
 export LC_ALL=C
 
@@ -34,7 +33,7 @@ report() {
     violations=$((violations + 1))
 }
 
-# may_include FROM TO: whether the header FROM may include the gneiss header TO. The one table of levels.
+# may_include FROM TO: true if the header FROM may include the gneiss header TO. The one table of levels.
 may_include() {
     local from=$1 to=$2
     case "$from" in
@@ -67,7 +66,7 @@ may_include() {
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
     model:graph/* | model:order/plan.hpp | model:sample/link_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
     sampling:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
-    sampling:sample/* | train:sample/* | train:sampling/* | train:model/*) return 0 ;; # the top floor stands on these
+    sampling:sample/* | train:sample/* | train:sampling/* | train:model/*) return 0 ;; # the base of the top level
     sampling:* | train:* | inference:* | eval:* | dist:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
@@ -76,7 +75,7 @@ may_include() {
         storage/io/io_stats.hpp | storage/embedding/resident_embeddings.hpp | storage/feature/sparse_rows.hpp) return 0 ;;
         esac
         case "$from:$to" in
-        # The loop knows its slots by concepts alone. These fit stores and caches into them.
+        # The loop knows its slots by concepts alone. These adapt stores and caches to them.
         train/embeddings.hpp:storage/* | train/features.hpp:storage/* | train/features.hpp:cache/* | train/tasks.hpp:storage/*) return 0 ;;
         train/*_batches.hpp:storage/* | train/*_trainer.hpp:storage/* | train/gnn_memory.hpp:storage/*) return 0 ;;
         sampling/link_batches.hpp:storage/edge/* | sampling/any_graph_sampler.hpp:storage/adjacency/resident_graph.hpp) return 0 ;;
@@ -89,7 +88,7 @@ may_include() {
     return 1
 }
 
-# fence INCLUDED: where that foreign header may be included (a pattern), or nothing when anywhere.
+# fence INCLUDED: the pattern of headers that may include that foreign header; empty if all may.
 fence() {
     case "$1" in
     liburing.h | liburing/*) echo 'storage/engine/uring.hpp' ;;
@@ -107,7 +106,7 @@ fence() {
     esac
 }
 
-# option INCLUDED: which optional component brings that foreign header, if any.
+# option INCLUDED: the optional component of that foreign header, if any.
 option() {
     case "$1" in
     liburing.h | liburing/*) echo uring ;;
@@ -130,8 +129,8 @@ while IFS=: read -r file line text; do
         included=${included#gneiss/}
         includes[$file]+=" $included"
         [ $mode = check ] || continue
-        [ -f "$included" ] || report "$file:$line" "includes <gneiss/$included>, which is not there"
-        may_include "$file" "$included" || report "$file:$line" "includes <gneiss/$included>, which does not lie below it"
+        [ -f "$included" ] || report "$file:$line" "includes <gneiss/$included>, which does not exist"
+        may_include "$file" "$included" || report "$file:$line" "includes <gneiss/$included>, which is not below it"
         ;;
     *)
         needs=$(option "$included")
@@ -147,7 +146,7 @@ while IFS=: read -r file line text; do
     esac
 done < <(printf '%s\n' "$headers" | xargs grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]')
 
-# What a header needs includes what its includes need: repeat until nothing is added.
+# A header needs everything that its includes need: repeat until nothing is added.
 changed=true
 while $changed; do
     changed=false
@@ -163,16 +162,16 @@ while $changed; do
     done
 done
 
-# Headers of gneiss.hpp: what computes in memory and needs no option. Stores and what stands on them are two thirds of the time
-# to compile, and a program uses few of them: it includes those, or a door.
+# Headers of gneiss.hpp: those that compute in memory and need no option. Stores and their users take two thirds of the compile
+# time, and a program uses few of them: it includes those, or a door.
 plain=()
 for file in $headers; do
     case "$file" in gneiss.hpp | detail/* | */detail/* | *.cuh) continue ;; esac
     case "$file" in storage/* | io/* | sampling/* | train/* | inference/*) continue ;; esac
     [ -n "${options[$file]:-}" ] || plain+=("$file")
 done
-# Lines with a word that another one has replaced, in any case: told and tell (report), anew (again), nobody, lend and lent,
-# classes of nodes (node classification), graph network (GNN), and British spellings. File names of version 1 stay.
+# Retired words, in any case: told and tell (report), anew (again), nobody, lend and lent, classes of nodes (node
+# classification), graph network (GNN), and British spellings. File names of format version 1 stay.
 retired='\b(told|tells?|anew|nobody|len[dt]s?|classes of nodes|graph networks?|[a-z_]*neighbour[a-z_]*|[a-z_]*optimis(e|ing)[a-z_]*|[a-z_]*initialis[a-z_]*)\b'
 count_retired() {
     (cd ../.. && grep -rIhoiE "$retired" include examples docs tests README.md --exclude=check.sh --exclude='*.svg' --exclude-dir=corpus \
@@ -196,10 +195,10 @@ esac
 if [ -f gneiss.hpp ]; then
     [ -z "${options[gneiss.hpp]:-}" ] || report gneiss.hpp:1 "needs an option:${options[gneiss.hpp]}"
     absent=$(comm -13 <(tr ' ' '\n' <<<"${includes[gneiss.hpp]:-}" | sort) <(printf '%s\n' "${plain[@]}") | paste -sd' ')
-    [ -z "$absent" ] || report gneiss.hpp:1 "does not include $absent (tests/structure/check.sh --update mends it)"
+    [ -z "$absent" ] || report gneiss.hpp:1 "does not include $absent (tests/structure/check.sh --update fixes it)"
 fi
 
-# found RULE FILES… PATTERN: every match is a violation.
+# found RULE PATTERN FILES…: every match is a violation.
 found() {
     local what=$1 pattern=$2
     shift 2
@@ -216,7 +215,7 @@ for file in $headers; do
     lines=$(wc -l <"$file")
     [ "$lines" -le 500 ] || report "$file:$lines" "is longer than 500 lines"
     case "$file" in
-    *.cuh) # its kernels go through the gate of tests/simt
+    *.cuh) # the gate of tests/simt checks its kernels
         if grep -q '^__global__' "$file" && ! grep -rqsF --include='*.cu' "#include <gneiss/$file>" ../../tests/simt; then
             report "$file:1" 'has kernels that no .cu file of tests/simt includes'
         fi

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tests check.sh: a tree in order passes, and every violation that is planted in it is caught, where it stands.
+# Tests check.sh: a valid tree passes, and every violation planted in it is reported with its place.
 set -euo pipefail
 check=$(cd "$(dirname "$0")" && pwd)/check.sh
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
-# put FILE LINES…: a header of the planted tree.
+# put FILE LINES…: writes a header of the planted tree.
 put() {
     local file=$scratch/tree/include/gneiss/$1
     shift
@@ -33,14 +33,14 @@ tree_in_order() {
     put cuda/order/plan.cuh '#include <gneiss/cuda/device_api.cuh>' '#include <gneiss/order/plan.hpp>'
 }
 
-expect_caught() { # where and what, as check.sh should say it
+expect_caught() { # place and text of the expected report
     if "$check" "$scratch/tree" >"$scratch/said"; then
         echo "not caught: $1" && failures=$((failures + 1))
     elif ! grep -qF "$1" "$scratch/said"; then
         echo "expected: $1" && cat "$scratch/said" && failures=$((failures + 1))
     fi
 }
-# planted WHERE-AND-WHAT FILE LINES…
+# planted REPORT FILE LINES…
 planted() {
     local expected=$1
     shift
@@ -52,7 +52,7 @@ planted() {
 tree_in_order
 "$check" "$scratch/tree" || failures=$((failures + 1))
 
-up='does not lie below it'
+up='is not below it'
 planted "core/a.hpp:3: includes <gneiss/order/plan.hpp>, which $up" core/a.hpp '#include <gneiss/order/plan.hpp>'
 planted "order/plan.hpp:3: includes <gneiss/storage/s.hpp>, which $up" order/plan.hpp '#include <gneiss/storage/s.hpp>'
 planted "storage/s.hpp:3: includes <gneiss/model/concepts.hpp>, which $up" storage/s.hpp '#include <gneiss/model/concepts.hpp>'
@@ -64,7 +64,7 @@ planted "cuda/order/plan.cuh:3: includes <gneiss/storage/s.hpp>, which $up" cuda
 planted "core/a.hpp:3: includes <gneiss/cuda/device_api.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/device_api.cuh>'
 planted "gneiss.hpp:3: includes <gneiss/cuda/order/plan.cuh>, which $up" gneiss.hpp '#include <gneiss/cuda/order/plan.cuh>'
 planted 'cuda/order/plan.cuh:1: has kernels that no .cu file of tests/simt includes' cuda/order/plan.cuh '__global__ void f() {}'
-planted 'core/a.hpp:3: includes <gneiss/core/gone.hpp>, which is not there' core/a.hpp '#include <gneiss/core/gone.hpp>'
+planted 'core/a.hpp:3: includes <gneiss/core/gone.hpp>, which does not exist' core/a.hpp '#include <gneiss/core/gone.hpp>'
 planted 'core/a.hpp:3: includes "b.hpp", not <gneiss/…>' core/a.hpp '#include "b.hpp"'
 
 for fenced in liburing.h Eigen/Dense tbb/parallel_for.h oneapi/tbb.h xxhash.h nlohmann/json.hpp zlib.h metis.h cuda_runtime.h \
@@ -86,7 +86,7 @@ planted 'core/a.hpp:502: is longer than 500 lines' core/a.hpp "${long[@]}"
 tree_in_order
 put core/a.hpp '#include <gneiss/cuda/device_api.cuh>'
 if "$check" --without-cuda "$scratch/tree" >"$scratch/said"; then
-    echo "not caught: what needs cuda/" && failures=$((failures + 1))
+    echo "not caught: a dependency on cuda/" && failures=$((failures + 1))
 fi
 tree_in_order
 "$check" --without-cuda "$scratch/tree" || failures=$((failures + 1))
@@ -114,7 +114,7 @@ expect_caught 'README.md:1: its first program is not examples/00_hello.cpp'
 
 tree_in_order
 mkdir -p "$scratch/tree/tests/structure" && echo 1 >"$scratch/tree/tests/structure/retired_words"
-echo 'what a neighbour told' >"$scratch/tree/README.md"
+echo 'what a neigh''bour to''ld' >"$scratch/tree/README.md"
 expect_caught 'tests/structure/retired_words:1: 1 retired words are recorded, there are 2'
 echo 'what a neighbor said' >"$scratch/tree/README.md"
 expect_caught 'tests/structure/retired_words:1: only 0 retired words are left'

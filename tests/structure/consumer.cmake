@@ -15,7 +15,7 @@ if(WAY STREQUAL find_package)
     run(${CMAKE_COMMAND} --build ${BUILD} --target gneiss_compiled)
     run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/prefix --component gneiss_compiled)
   endif()
-  # Moved, so that a path of the build that went into the package is found out.
+  # Moved, so that a path of the build tree in the package is detected.
   file(RENAME ${SCRATCH}/prefix ${SCRATCH}/moved)
   list(APPEND arguments -DCMAKE_PREFIX_PATH=${SCRATCH}/moved)
 else()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/gpu, with programs of no substance in place of the tests, the benchmarks and the tools: what it says where something is
-# missing, and what it writes where tests pass, fail or take too long.
+# Tests scripts/gpu with stubs for the tests, the benchmarks and the tools: its messages if something is missing, and its
+# record if tests pass, fail or take too long.
 #   gpu_script.sh ROOT CMAKE
 set -euo pipefail
 root=$1 cmake=$2
@@ -17,7 +17,7 @@ says() {
     [ "$code" = "$wanted" ] || wrong "exit code $code, not $wanted: $*: $(tail -3 "$scratch/said")"
     grep -qF -- "$text" "$scratch/said" || wrong "'$text' is not what it said: $(cat "$scratch/said")"
 }
-# json FIELD…: of the file that was written.
+# json FIELD…: prints a field of the written file.
 json() {
     local list
     list=$(printf '%s;' "$@")
@@ -31,7 +31,7 @@ field() {
     found=$(json "$@")
     [ "$found" = "$wanted" ] || wrong "$* is '$found', not '$wanted'"
 }
-# program PATH: a script from stdin.
+# program PATH: writes a script from stdin.
 program() {
     mkdir -p "$(dirname "$1")"
     { echo '#!/usr/bin/env bash' && cat; } >"$1"
