@@ -50,7 +50,7 @@ public:
     /// \param stamps  batches between clearings of the node table
     ///
     /// Copies no graph: it must outlive the sampler. Throws `over_budget`, `device_error`; `invalid_argument` for invalid
-    /// fan-outs, or for data that the graph does not keep; `out_of_range` for a hop that may draw 2³¹ edges.
+    /// fan-outs, or for data that the graph does not store; `out_of_range` for a hop that may draw 2³¹ edges.
     neighbor_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
         const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
         std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)

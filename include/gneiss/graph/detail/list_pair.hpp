@@ -23,7 +23,7 @@ struct list_pair {
     /// \param in, out  null: not stored. Throws `invalid_argument` if the direction needs it.
     [[nodiscard]] static list_pair of(const Lists* in, const Lists* out, neighbor_direction d) {
         if ((d != neighbor_direction::out && in == nullptr) || (d != neighbor_direction::in && out == nullptr))
-            throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
+            throw error(errc::invalid_argument, "the graph does not store this direction");
         if (d == neighbor_direction::both) return {out, in};
         return {d == neighbor_direction::in ? in : out, nullptr};
     }
@@ -73,7 +73,7 @@ struct list_pair {
         for (const Lists* kept : {first, second})
             if (kept != nullptr && ((!to.relations.empty() && kept->relations().size() != kept->edges()) ||
                                        (!to.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
-                throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
+                throw error(errc::invalid_argument, "the graph does not store the requested relations or edge ids");
         // Prefetch all lines before reading the first one.
         for_each_place(request,
             [&](const Lists& from, std::size_t place, std::size_t) { prefetch(from.neighbors().data() + place); });

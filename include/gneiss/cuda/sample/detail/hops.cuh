@@ -208,9 +208,9 @@ private:
 
     void require(const adjacency_view<NodeId>& lists) const {
         const bool known = lists.offsets != nullptr;
-        const bool told = (!options_.relations || lists.relations != nullptr) && (!options_.edge_ids || lists.edge_ids != nullptr);
-        if (!known || (graph_.edges != 0 && !told))
-            throw error(errc::invalid_argument, "the graph does not keep the requested direction, relations or edge ids");
+        const bool complete = (!options_.relations || lists.relations != nullptr) && (!options_.edge_ids || lists.edge_ids != nullptr);
+        if (!known || (graph_.edges != 0 && !complete))
+            throw error(errc::invalid_argument, "the graph does not store the requested direction, relations or edge ids");
     }
 
     /// Computes capacities for the worst case that fan-outs, graph and caller allow.
