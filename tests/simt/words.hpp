@@ -26,7 +26,7 @@ struct uint3 {
 };
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
-    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) noexcept // NOLINT(google-explicit-constructor): like CUDA's
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) noexcept // NOLINT(google-explicit-constructor)
         : x(x_), y(y_), z(z_) {}
 };
 

@@ -9,7 +9,8 @@ namespace test_simt_sample_dense {
 
 using namespace simt_sample;
 
-TEST_CASE_TEMPLATE("simt.sample.dense: samples equal the CPU's for any fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("simt.sample.dense: samples equal the CPU's for any fan-outs and directions", NodeId, std::uint32_t,
+    std::uint64_t) {
     constexpr std::uint64_t nodes = 200;
     const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 500, 60, 4));
     mini_batch_arena arena;

@@ -11,7 +11,8 @@ namespace test_simt_sample_neighbor {
 
 using namespace simt_sample;
 
-TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("simt.sample.neighbor: samples equal the CPU's for any fan-outs and directions", NodeId, std::uint32_t,
+    std::uint64_t) {
     constexpr std::uint64_t nodes = 120;
     const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 400, 100, 3));
     mini_batch_arena arena;

@@ -77,7 +77,8 @@ static_cache ranked(const memory_trace& trace, std::size_t capacity) { return {r
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.storage.device_tier: batches have the bits and hits of the host's cache, static, optimal or recent", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.storage.device_tier: batches have the bits and hits of the host's cache, static, optimal or recent",
+    T, float, bfloat16) {
     const memory_trace trace = cache_test::random_trace(14, most, nodes, 1);
     for (const std::size_t capacity : {0U, 1U, 25U, 90U, 200U})
         for (const std::size_t columns : {8U, 33U}) {

@@ -87,7 +87,8 @@ TEST_CASE_TEMPLATE("simt.model.optimizer: rows are stepped as on the CPU, and on
         for (const layout options : {layout::aligned, layout::odd}) check_rows_of(O{}, dim, options, dim != 8);
 }
 
-TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepped as on the CPU, except for NaN", O, sgd, adagrad, adam) {
+TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepped as on the CPU, except for NaN", O, sgd,
+    adagrad, adam) {
     check_dense(O{}, {});
     check_dense(O{}, {.weight_decay = .1});
     check_dense(O{}, {.weight_decay = .1, .decoupled = true, .clip_norm = 3});

@@ -142,7 +142,8 @@ TEST_CASE_TEMPLATE("simt.model.rows: column sums are right, weighted by heads or
         }
 }
 
-TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows from any start, with or without dropout", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows from any start, with or without dropout", T,
+    float, bfloat16) {
     const random_key key = random_key(4, random_domain::dropout).with(9);
     const std::vector<node_id> names = {9, 9, 9, 7, 3, 12, 5, 4, 1}; // those of the rows start at the third
     const std::uint32_t begin = 2, named = 5, first = 3;

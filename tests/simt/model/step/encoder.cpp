@@ -115,7 +115,8 @@ void check_encoder(const std::string& text, const options& with) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE("simt.model.encoder: GraphSAGE with each option gives the rows and gradients of the host", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("simt.model.encoder: GraphSAGE with each option gives the rows and gradients of the host", T, float,
+    bfloat16) {
     for (const std::string reduce : {"mean", "sum", "max"})
         for (const std::string combine : {"concat", "add"}) {
             const bool last = (reduce == "sum") != (combine == "add");
@@ -164,7 +165,7 @@ TEST_CASE_TEMPLATE("simt.model.encoder: activation, dropout, norm and residual g
         check_encoder<T>("sage:4:dropout=.4,sage:3:dropout=.5", {.last = !by_ids, .by_ids = by_ids, .relative = relative});
         check_encoder<T>("gcn:4:dropout=.4:tanh,linear:3:dropout=.5", {.by_ids = by_ids, .inputs = false, .relative = relative});
         check_encoder<T>("gcn:6:residual,gcn:6:residual:symmetric", {.by_ids = by_ids, .relative = relative});  // unchanged
-        check_encoder<T>("sage:4:residual:elu,sage:4:residual:norm", {.by_ids = by_ids, .relative = relative}); // by a matrix, then without
+        check_encoder<T>("sage:4:residual:elu,sage:4:residual:norm", {.by_ids = by_ids, .relative = relative}); // projected first
         check_encoder<T>("sage:4:dropout=.4:norm,sage:3:dropout=.5", {.by_ids = by_ids, .training = false, .relative = relative});
     }
     check_encoder<T>("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", {.dense = 4, .relative = relative});
