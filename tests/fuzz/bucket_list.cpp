@@ -16,7 +16,7 @@ GNEISS_FUZZ_TARGET("bucket_list", bytes) {
     fuzz::property(std::set(buckets.begin(), buckets.end()).size() == partitions * partitions, "each bucket is named");
     std::string text;
     for (const auto& [i, j] : buckets) text += std::to_string(i) + "," + std::to_string(j) + "\r\n";
-    fuzz::property(parse_buckets(text, partitions) == buckets, "what is written is read");
+    fuzz::property(parse_buckets(text, partitions) == buckets, "written data is read back");
 }
 
 } // namespace test_fuzz_bucket_list

@@ -34,7 +34,7 @@ static void read_block(fuzz::input bytes) {
     const auto inside = [&](const edge& e) {
         return e.source - 1000 < shape.own_size && e.destination - 2000 < shape.other_size && e.relation < 5;
     };
-    if (out) fuzz::property(std::all_of(edges.begin(), edges.end(), inside), "edges lie in their bucket");
+    if (out) fuzz::property(std::all_of(edges.begin(), edges.end(), inside), "edges are in their bucket");
 }
 
 GNEISS_FUZZ_TARGET("buckets", bytes) {
@@ -54,7 +54,7 @@ GNEISS_FUZZ_TARGET("buckets", bytes) {
             sum.out += layout.range(bucket, table[i], edge_direction::out).length;
             sum.in += layout.range(bucket, table[i], edge_direction::in).length;
         }
-        fuzz::property(sum.out == size.out && sum.in == size.in, "blocks fill the files");
+        fuzz::property(sum.out == size.out && sum.in == size.in, "blocks cover the files");
     }
     read_block(bytes);
 }

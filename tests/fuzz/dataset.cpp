@@ -68,7 +68,7 @@ static void check_labels(const dataset& data, bool verified) {
         const std::string label = data.node_label(row);
         const auto found = data.find_row(label);
         if (verified) fuzz::property(found == row, "a row is found by its label");
-        if (const auto same = data.row_of(row)) fuzz::property(*same < data.manifest().nodes, "rows are rows");
+        if (const auto same = data.row_of(row)) fuzz::property(*same < data.manifest().nodes, "rows are in range");
     }
     for (std::uint64_t r = 0; r < std::min<std::uint64_t>(data.manifest().relations, 10); ++r) (void)data.find_relation(data.relation_label(r));
     for (std::int32_t c = 0; c < 10; ++c) (void)data.class_label(c);
@@ -80,7 +80,7 @@ static void read_partitions(const feature_store& store) {
         std::array<std::vector<std::byte>, 3> read;
         for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices}) {
             const byte_range wanted = store.range(p, part);
-            fuzz::property(wanted.length <= 1 << 20, "no more than the files have");
+            fuzz::property(wanted.length <= 1 << 20, "no more entries than in the files");
             auto& to = read[static_cast<std::size_t>(part)];
             to.resize(static_cast<std::size_t>(wanted.length));
             if (wanted.length != 0) store.file(part).checksums.read(plain_file::open(store.file(part).path), wanted.offset, to);
@@ -106,8 +106,8 @@ static void check_features(const dataset& data) {
     for (std::uint64_t row = 0; row < features.rows(); ++row)
         if (features.sparse()) {
             const sparse_feature_rows one = features.read_sparse(row, 1);
-            fuzz::property(one.offsets.back() == one.columns.size(), "a row has what its offsets say");
-            fuzz::property(one.values.empty() || one.values.size() == one.columns.size(), "a value for each column");
+            fuzz::property(one.offsets.back() == one.columns.size(), "a row matches its offsets");
+            fuzz::property(one.values.empty() || one.values.size() == one.columns.size(), "each column has a value");
         } else {
             std::vector<float> values(static_cast<std::size_t>(features.columns()));
             features.read_dense(row, values);

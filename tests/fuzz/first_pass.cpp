@@ -82,7 +82,7 @@ void check_first_pass(const import_options& options, const std::string& name, st
         property(one.records[split].size() == one.found.edges[split] * width, "all edges are written");
     if (!one.integers) return;
     if (one.declared_nodes != 0 || name.ends_with(".mtx"))
-        property(one.found.largest_node <= one.declared_nodes, "ids are below what the file declares");
+        property(one.found.largest_node <= one.declared_nodes, "ids are below the declared count");
     for (const auto& records : one.records)
         for (std::size_t at = 0; at < records.size(); at += width) {
             edge e;

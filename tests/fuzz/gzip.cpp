@@ -30,7 +30,7 @@ GNEISS_FUZZ_TARGET("gzip", bytes) {
             lines += static_cast<std::uint64_t>(std::count(chunk.text().begin(), chunk.text().end(), '\n'));
         }
     });
-    fuzz::property(cut == whole, "chunks are all of the text");
+    fuzz::property(cut == whole, "chunks form the whole text");
 }
 
 } // namespace test_fuzz_gzip

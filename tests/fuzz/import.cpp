@@ -53,7 +53,7 @@ GNEISS_FUZZ_TARGET("import", bytes) {
             fuzz::property(std::max(e.source, e.destination) < report.nodes && e.relation < report.relations,
                 "ids are below what is reported");
     });
-    fuzz::property(edges == report.train_edges, "all edges are there");
+    fuzz::property(edges == report.train_edges, "all edges are present");
 }
 
 } // namespace test_fuzz_import

@@ -108,14 +108,14 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
     const dataset result(options.out);
     result.verify();
     const dataset_node_attributes& reported = report.node_attributes;
-    fuzz::property(result.manifest().node_attributes == reported, "what is reported is written");
+    fuzz::property(result.manifest().node_attributes == reported, "the report equals the manifest");
     if (!data.empty() && data.has_labels()) {
         const auto parts = result.node_splits();
         const auto count = [&](node_split part) { return static_cast<std::uint64_t>(std::ranges::count(parts.values(), static_cast<std::uint8_t>(part))); };
         fuzz::property(count(node_split::train) == reported.train && reported.train != 0, "some node trains");
-        fuzz::property(reported.train + reported.valid + reported.test <= report.nodes, "parts are of nodes");
+        fuzz::property(reported.train + reported.valid + reported.test <= report.nodes, "parts contain nodes only");
     }
-    if (data.has_features()) fuzz::property(result.features().columns() == reported.features && reported.features != 0, "there are features");
+    if (data.has_features()) fuzz::property(result.features().columns() == reported.features && reported.features != 0, "features are present");
 }
 
 } // namespace test_fuzz_import_nodes

@@ -18,9 +18,9 @@ static void read(const std::string& text) {
     bool usable = false;
     if (!fuzz::accepted([&] { usable = journal.load(); }) || !usable) return;
     journal.save();
-    fuzz::property(again.load(), "what is written is read");
+    fuzz::property(again.load(), "written data is read back");
     for (const char* name : {"phase", "nodes", "edges0", "attempt", ""})
-        fuzz::property(again[name] == journal[name], "values stay");
+        fuzz::property(again[name] == journal[name], "values survive the round trip");
 }
 
 GNEISS_FUZZ_TARGET("journal", bytes) {

@@ -11,7 +11,7 @@ using namespace gneiss;
 static void read(const std::string& text) {
     dataset_manifest manifest;
     if (!fuzz::accepted([&] { manifest = parse_manifest(text, "manifest.json"); })) return;
-    fuzz::property(parse_manifest(format_manifest(manifest), "again.json") == manifest, "what is written is read");
+    fuzz::property(parse_manifest(format_manifest(manifest), "again.json") == manifest, "written data is read back");
 }
 
 GNEISS_FUZZ_TARGET("manifest", bytes) {

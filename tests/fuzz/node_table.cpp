@@ -22,7 +22,7 @@ GNEISS_FUZZ_TARGET("node_table", bytes) {
             const std::uint64_t columns = text.values();
             importing::scan_dense_text(
                 text, columns, [&](std::uint64_t key, std::uint64_t line, std::span<const float> values) {
-                    fuzz::property(!integer || key < 1000, "integers are nodes");
+                    fuzz::property(!integer || key < 1000, "integers are node ids");
                     fuzz::property(line != 0 && values.size() == columns, "every line has all columns");
                     fuzz::property(std::ranges::all_of(values, [](float x) { return std::isfinite(x); }), "finite");
                 });
@@ -32,7 +32,7 @@ GNEISS_FUZZ_TARGET("node_table", bytes) {
             importing::scan_sparse_text(text, 50,
                 [&](std::uint64_t, std::uint64_t, std::span<const std::uint32_t> columns,
                     std::span<const float> values) {
-                    fuzz::property(columns.size() == values.size(), "a value for each column");
+                    fuzz::property(columns.size() == values.size(), "each column has a value");
                     fuzz::property(
                         std::ranges::adjacent_find(columns, std::greater_equal<>{}) == columns.end(), "columns ascend");
                     fuzz::property(columns.empty() || columns.back() < 50, "columns are in range");

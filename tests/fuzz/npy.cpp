@@ -30,11 +30,11 @@ GNEISS_FUZZ_TARGET("npy", bytes) {
     ours.insert(ours.end(), data.begin(), data.end());
     const fuzz::memory_file copy(ours);
     const npy_header again = read_npy_header(plain_file::open(copy.path()));
-    fuzz::property(again.dtype == header.dtype && again.shape == header.shape, "a header that is written is read");
+    fuzz::property(again.dtype == header.dtype && again.shape == header.shape, "a written header is read back");
     const mapped_npy mapped(copy.path());
     if (header.dtype == npy_dtype::f32)
         fuzz::property(mapped.elements<float>().size() == header.size(), "a mapping has all elements");
-    fuzz::property(count_as<double>(file.path()) == header.size(), "every type is read as floats");
+    fuzz::property(count_as<double>(file.path()) == header.size(), "every type converts to float");
     std::uint64_t integers = header.size();
     if (fuzz::accepted([&] { integers = count_as<std::int64_t>(file.path()); }))
         fuzz::property(integers == header.size(), "all elements are read");

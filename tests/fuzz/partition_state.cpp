@@ -52,7 +52,7 @@ static void read_parts(fuzz::input bytes) {
     if (!fuzz::accepted([&] { read = read_assignment(data, file.path()); })) return;
     fuzz::property(read.size() == nodes && std::ranges::all_of(read, [](partition_id16 p) { return p < max_partition_count; }), "every node has a part");
     write_assignment(data, read, max_partition_count, "fuzz", at / "again.npy");
-    fuzz::property(read_assignment(data, at / "again.npy") == read, "what is written is read");
+    fuzz::property(read_assignment(data, at / "again.npy") == read, "written data is read back");
 }
 
 /// Resumes a partitioner from the contents of a file, or expects a refusal.

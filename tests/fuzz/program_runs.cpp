@@ -26,9 +26,9 @@ static void read_logs(std::string_view metrics, std::string_view result) {
     (void)fuzz::accepted([&] { (void)directory.finished_result(); });
     std::vector<programs::epoch_record> kept, again;
     if (!fuzz::accepted([&] { kept = directory.keep_metrics_before(100); })) return;
-    fuzz::property(std::ranges::all_of(kept, [](const programs::epoch_record& e) { return e.epoch < 100; }), "later epochs go");
-    fuzz::property(fuzz::accepted([&] { again = directory.keep_metrics_before(100); }) && again.size() == kept.size(), "what is kept is read");
-    fuzz::property(programs::read_json_lines(run / "metrics.jsonl").size() == kept.size(), "a line an epoch");
+    fuzz::property(std::ranges::all_of(kept, [](const programs::epoch_record& e) { return e.epoch < 100; }), "later epochs are removed");
+    fuzz::property(fuzz::accepted([&] { again = directory.keep_metrics_before(100); }) && again.size() == kept.size(), "kept lines are read");
+    fuzz::property(programs::read_json_lines(run / "metrics.jsonl").size() == kept.size(), "one line per epoch");
 }
 
 /// Checks that charts of any numbers have a bounded number of ticks.

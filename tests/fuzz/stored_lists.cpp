@@ -47,7 +47,7 @@ static std::vector<node_id> all_of(const Graph& graph, neighbor_direction d) {
     }
     std::vector<node_id> found(positions.size());
     graph.neighbors_at({ids, d, offsets, positions}, {found});
-    fuzz::property(std::ranges::all_of(found, [&](node_id v) { return v < graph.nodes(); }), "neighbors are nodes");
+    fuzz::property(std::ranges::all_of(found, [&](node_id v) { return v < graph.nodes(); }), "neighbors are node ids");
     return found;
 }
 
@@ -85,10 +85,10 @@ GNEISS_FUZZ_TARGET("stored_lists", bytes) {
             const mapped_csc graph(files, budget);
             mapped = all_of(graph, d);
             graph.verify();
-            fuzz::property(!one || mapped == on_disk, "mapped lists are those that are read");
+            fuzz::property(!one || mapped == on_disk, "mapped lists equal loaded ones");
         });
-        if (one && other) fuzz::property(on_disk == in_memory, "lists in memory are those on disk");
-        fuzz::property(one == other, "what one reader refuses the other refuses");
+        if (one && other) fuzz::property(on_disk == in_memory, "lists in memory equal those on disk");
+        fuzz::property(one == other, "both readers refuse the same");
     }
     (void)fuzz::accepted([&] {
         memory_budget budget = budget_of();
@@ -99,7 +99,7 @@ GNEISS_FUZZ_TARGET("stored_lists", bytes) {
                 arcs += chunk.list(i).size();
                 for (const node_id v : chunk.list(i)) fuzz::property(v < stream.nodes() && v != chunk.node(i), "lists have nodes, and no loops");
             }
-        fuzz::property(lists == stream.nodes() && arcs <= 2 * (2 * edges + 1024), "all lists come by, and no more");
+        fuzz::property(lists == stream.nodes() && arcs <= 2 * (2 * edges + 1024), "the stream has every list once");
     });
     (void)fuzz::accepted([&] {
         memory_budget budget = budget_of();

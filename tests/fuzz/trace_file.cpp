@@ -30,7 +30,7 @@ static void read(const std::filesystem::path& path) {
             std::span<const std::byte> from(bytes);
             again.resize(ids.size());
             detail::decode_ids(from, again, path);
-            fuzz::property(again == ids && from.empty(), "what is written is read");
+            fuzz::property(again == ids && from.empty(), "written data is read back");
         }
     });
     (void)fuzz::accepted([&] {

@@ -26,7 +26,7 @@ template <class Run>
 void check_not_finite(Run run) {
     try {
         run();
-        FAIL("the loss was no number");
+        FAIL("the NaN loss was accepted");
     } catch (const gneiss::error& e) {
         CHECK(e.code() == gneiss::errc::not_finite);
         CHECK(std::string(e.what()).find("batch") != std::string::npos);

@@ -217,7 +217,7 @@ TEST_CASE("simt.model.classifier_step: an invalid label and NaN rows step nothin
         CHECK(device.values() == before);
         try {
             static_cast<void>(outcome.checked());
-            FAIL("it was taken for a step");
+            FAIL("accepted as a step");
         } catch (const error& e) {
             CHECK(e.code() == (label ? errc::out_of_range : errc::not_finite));
         }
