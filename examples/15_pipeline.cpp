@@ -36,10 +36,10 @@ int main() {
         }
         pipeline.drain();
 
-        const pipeline_statistics told = pipeline.statistics();
+        const pipeline_statistics statistics = pipeline.statistics();
         std::printf("staleness %llu: x = %.6f after %llu steps, which missed at most %llu updates\n",
-            static_cast<unsigned long long>(staleness), x, static_cast<unsigned long long>(told.batches),
-            static_cast<unsigned long long>(told.staleness.max()));
-        if (told.batches != steps || told.staleness.max() > staleness || std::abs(x - 3) > 1e-3) return 1;
+            static_cast<unsigned long long>(staleness), x, static_cast<unsigned long long>(statistics.batches),
+            static_cast<unsigned long long>(statistics.staleness.max()));
+        if (statistics.batches != steps || statistics.staleness.max() > staleness || std::abs(x - 3) > 1e-3) return 1;
     }
 }

@@ -96,5 +96,5 @@ TEST_CASE("an allocation that does not fit is refused with numbers, and the next
     const auto part = pool.take<float>(1000);
     fill_bytes_async(part.span(), 0, nullptr);
     synchronize_device();
-    CHECK(pool.lent() == 4096);
+    CHECK(pool.in_use() == 4096);
 }

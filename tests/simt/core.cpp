@@ -231,9 +231,9 @@ TEST_CASE("a pool hands out disjoint aligned parts, and all of it is free at the
         CHECK((parts.empty() || reinterpret_cast<std::uintptr_t>(parts.back().data()) % 256 == 0));
     }
     CHECK(refused > 0);
-    CHECK(pool.most_lent() <= pool.capacity());
+    CHECK(pool.most_in_use() <= pool.capacity());
     parts.clear();
-    CHECK(pool.lent() == 0);
+    CHECK(pool.in_use() == 0);
     CHECK(pool.take<char>(pool.capacity()).size() == pool.capacity()); // no fragments are left
     CHECK_THROWS_AS(static_cast<void>(pool.take<double>(pool.capacity())), gneiss::over_budget);
 }

@@ -32,7 +32,7 @@ exit_code code_of(const gneiss::error& error) {
     }
 }
 
-void tell(const std::string& message) noexcept {
+void print_error(const std::string& message) noexcept {
     if (message.empty()) return;
     std::fprintf(stderr, "error: %s\n", message.c_str());
     std::fflush(stderr);
@@ -89,7 +89,7 @@ int run_program(const std::function<exit_code()>& body) noexcept {
             code = body();
         } catch (...) {
             const failure why = describe_current_exception();
-            tell(why.message);
+            print_error(why.message);
             code = why.code;
         }
     } catch (...) { // not even memory for the message

@@ -18,7 +18,7 @@ namespace programs {
 namespace {
 
 using namespace gneiss;
-using told = std::function<void(std::string_view, std::uint64_t, std::uint64_t)>;
+using progress_callback = std::function<void(std::string_view, std::uint64_t, std::uint64_t)>;
 
 /// A graph in memory, owned together with its stream.
 class owned_graph {
@@ -44,7 +44,7 @@ std::uint64_t bytes_under(const std::filesystem::path& directory) {
 } // namespace
 
 // The same lists as `adjacency_file_stream`: the bucket order yields outgoing and incoming neighbors sorted, each in one pass.
-symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& stop, const told& progress) {
+symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& stop, const progress_callback& progress) {
     const auto nodes = static_cast<std::size_t>(buckets.rows().nodes);
     symmetric_csr result;
     result.offsets = huge_page_vector<edge_index>(nodes + 2); // list v begins at v + 1 until all are filled
@@ -74,7 +74,7 @@ symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& sto
 }
 
 graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const tbb_executor& executor,
-    const std::stop_token& stop, const told& progress) {
+    const std::stop_token& stop, const progress_callback& progress) {
     const bucket_store buckets = data.buckets();
     std::uint64_t largest = 0;
     for (const bucket_row& row : buckets.table()) largest = std::max(largest, row.edges);

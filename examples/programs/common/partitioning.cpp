@@ -153,7 +153,7 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
     if (job.out) {
         std::filesystem::path path = *job.out;
         path += ".journal";
-        if (job.anew) std::filesystem::remove(path);
+        if (job.ignore_journal) std::filesystem::remove(path);
         journal.emplace(path, identity_of(data, job, request));
         request.journal = &*journal;
         result.resumed_step = journal->step();

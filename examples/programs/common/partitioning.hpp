@@ -42,7 +42,7 @@ struct partition_job {
     /// journal next to it, OUT.journal, which a finished run removes.
     std::optional<std::filesystem::path> out{};
     gneiss::assignment_format format = gneiss::assignment_format::npy;
-    bool anew = false; ///< ignores the journal of an earlier run
+    bool ignore_journal = false; ///< ignores the journal of an earlier run
 };
 
 /// Statistics of a partitioning.

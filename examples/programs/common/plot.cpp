@@ -226,7 +226,7 @@ std::string escaped(std::string_view text) {
     return result;
 }
 
-std::string told(double value, quantity of) {
+std::string text_of(double value, quantity of) {
     if (!std::isfinite(value)) return "not a number";
     switch (of) {
     case quantity::bytes: return human_bytes(value);
@@ -316,7 +316,7 @@ std::string svg(const line_chart& chart, use options) {
                 under[p.x] = p.y;
             }
             std::string& tip = tips[p.x];
-            tip += fmt::format("{}{}: {}", tip.empty() ? "" : "\n", line.name, told(line.points[i].y, chart.y.of));
+            tip += fmt::format("{}{}: {}", tip.empty() ? "" : "\n", line.name, text_of(line.points[i].y, chart.y.of));
         }
         if (line.style == line_style::area) {
             if (!path.empty())
@@ -342,7 +342,7 @@ std::string svg(const line_chart& chart, use options) {
         const double to =
             std::next(tip) == tips.end() ? width - right : (here + out.x_of(x.share(std::next(tip)->first))) / 2;
         out.box(from, top, std::max(to - from, 0.5), out.floor() - top, R"(class="hit")",
-            fmt::format("{} {}\n{}", chart.x.label, told(tip->first, chart.x.of), tip->second));
+            fmt::format("{} {}\n{}", chart.x.label, text_of(tip->first, chart.x.of), tip->second));
     }
     return out.finish();
 }
@@ -381,8 +381,8 @@ std::string svg(const bar_chart& chart, use options) {
             out.box(middle - thick / 2, high, thick, std::max(low - high, 0.4),
                 fmt::format("class=\"part\" fill=\"{}\"", color(p)),
                 fmt::format("{} {}\n{}: {}{}", chart.x_label, chart.categories[b], chart.parts[p].name,
-                    told(value, chart.y.of),
-                    chart.parts.size() > 1 ? fmt::format(" of {}", told(total[b], chart.y.of)) : ""));
+                    text_of(value, chart.y.of),
+                    chart.parts.size() > 1 ? fmt::format(" of {}", text_of(total[b], chart.y.of)) : ""));
         }
     }
     out.line(out.left(), out.floor(), width - right, out.floor(), "zero");
@@ -416,7 +416,7 @@ std::string svg(const interval_chart& chart, use options) {
             y - cap, y + cap, y, to, color(0)));
         out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", at(point.x), y, color(0)));
         out.box(left, y - row / 2, width - right - left, row, R"(class="hit")",
-            fmt::format("{}: {} ± {}", point.name, told(point.x, chart.x.of), told(point.half, chart.x.of)));
+            fmt::format("{}: {} ± {}", point.name, text_of(point.x, chart.x.of), text_of(point.half, chart.x.of)));
     }
     return out.finish();
 }
@@ -441,7 +441,7 @@ std::string svg(const stack_chart& chart, use options) {
         out.box(at(from), bar_top, std::max(wide - 1, 0.6), bar_tall,
             fmt::format("class=\"part\" fill=\"{}\"", color(p)),
             fmt::format(
-                "{}: {} ({})", chart.parts[p].name, told(value, chart.x.of), human_percent(sum > 0 ? value / sum : 0)));
+                "{}: {} ({})", chart.parts[p].name, text_of(value, chart.x.of), human_percent(sum > 0 ? value / sum : 0)));
         from += value;
     }
     for (std::size_t m = 0; m < chart.marks.size(); ++m) {
@@ -450,7 +450,7 @@ std::string svg(const stack_chart& chart, use options) {
         out.line(here, bar_top - 7, here, bar_top + bar_tall + 7, m == 0 ? "limit" : "limit over");
         const bool beyond = here > bar_width * 0.7;
         out.text(here + (beyond ? -5 : 5), m % 2 == 0 ? bar_top - 12 : bar_top - 27, "name", beyond ? "end" : "start",
-            fmt::format("{} {}", mark.name, told(mark.value, chart.x.of)));
+            fmt::format("{} {}", mark.name, text_of(mark.value, chart.x.of)));
     }
     for (const auto& tick : x.ticks()) out.text(at(tick.value), bar_top + bar_tall + 21, "tick", "middle", tick.text);
     out.text(bar_width - 18, tall - 6, "unit", "end", x.label());

@@ -128,7 +128,7 @@ void write_svg(const std::filesystem::path& path, const interval_chart& chart);
 /// Escapes `text` for HTML and SVG: & < > " ' as entities, control characters left out.
 [[nodiscard]] std::string escaped(std::string_view text);
 /// Formats a value with its unit.
-[[nodiscard]] std::string told(double value, quantity of);
+[[nodiscard]] std::string text_of(double value, quantity of);
 
 /// Positions of ticks that cover [least, most], about `wanted` of them, at 1, 2 or 5 × 10^k.
 struct tick_marks {

@@ -528,8 +528,8 @@ std::string epoch_table(const run_record& run) {
         std::string title;
         std::function<std::string(const epoch_record&)> text;
     };
-    const auto shown = [](auto value, auto tell) {
-        return [=](const epoch_record& e) { return e.*value ? tell(static_cast<double>(*(e.*value))) : std::string(); };
+    const auto shown = [](auto value, auto text) {
+        return [=](const epoch_record& e) { return e.*value ? text(static_cast<double>(*(e.*value))) : std::string(); };
     };
     std::vector<field> fields{{"epoch", [](const epoch_record& e) { return fmt::format("{}", e.epoch); }},
         {"time", [](const epoch_record& e) { return human_seconds(e.seconds); }},

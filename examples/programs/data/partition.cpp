@@ -65,7 +65,7 @@ programs::partition_job job_of(const partition_flags& flags, const programs::com
         .format = flags.format == "metis"     ? assignment_format::metis
                   : flags.format == "distdgl" ? assignment_format::distdgl
                                               : assignment_format::npy,
-        .anew = flags.common.force};
+        .ignore_journal = flags.common.force};
 }
 
 nlohmann::ordered_json kept_json(const partition_quality& q) {
@@ -76,7 +76,7 @@ nlohmann::ordered_json kept_json(const partition_quality& q) {
     return kept;
 }
 
-void tell(const partition_flags& flags, const dataset& data, const programs::partition_result& created, double seconds) {
+void print_result(const partition_flags& flags, const dataset& data, const programs::partition_result& created, double seconds) {
     const partition_quality& q = created.quality;
     if (flags.common.json) {
         nlohmann::ordered_json result{{"seconds", seconds}, {"prepare_seconds", created.prepare_seconds},
@@ -131,7 +131,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     const programs::partition_result result =
         scores ? programs::score_parts(data, *flags.score, static_cast<std::uint32_t>(flags.partitions), with) : programs::make_parts(data, *job, with);
     live.clear();
-    tell(flags, data, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    print_result(flags, data, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return exit_code::done;
 }
 

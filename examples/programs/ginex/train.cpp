@@ -97,9 +97,9 @@ public:
     }
 
 private:
-    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) override {
+    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
         training_->set_optimizer(options_.dense_optimizer(from.epoch));
-        const auto done = training_->run(from.epoch, from.next, told, stop);
+        const auto done = training_->run(from.epoch, from.next, observer, stop);
         return {done.position, done.stopped};
     }
 

@@ -67,17 +67,17 @@ public:
             reorder();
         }
         auto data = std::make_shared<const gneiss::dataset>(graph_);
-        json told = record_;
-        told.erase("identity");
+        json report = record_;
+        report.erase("identity");
         double seconds = 0;
         std::uint64_t peak = 0;
-        for (const auto& [name, step] : told.items()) {
+        for (const auto& [name, step] : report.items()) {
             seconds += step.value("seconds", 0.0);
             peak = std::max(peak, step.value("peak_rss_bytes", std::uint64_t{0}));
         }
-        told["seconds"] = seconds;
-        told["peak_rss_bytes"] = peak;
-        return {std::move(data), std::move(told)};
+        report["seconds"] = seconds;
+        report["peak_rss_bytes"] = peak;
+        return {std::move(data), std::move(report)};
     }
 
 private:
@@ -122,12 +122,12 @@ private:
         const gneiss::partition_quality& q = result.quality;
         of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts, result.method, 100 * q.cut,
             100 * q.label_imbalance, result.seconds()));
-        json told{{"method", result.method}, {"partitions", q.parts}, {"seconds", result.seconds()}, {"prepare_seconds", result.prepare_seconds},
+        json report{{"method", result.method}, {"partitions", q.parts}, {"seconds", result.seconds()}, {"prepare_seconds", result.prepare_seconds},
             {"partition_seconds", result.partition_seconds}, {"quality_seconds", result.quality_seconds}, {"cut", q.cut},
             {"node_imbalance", q.node_imbalance}, {"edge_imbalance", q.edge_imbalance}, {"label_imbalance", q.label_imbalance},
             {"graph", result.in_memory ? "memory" : "disk"}, {"memory_bytes", result.memory_bytes}, {"peak_disk_bytes", result.disk_bytes}};
-        if (result.resumed_step != 0) told["resumed_step"] = result.resumed_step;
-        finish("partition", std::move(told));
+        if (result.resumed_step != 0) report["resumed_step"] = result.resumed_step;
+        finish("partition", std::move(report));
     }
 
     void choose_hubs() {
@@ -147,10 +147,10 @@ private:
         of_.live.say(fmt::format("{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)", result.hubs, nodes,
             100 * result.influence_share, steps,
             result.hubs == count ? "" : fmt::format("; {} is {}, but a quarter of the budget holds no more", *of_.how.hubs, count), result.seconds));
-        json told{{"hubs", result.hubs}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share}, {"seconds", result.seconds},
+        json report{{"hubs", result.hubs}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share}, {"seconds", result.seconds},
             {"memory_bytes", result.memory_bytes}};
-        if (few != 0) told["graph"] = result.in_memory ? "memory" : "disk";
-        finish("hubs", std::move(told));
+        if (few != 0) report["graph"] = result.in_memory ? "memory" : "disk";
+        finish("hubs", std::move(report));
     }
 
     /// Returns the rows of the nodes to pin.

@@ -108,16 +108,16 @@ public:
     }
 
 private:
-    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) override {
+    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
         now_ = epoch_of(options_, of_.data, from.epoch);
         training_->set_optimizers(gneiss::sgd{}, options_.dense_optimizer(from.epoch));
-        told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
+        observer.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
         const gneiss::epoch_plan states = with_next(options_, of_.data, from.epoch);
         std::optional<gneiss::buffer_state> ahead;
         if (states.size() > now_.states.size() && !of_.plan.in_memory && (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
             ahead = states.back();
         const auto began = clock::now();
-        const gneiss::training_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
+        const gneiss::training_epoch done = training_->run(now_.states, from.epoch, from.next, observer, stop, ahead);
         seen_.seconds += trainers::seconds_since(began);
         seen_.batches += done.batches;
         seen_.input_rows += done.model.input_nodes;

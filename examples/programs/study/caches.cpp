@@ -291,12 +291,12 @@ programs::exit_code caches(caches_flags flags) {
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (flags.json) {
-        const nlohmann::ordered_json told{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", seen.nodes},
+        const nlohmann::ordered_json output{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", seen.nodes},
             {"edges", seen.edges}, {"sampler", flags.sampler}, {"fanout", flags.fanout}, {"direction", flags.direction},
             {"batch", options.batch}, {"batches", options.batches}, {"accesses", trace.accesses}, {"row_bytes", seen.row_bytes},
             {"trace", std::holds_alternative<gneiss::memory_trace>(trace.rows) ? "memory" : "disk"},
             {"sizes", json_of(seen.by_size, seen)}, {"superbatches", json_of(seen.by_superbatch, seen)}};
-        fmt::print("{}\n", told.dump());
+        fmt::print("{}\n", output.dump());
     } else {
         fmt::print("{}: {} rows of {}; {} batches request {} rows, {:.0f} each\n{}{}, peak RSS {}\n", seen.name, seen.nodes,
             gneiss::format_bytes(seen.row_bytes), options.batches, trace.accesses,

@@ -92,7 +92,7 @@ programs::exit_code curves(const curves_flags& flags) {
             const programs::estimate mean = programs::estimate_mean(seen);
             line.points.push_back({x, mean.mean});
             const bool exact = flags.y == "test";
-            table.add({name, fmt::format("{}", x), std::to_string(mean.count), exact ? programs::to_text(mean) : plot::told(mean.mean, chart.y.of)});
+            table.add({name, fmt::format("{}", x), std::to_string(mean.count), exact ? programs::to_text(mean) : plot::text_of(mean.mean, chart.y.of)});
         }
         chart.lines.push_back(std::move(line));
     }

@@ -145,8 +145,8 @@ programs::exit_code draw(const draw_flags& flags) {
     }
     fs::create_directories(flags.out);
     for (const figure& f : figures) plot::write_svg(flags.out / (std::string(f.name) + ".svg"), chart_of(f, timelines));
-    const auto told = std::ranges::find_if(courses, [](const convergence& run) { return !run.valid.empty(); });
-    draw_course(flags.out / "valid.svg", courses, fmt::format("Validation: {}", told == courses.end() ? "" : told->metric), &convergence::valid);
+    const auto found = std::ranges::find_if(courses, [](const convergence& run) { return !run.valid.empty(); });
+    draw_course(flags.out / "valid.svg", courses, fmt::format("Validation: {}", found == courses.end() ? "" : found->metric), &convergence::valid);
     draw_course(flags.out / "loss.svg", courses, "Training loss", &convergence::loss);
 
     ordered_json list = ordered_json::array();

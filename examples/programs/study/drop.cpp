@@ -240,17 +240,17 @@ programs::exit_code drop(const drop_flags& flags) {
         plot::write_svg(*flags.out, chart);
     }
     if (flags.json) {
-        ordered_json told{{"dataset", name}, {"drop", flags.drop}, {"seeds", flags.seeds}};
+        ordered_json output{{"dataset", name}, {"drop", flags.drop}, {"seeds", flags.seeds}};
         for (const named_policy& policy : neighborhood_policies)
             for (const double k : flags.drop) {
                 const programs::estimate& of = accuracy[{k, policy.is}];
                 ordered_json one{{"mean", of.mean}};
                 if (of.half) one["half"] = *of.half;
-                told["accuracy"][policy.name].push_back(std::move(one));
+                output["accuracy"][policy.name].push_back(std::move(one));
             }
-        told["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        told["peak_rss_bytes"] = programs::peak_rss();
-        fmt::print("{}\n", told.dump());
+        output["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        output["peak_rss_bytes"] = programs::peak_rss();
+        fmt::print("{}\n", output.dump());
         return programs::exit_code::done;
     }
     programs::table table({{"dropped"}, {"random"}, {"neighbor"}, {"influence"}});

@@ -119,9 +119,9 @@ programs::exit_code grem(const grem_flags& flags) {
         plot::write_svg(*flags.out, chart);
     }
     if (flags.json) {
-        nlohmann::ordered_json told{{"dataset", name}, {"parts", parts}, {"seeds", flags.seeds}, {"chunks", flags.chunks}};
-        for (const curve& c : curves) told["cut"][c.key] = c.cut;
-        fmt::print("{}\n", told.dump());
+        nlohmann::ordered_json output{{"dataset", name}, {"parts", parts}, {"seeds", flags.seeds}, {"chunks", flags.chunks}};
+        for (const curve& c : curves) output["cut"][c.key] = c.cut;
+        fmt::print("{}\n", output.dump());
         return programs::exit_code::done;
     }
     std::vector<programs::table::column> columns{{"chunk"}};

@@ -263,9 +263,9 @@ programs::exit_code macro(macro_flags flags) {
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (flags.json) {
-        ordered_json told = json_of(seen);
-        told.update({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}});
-        fmt::print("{}\n", told.dump());
+        ordered_json output = json_of(seen);
+        output.update({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}});
+        fmt::print("{}\n", output.dump());
     } else {
         fmt::print("{}: {} training nodes, {} partitions, {} hubs\n\n{}\n{}, peak RSS {}\n", seen.name, seen.training, seen.partitions, seen.hubs, tables_of(seen),
             programs::human_seconds(seconds), gneiss::format_bytes(programs::peak_rss()));

@@ -124,7 +124,7 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
     const auto bytes = [&](double value) { return unless_zero(value, gneiss::format_bytes(static_cast<std::uint64_t>(value))); };
     for (const outcome& one : seen) {
         const std::string failed = one.failed != 0 ? fmt::format("{} failed", one.failed) : "";
-        if (!one.told()) {
+        if (!one.has_results()) {
             result.add({one.name, failed});
             continue;
         }
@@ -152,11 +152,11 @@ plot::interval_chart differences_of(const std::vector<outcome>& seen, const runs
 plot::bar_chart chart_of(const std::vector<outcome>& seen, const std::string& title) {
     plot::bar_chart chart{.title = title, .x_label = {}, .y = {.label = "busy seconds per epoch", .of = plot::quantity::seconds, .from_zero = true}, .categories = {}, .parts = {}};
     for (const outcome& one : seen)
-        if (one.told()) chart.categories.push_back(one.name);
+        if (one.has_results()) chart.categories.push_back(one.name);
     for (const std::string& name : stages_of(seen)) {
         plot::bar_chart::part part{.name = name, .values = {}};
         for (const outcome& one : seen)
-            if (one.told()) part.values.push_back(one.stage(name));
+            if (one.has_results()) part.values.push_back(one.stage(name));
         chart.parts.push_back(std::move(part));
     }
     return chart;
@@ -173,7 +173,7 @@ ordered_json json_of(const std::vector<outcome>& seen, const runs_flags& flags) 
     for (const outcome& one : seen) {
         ordered_json result{{"case", one.name}};
         if (one.failed != 0) result.update({{"failed", one.failed}, {"failure", one.failure}});
-        if (one.told()) {
+        if (one.has_results()) {
             ordered_json stages = ordered_json::object();
             for (const auto& [name, seconds] : one.stages) stages[name] = seconds;
             result.update({{"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"run_seconds", one.run_seconds.mean}, {"wait_seconds", one.wait_seconds}, {"read_bytes", one.read_bytes},
@@ -184,9 +184,9 @@ ordered_json json_of(const std::vector<outcome>& seen, const runs_flags& flags) 
         }
         list.push_back(std::move(result));
     }
-    ordered_json told{{"cases", list}, {"parallel", flags.parallel}};
-    if (flags.against) told["against"] = *flags.against;
-    return told;
+    ordered_json output{{"cases", list}, {"parallel", flags.parallel}};
+    if (flags.against) output["against"] = *flags.against;
+    return output;
 }
 
 /// The runs of a study: each case with each seed, interleaved, so that other load on the machine affects all cases alike.
@@ -299,7 +299,7 @@ programs::exit_code runs(const runs_flags& flags) {
     work.run(interrupts.token());
     const std::vector<outcome> seen = work.outcomes();
     for (const outcome& one : seen)
-        if (one.told() && one.test.count == 0 && !flags.metric.empty())
+        if (one.has_results() && one.test.count == 0 && !flags.metric.empty())
             throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} have no '{}' of the test split", one.name, flags.metric));
     if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: time of an epoch by stage", flags.trainer, name)));
     if (flags.differences) plot::write_svg(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));

@@ -56,7 +56,7 @@ struct outcome {
     programs::estimate test{}, run_seconds{};
     programs::estimate difference{}; ///< test metric minus another case's, over the runs of the same seed
 
-    [[nodiscard]] bool told() const noexcept { return !all_seconds.empty(); }
+    [[nodiscard]] bool has_results() const noexcept { return !all_seconds.empty(); }
     [[nodiscard]] double stage(const std::string& named) const;
 };
 

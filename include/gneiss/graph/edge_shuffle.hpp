@@ -74,16 +74,16 @@ struct edge_shuffle_options {
 /// Shuffles the edges of a stream uniformly: each edge goes to a random piece, and pieces are shuffled as they are read. The
 /// result is a function of the stream's order and `key`.
 ///
-/// \param told  called with the number of edges read so far, before each chunk; may throw to stop
+/// \param report  called with the number of edges read so far, before each chunk; may throw to stop
 ///
 /// Cost: edges are read and written once, some 20 ns each, then read and shuffled once per pass. Memory: 12 KiB per piece while
 /// writing, plus the writers' buffers; one piece (`piece_of`) while reading.
 /// Errors: those of the stream and the scratch.
 /// Source: Rao, Sankhya 1961; Sandelius, J. R. Stat. Soc. B 1962: random pieces in random order form a random order.
-template <edge_stream Stream, scratch Scratch, std::invocable<edge_index> Told>
+template <edge_stream Stream, scratch Scratch, std::invocable<edge_index> Report>
     requires std::same_as<typename Stream::edge_type, typename scratch_writer<Scratch>::edge_type>
 [[nodiscard]] shuffled_edges<scratch_stream<Scratch>> shuffle_edges(
-    Stream& edges, Scratch& place, random_key key, const edge_shuffle_options& options, Told&& told) {
+    Stream& edges, Scratch& place, random_key key, const edge_shuffle_options& options, Report&& report) {
     using edge_type = typename Stream::edge_type;
     constexpr std::size_t together = 1024;
     const edge_index size = std::max<edge_index>(1, piece_of(edges.edges(), options));
@@ -98,7 +98,7 @@ template <edge_stream Stream, scratch Scratch, std::invocable<edge_index> Told>
     edge_index done = 0;
     edges.rewind();
     for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next()) {
-        told(done);
+        report(done);
         for (const edge_type& e : chunk) {
             const auto to = static_cast<std::size_t>(below(choice[done++], pieces));
             waiting[to].push_back(e);

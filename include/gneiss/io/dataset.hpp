@@ -254,8 +254,8 @@ public:
 
     /// Reads everything: all checksums, both directions of all buckets, ranges of ids. Throws at the first fault.
     /// \param progress  called with each array's name before it is read
-    template <class Tell>
-    void verify(Tell&& progress) const {
+    template <class Report>
+    void verify(Report&& progress) const {
         for (const dataset_array& a : manifest_.arrays) {
             progress(std::string_view(a.name));
             checksums(a.name).verify_file(plain_file::open(path(a.name)));

@@ -106,12 +106,12 @@ public:
     /// end.
     /// After an exception no stage is running, and every later call rethrows it.
     template <class Begin, class WorkOf>
-    result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& told, const std::stop_token& stop,
+    result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& callbacks, const std::stop_token& stop,
         Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
         if (failure_) std::rethrow_exception(failure_);
         try {
             const trace_span whole(trace(), "epoch", {.epoch = epoch});
-            observer_ = &told;
+            observer_ = &callbacks;
             outcome_ = {};
             applied_ = 0;
             begin();

@@ -13,15 +13,15 @@ TEST_CASE("simt.core.pool_allocator: scratch comes from the pool and returns to 
     char* const first = scratch.allocate(1000);
     char* const second = scratch.allocate(3000);
     CHECK(second - first == 1024);
-    CHECK(pool.lent() == 4096);
+    CHECK(pool.in_use() == 4096);
     CHECK_THROWS_AS(static_cast<void>(scratch.allocate(1)), over_budget);
     scratch.deallocate(first, 1000);
-    CHECK(pool.lent() == 3072);
+    CHECK(pool.in_use() == 3072);
     CHECK(scratch.allocate(900) == first);
     scratch.deallocate(second, 3000);
     scratch.deallocate(first, 900);
     CHECK(scratch.allocate(0) == nullptr);
-    CHECK(pool.lent() == 0);
+    CHECK(pool.in_use() == 0);
 }
 
 } // namespace test_simt_core_pool_allocator

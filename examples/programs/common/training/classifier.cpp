@@ -73,8 +73,8 @@ std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerw
     return beside_rows;
 }
 
-std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent) {
-    return std::max(least - std::min(least, lent), std::min(least, beside_rows));
+std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed) {
+    return std::max(least - std::min(least, freed), std::min(least, beside_rows));
 }
 
 std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training) {

@@ -63,8 +63,8 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 /// \param rows  the partitions it will have; an estimate if edges are to be re-bucketed for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows);
-/// Returns the evaluation's part of a plan, given `lent` bytes that other parts free meanwhile; always at least a little.
-[[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent);
+/// Returns the evaluation's part of a plan, given `freed` bytes that other parts free meanwhile; always at least a little.
+[[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed);
 /// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers free
 /// [bytes]. Precondition: no batch is in flight.
 [[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training);

@@ -75,18 +75,18 @@ void predict_classes(const std::string& program, const classified& of, const std
     std::vector<float> chances;
     std::size_t next = 0;
     scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-        const auto tell = [&](std::size_t i) {
+        const auto answer_of = [&](std::size_t i) {
             softmax(some[i], chances);
             const gneiss::class_id best = gneiss::predicted_class<float>(chances);
             return answer{best, chances[best]};
         };
         if (!asked)
-            for (std::size_t i = 0; i < some.rows(); ++i) answers[first + i] = tell(i);
+            for (std::size_t i = 0; i < some.rows(); ++i) answers[first + i] = answer_of(i);
         else
-            for (; next < sorted.size() && sorted[next] < first + some.rows(); ++next) answers[next] = tell(sorted[next] - first);
+            for (; next < sorted.size() && sorted[next] < first + some.rows(); ++next) answers[next] = answer_of(sorted[next] - first);
     });
     auto list = nlohmann::ordered_json::array();
-    const auto tell = [&](std::uint64_t row, const answer& a) {
+    const auto write = [&](std::uint64_t row, const answer& a) {
         const std::string name = of.data.node_label(row), label = of.trained_on.class_label(static_cast<std::int32_t>(a.best));
         if (json)
             list.push_back({{"node", name}, {"class", label}, {"probability", a.probability}});
@@ -94,10 +94,10 @@ void predict_classes(const std::string& program, const classified& of, const std
             fmt::print("{}\t{}\t{:.4f}\n", name, label, a.probability);
     };
     if (!asked)
-        for (std::size_t row = 0; row < answers.size(); ++row) tell(row, answers[row]);
+        for (std::size_t row = 0; row < answers.size(); ++row) write(row, answers[row]);
     else
         for (const gneiss::node_id row : *asked)
-            tell(row, answers[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
+            write(row, answers[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
     if (json) programs::print_json({{"program", program}, {"predictions", list}});
 }
 

@@ -66,7 +66,7 @@ protected:
 
     /// Trains epoch `from.epoch` from batch `from.next` on.
     virtual epoch_end train_epoch(
-        const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) = 0;
+        const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) = 0;
     /// True if evaluations keep the resident partitions in memory.
     [[nodiscard]] bool evaluates_beside() const;
     /// Returns the memory of an evaluation [bytes]: its part and, if that is too little, the memory that buffers free.

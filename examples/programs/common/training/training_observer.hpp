@@ -8,13 +8,13 @@ namespace trainers {
 
 /// Converts `by` to a training loop's observer. `by` outlives the result.
 [[nodiscard]] inline gneiss::training_observer training_observer_of(const run_observer& by) {
-    gneiss::training_observer told;
-    told.on_batch = [&by](const gneiss::batch_key& key, const gneiss::training_statistics& s) {
+    gneiss::training_observer observer;
+    observer.on_batch = [&by](const gneiss::batch_key& key, const gneiss::training_statistics& s) {
         by.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});
     };
-    told.checkpoint_due = by.checkpoint_due;
-    told.checkpoint = by.checkpoint;
-    return told;
+    observer.checkpoint_due = by.checkpoint_due;
+    observer.checkpoint = by.checkpoint;
+    return observer;
 }
 
 } // namespace trainers

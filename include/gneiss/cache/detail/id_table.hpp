@@ -98,7 +98,7 @@ public:
             table_[hole] = table_[at];
             hole = at;
         }
-        table_[hole] = nobody;
+        table_[hole] = free_entry;
         --size_;
         return value;
     }
@@ -121,7 +121,7 @@ private:
         node_id id;
         std::uint32_t value;
     };
-    static constexpr entry nobody{none, none}; // all bits set, as in `empty`
+    static constexpr entry free_entry{none, none}; // all bits set, as in `empty`
 
     [[nodiscard]] static aligned_buffer<entry> empty(std::size_t capacity) {
         aligned_buffer<entry> result(capacity);

@@ -75,22 +75,22 @@ public:
             const auto [offset, room] = *part;
             free_.erase(part);
             if (room > bytes) free_.emplace(offset + bytes, room - bytes);
-            lent_ += bytes;
-            most_lent_ = std::max(most_lent_, lent_);
+            in_use_ += bytes;
+            most_in_use_ = std::max(most_in_use_, in_use_);
             return {*this, reinterpret_cast<T*>(memory_.data() + offset), size};
         }
         refuse(bytes);
     }
 
     [[nodiscard]] std::uint64_t capacity() const noexcept { return memory_.size(); }
-    [[nodiscard]] std::uint64_t lent() const {
+    [[nodiscard]] std::uint64_t in_use() const {
         const std::scoped_lock lock(mutex_);
-        return lent_;
+        return in_use_;
     }
     /// Returns the peak of bytes in use: the pool size that this use needs, without fragmentation.
-    [[nodiscard]] std::uint64_t most_lent() const {
+    [[nodiscard]] std::uint64_t most_in_use() const {
         const std::scoped_lock lock(mutex_);
-        return most_lent_;
+        return most_in_use_;
     }
 
 private:
@@ -98,13 +98,13 @@ private:
     friend class pool_buffer;
 
     [[noreturn]] void refuse(std::uint64_t bytes) const {
-        throw over_budget(memory_.size(), {{name_, lent_, memory_kind::device}, {"asked", bytes, memory_kind::device}});
+        throw over_budget(memory_.size(), {{name_, in_use_, memory_kind::device}, {"asked", bytes, memory_kind::device}});
     }
     void give_back(const void* data, std::uint64_t bytes) noexcept {
         const std::scoped_lock lock(mutex_);
         const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - memory_.data());
         bytes = round_up(bytes, unit);
-        lent_ -= bytes;
+        in_use_ -= bytes;
         auto after = free_.lower_bound(offset);
         if (after != free_.end() && after->first == offset + bytes) {
             bytes += after->second;
@@ -124,7 +124,7 @@ private:
     device_buffer<std::byte> memory_;
     mutable std::mutex mutex_;
     std::map<std::uint64_t, std::uint64_t> free_; ///< offset → bytes
-    std::uint64_t lent_ = 0, most_lent_ = 0;
+    std::uint64_t in_use_ = 0, most_in_use_ = 0;
 };
 
 template <class T>

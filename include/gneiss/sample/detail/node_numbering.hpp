@@ -55,7 +55,7 @@ public:
     }
 
 private:
-    static constexpr NodeId nobody = std::numeric_limits<NodeId>::max(); // not a node: node counts fit the type
+    static constexpr NodeId no_node = std::numeric_limits<NodeId>::max(); // not a node: node counts fit the type
     static constexpr std::uint32_t pending = std::uint32_t{1} << 31;        // not a number: there are fewer
     struct slot {
         NodeId key;
@@ -69,7 +69,7 @@ private:
     /// Slot of `id`, or the slot where it would be inserted.
     [[nodiscard]] std::size_t place_of(NodeId id) const noexcept {
         std::size_t at = home(id);
-        while (table_[at].key != id && table_[at].key != nobody) at = (at + 1) & mask_;
+        while (table_[at].key != id && table_[at].key != no_node) at = (at + 1) & mask_;
         return at;
     }
 
@@ -80,7 +80,7 @@ private:
             table_ = aligned_buffer<slot, 64>(slots);
         }
         parallel_for(executor, slots, 65536, [&](std::size_t begin, std::size_t end) {
-            // every key becomes `nobody`
+            // every key becomes `no_node`
             std::memset(static_cast<void*>(table_.data() + begin), 0xff, (end - begin) * sizeof(slot));
         });
         mask_ = slots - 1;
@@ -114,7 +114,7 @@ private:
                 prefetch(table + home(ids[std::min(e + ahead, end - 1)]));
                 const NodeId id = ids[e];
                 const std::size_t at = place_of(id);
-                const bool fresh = table[at].key == nobody;
+                const bool fresh = table[at].key == no_node;
                 const std::uint32_t number = fresh ? static_cast<std::uint32_t>(count) : table[at].number;
                 table[at] = {id, number};
                 nodes[count] = id; // overwritten by the next one unless counted
@@ -138,7 +138,7 @@ private:
         for (std::size_t shard = 0; shard < shards; ++shard)
             for (const std::uint32_t e : beyond_[shard]) { // few
                 slot& at = table_[place_of(ids[e])];
-                if (at.key == nobody) at = {ids[e], pending | e};
+                if (at.key == no_node) at = {ids[e], pending | e};
                 numbers[e] = at.number;
             }
         const auto is_first = [&](std::size_t e) { return numbers[e] == (pending | static_cast<std::uint32_t>(e)); };
@@ -193,12 +193,12 @@ private:
                 prefetch(table + home(ids[mine[std::min(i + ahead, count - 1)]]));
                 const std::uint32_t e = mine[i];
                 std::size_t at = home(ids[e]);
-                while (at < end_of_part && table[at].key != ids[e] && table[at].key != nobody) ++at;
+                while (at < end_of_part && table[at].key != ids[e] && table[at].key != no_node) ++at;
                 if (at == end_of_part) {
                     beyond.push_back(e);
                     continue;
                 }
-                const bool fresh = table[at].key == nobody;
+                const bool fresh = table[at].key == no_node;
                 table[at] = {ids[e], fresh ? pending | e : table[at].number};
                 numbers[e] = table[at].number;
             }
