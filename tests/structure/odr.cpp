@@ -1,0 +1,3 @@
+#include <all_headers.hpp>
+
+// Includes everything; strong_symbols.sh reads its object.
