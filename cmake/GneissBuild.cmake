@@ -45,14 +45,20 @@ if(GNEISS_WERROR)
   endif()
 endif()
 
-# All components that this machine can build, except CUDA, which programs link by name.
-add_library(gneiss_all INTERFACE)
-target_link_libraries(gneiss_all INTERFACE gneiss gneiss_warnings)
+# All headers that this machine can compile, except CUDA, which programs link by name.
+add_library(gneiss_all_headers INTERFACE)
+target_link_libraries(gneiss_all_headers INTERFACE gneiss gneiss_warnings)
 foreach(component ${GNEISS_COMPONENTS})
   if(NOT component STREQUAL cuda)
-    target_link_libraries(gneiss_all INTERFACE gneiss_${component})
+    target_link_libraries(gneiss_all_headers INTERFACE gneiss_${component})
   endif()
 endforeach()
+# The same with gneiss::compiled, which saves most units more than half of their time: for programs, tests and benchmarks.
+add_library(gneiss_all INTERFACE)
+target_link_libraries(gneiss_all INTERFACE gneiss_all_headers)
+if(TARGET gneiss_compiled)
+  target_link_libraries(gneiss_all INTERFACE gneiss_compiled)
+endif()
 
 # Thrust on host threads: the toolkit's headers with a host compiler.
 if(TARGET gneiss_cuda)

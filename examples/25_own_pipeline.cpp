@@ -1,6 +1,9 @@
 // A custom training loop in the library's pipeline: epoch_driver supplies states, row leases, staleness, stop and resume; the
 // batch and the stages are yours. Here, nodes joined by an edge learn to be alike.
 #include <gneiss/link_prediction.hpp>
+#include <gneiss/order/beta.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 
 #include <cstdio>

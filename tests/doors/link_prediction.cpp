@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <gneiss/order/any_order.hpp>
 #include <gneiss/order/cost.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
+#include <gneiss/storage/engine/threads.hpp>
 
 #include <support/temporary_directory.hpp>
 

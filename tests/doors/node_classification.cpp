@@ -109,7 +109,7 @@ TEST_CASE("an evaluation may use the memory of data that the next epoch reads ag
         node_classifier training(run, data, options);
         std::stop_source stop;
         std::uint64_t batches = 0, examples = 0;
-        training_observer observer;
+        epoch_observer<training_statistics> observer;
         observer.on_batch = [&](const batch_key&, const training_statistics&) {
             if (++batches == stop_after) stop.request_stop();
         };

@@ -1,4 +1,5 @@
 #include <gneiss/io/csc_builder.hpp>
+#include <gneiss/io/detail/csc_builder.hpp>
 
 #include <doctest/doctest.h>
 
@@ -34,7 +35,7 @@ std::string bytes_of(const std::filesystem::path& path) {
 
 /// Returns the least bytes that `build_csc` accepts.
 std::uint64_t least_memory(const bucket_store& edges) {
-    using builder = detail::csc_builder<serial_executor>;
+    using builder = detail::csc_builder;
     return builder::fixed_bytes(edges) + builder::minimum_windows;
 }
 

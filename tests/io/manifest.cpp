@@ -8,6 +8,9 @@
 #include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
+#include <nlohmann/json.hpp>
+
+#include <gneiss/core/checksum.hpp>
 #include <gneiss/core/random.hpp>
 
 namespace test_io_manifest {

@@ -13,6 +13,8 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/io/export.hpp>
 #include <gneiss/io/rebucket.hpp>
 #include <gneiss/order/train_partitions_first.hpp>
 

@@ -12,11 +12,10 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/any_link_model.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/classify.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/embedding_table.hpp>
-#include <gneiss/model/encoder.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss {

@@ -299,7 +299,7 @@ namespace {
 /// Files in memory; some waits are refused while requests are in flight.
 class refusing_engine : public storage_test::forwarding_engine<memory_engine> {
 public:
-    refusing_engine(const memory_file_system& disk, std::uint32_t& refusals) : forwarding_engine(memory_engine(disk)), refusals_(&refusals) {}
+    refusing_engine(const memory_file_system& disk, std::uint32_t* refusals) : forwarding_engine(memory_engine(disk)), refusals_(refusals) {}
 
     [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) {
         if (in_flight() != 0 && *refusals_ != 0) {
@@ -321,7 +321,7 @@ TEST_CASE("if an engine cannot wait, buffers are free once its requests are done
     for (const std::uint32_t many : {1U, 2U, retries, retries + 1, retries + 2, 3 * retries}) {
         CAPTURE(many);
         std::uint32_t refusals = 0;
-        any_engine engine = refusing_engine(disk, refusals);
+        any_engine engine = refusing_engine(disk, &refusals);
         file target(engine, "f", {.write = true, .create = true, .truncate = true});
         std::vector<std::byte> written(2048), first(1024), second(1024);
         fill(written, random_key(many, random_domain::user));

@@ -6,6 +6,7 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/rebucket.hpp>
+#include <gneiss/storage/edge/bucket_builder.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
 #include "common/machine.hpp"

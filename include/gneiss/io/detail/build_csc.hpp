@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <span>
+#include <system_error>
+
+#include <gneiss/core/detail/compiled.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/csc_builder.hpp>
+#include <gneiss/io/detail/csc_builder.hpp>
+#include <gneiss/io/npy.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
+#include <gneiss/storage/io/durable.hpp>
+
+namespace gneiss {
+
+GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, const std::filesystem::path& directory,
+    const csc_build_options& options, executor_ref executor) {
+    const csc_stamp stamp = csc_stamp::of(edges, d);
+    if (std::filesystem::exists(directory)) {
+        if (csc_lists::read_stamp(directory) == stamp) return false;
+        throw error(errc::config_mismatch, "holds the neighbors of other edges: remove it", {.path = directory});
+    }
+    std::filesystem::path partial = directory;
+    partial += ".partial";
+    const removed_unless_renamed cleanup{partial};
+    std::error_code failure;
+    std::filesystem::remove_all(partial, failure);
+    if (!failure) std::filesystem::create_directories(partial, failure);
+    if (failure) throw io_error(failure.value(), "create the directory", {.path = partial});
+    require_disk_space(partial, 8 * (stamp.nodes + 1) + 4 * stamp.edges + stamp.edges / 64 + (std::uint64_t{1} << 16));
+    detail::csc_builder builder(
+        edges, d == neighbor_direction::in ? edge_direction::in : edge_direction::out, options, executor);
+    {
+        npy_writer indptr(partial / "indptr.npy", npy_dtype::u64);
+        npy_writer neighbors(partial / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
+        indptr.append(std::uint64_t{0});
+        builder.write(indptr, neighbors);
+        indptr.close();
+        neighbors.close();
+        npy_writer stamped(partial / "stamp.npy", npy_dtype::u64);
+        const std::array words{stamp.incoming, stamp.nodes, stamp.edges, stamp.fingerprint};
+        stamped.append(std::span<const std::uint64_t>(words));
+        stamped.close();
+    }
+    sync_directory(partial);
+    if (std::rename(partial.c_str(), directory.c_str()) != 0)
+        throw io_error(errno, "cannot rename the directory", {.path = directory});
+    sync_directory(directory.parent_path());
+    return true;
+}
+
+} // namespace gneiss
