@@ -1,5 +1,6 @@
 // From triples in a text file to a filtered MRR: import, train, rank. Also answers one query.
 #include <gneiss/link_prediction.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
 
 #include <cstdio>
 #include <fstream>

@@ -13,6 +13,7 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/detail/score_tiles.hpp>
 #include <gneiss/eval/known_edges.hpp>
+#include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 #include <gneiss/model/link_scorer.hpp>
 
