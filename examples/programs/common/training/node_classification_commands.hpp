@@ -29,7 +29,8 @@ template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
     add_node_classification_commands(to, {program, [program](const std::filesystem::path& run, const std::filesystem::path& directory) {
         auto opened = open_trained<Options>(program, run, directory);
-        return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data), opened.flags};
+        return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data),
+            static_cast<const node_classification_options&>(opened.flags)};
     }});
 }
 
