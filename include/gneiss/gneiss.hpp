@@ -159,3 +159,4 @@
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/sample/weighted.hpp>
+#include <gneiss/version.hpp>

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/core/checksum.hpp>
+#include <gneiss/version.hpp>
 
 #include "common/config_file.hpp"
 #include "common/machine.hpp"
@@ -445,7 +446,7 @@ std::string command_line::help() const {
     return text + help_line("--help, --version", fmt::format("{} COMMAND --help lists the command's flags", program_));
 }
 
-const char* version() noexcept { return GNEISS_VERSION; }
+const char* version() noexcept { return GNEISS_VERSION_STRING; }
 
 std::string nearest_name(std::string_view given, std::span<const std::string> names) {
     std::string best;
