@@ -33,6 +33,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   # libstdc++ 12 calls its own deprecated get_temporary_buffer in std::stable_sort. GCC reports deprecated calls of our own.
   target_compile_options(gneiss_warnings INTERFACE -Wno-deprecated-declarations)
+  # The sanitized presets pass an option of g++.
+  target_compile_options(gneiss_warnings INTERFACE -Wno-unused-command-line-argument)
 endif()
 if(GNEISS_WERROR)
   target_compile_options(gneiss_warnings INTERFACE -Werror)
