@@ -1,4 +1,4 @@
-# Installs headers and the CMake package. One export set per component, so that a consumer without Eigen still gets the core.
+# Installs headers, the CMake package and modules of pkg-config. One export set per component, so that a consumer without Eigen still gets the core.
 # If gneiss is part of another project, the package is installed with that project.
 set(gneiss_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gneiss)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT gneiss_headers)
@@ -14,6 +14,33 @@ if(TARGET gneiss_compiled)
   list(TRANSFORM compiled_needs REPLACE "^gneiss_" "gneiss::" OUTPUT_VARIABLE gneiss_compiled_needs)
   install(TARGETS gneiss_compiled EXPORT gneiss-compiled ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT gneiss_compiled)
   install(EXPORT gneiss-compiled NAMESPACE gneiss:: DESTINATION ${gneiss_package_dir} COMPONENT gneiss_compiled)
+endif()
+
+# The modules find the prefix from their own place, so that it may be moved.
+set(gneiss_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(gneiss_pc_prefix ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH gneiss_pc_prefix /${gneiss_pc_dir} /)
+  string(REGEX REPLACE "/$" "" gneiss_pc_prefix "\${pcfiledir}/${gneiss_pc_prefix}")
+endif()
+foreach(dir INCLUDEDIR LIBDIR)
+  set(gneiss_pc_${dir} "\${prefix}")
+  cmake_path(APPEND gneiss_pc_${dir} ${CMAKE_INSTALL_${dir}}) # an absolute path replaces the prefix
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/gneiss.pc.in ${PROJECT_BINARY_DIR}/gneiss.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/gneiss.pc DESTINATION ${gneiss_pc_dir} COMPONENT gneiss_headers)
+if(TARGET gneiss_compiled)
+  set(gneiss_pc_requires eigen3 nlohmann_json zlib)
+  set(gneiss_pc_flags -DGNEISS_COMPILED=1)
+  if(TARGET gneiss_uring)
+    list(APPEND gneiss_pc_requires liburing)
+    list(APPEND gneiss_pc_flags -DGNEISS_HAS_URING=1)
+  endif()
+  list(JOIN gneiss_pc_requires " " gneiss_pc_requires)
+  list(JOIN gneiss_pc_flags " " gneiss_pc_flags)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/gneiss-compiled.pc.in ${PROJECT_BINARY_DIR}/gneiss-compiled.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/gneiss-compiled.pc DESTINATION ${gneiss_pc_dir} COMPONENT gneiss_compiled)
 endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/gneissConfig.cmake.in
