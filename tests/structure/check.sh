@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks the structure of the library: includes point down only; each optional dependency stays behind its fence; headers
 # neither print nor read the environment; none is too long; gneiss.hpp includes all headers that compute in memory and need
-# no option; README.md shows the first program unchanged; and retired words stay away.
+# no option; README.md shows the first program unchanged; all files show the version of version.hpp; and retired words stay
+# away.
 #
 #   check.sh [ROOT]                every violation as FILE:LINE: TEXT; exit 1 if there is one
 #   check.sh --without-cuda [ROOT] the same for the tree without cuda/, on which no other header may depend
@@ -223,11 +224,12 @@ done
 
 cd ../..
 prose=()
-for folder in include examples docs tests bench README.md; do if [ -e $folder ]; then prose+=("$folder"); fi; done
+for folder in include examples docs tests bench README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md; do if [ -e $folder ]; then prose+=("$folder"); fi; done
 while IFS=: read -r file line text; do
     echo "$file:$line: has a retired word: $text"
     violations=$((violations + 1))
 done < <(grep -rIniP "$retired" "${prose[@]}" --exclude='check*.sh' --exclude='*.svg' --exclude-dir=corpus || true)
+# shellcheck disable=SC2016 # fields of awk
 while IFS=: read -r file line _; do
     echo "$file:$line: the comment opens with a clause, not with what the thing is or does"
     violations=$((violations + 1))
@@ -251,6 +253,23 @@ if [ -f README.md ] && [ -f examples/00_hello.cpp ]; then # the first block of C
         echo "README.md:1: its first program is not examples/00_hello.cpp"
         violations=$((violations + 1))
     fi
+fi
+
+# shows FILE PATTERN: the first line of FILE with PATTERN and a version after it shows the version of version.hpp.
+shows() {
+    local line first=''
+    [ ! -f "$1" ] || first=$(grep -nE "$2"'[0-9]+\.[0-9]+\.[0-9]+' "$1" | head -n 1 || true)
+    [ "$(sed -E "s/^[0-9]*://;s/$2"'([0-9.]+).*/\1/' <<<"$first")" != "$version" ] || return 0
+    line=${first%%:*}
+    echo "$1:${line:-1}: does not show version $version, which include/gneiss/version.hpp states"
+    violations=$((violations + 1))
+}
+if [ -f CMakeLists.txt ]; then # a whole tree
+    version=$(sed -nE 's/^#define GNEISS_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' include/gneiss/version.hpp | paste -sd.)
+    shows CHANGELOG.md '^## ' # the newest entry with a version
+    shows CITATION.cff '^version: '
+    shows conanfile.py '^    version = "'
+    shows packaging/vcpkg/ports/gneiss/vcpkg.json '^  "version": "'
 fi
 
 [ $violations -eq 0 ] || { echo "$violations violations of the structure" && exit 1; }

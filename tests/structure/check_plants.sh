@@ -119,5 +119,29 @@ tree_in_order
 put core/a.hpp '' '// Wh''ether it is' 'bool is();'
 expect_caught 'include/gneiss/core/a.hpp:4: the comment opens with a clause, not with what the thing is or does'
 
+# A whole tree, whose files show the version; with another one in a file, or without the file, that is reported.
+tree_of_version() {
+    tree_in_order
+    put gneiss.hpp "$(grep include "$scratch/tree/include/gneiss/gneiss.hpp")" '#include <gneiss/version.hpp>'
+    put version.hpp '#define GNEISS_VERSION_MAJOR 1' '#define GNEISS_VERSION_MINOR 20' '#define GNEISS_VERSION_PATCH 3'
+    mkdir -p "$scratch/tree/packaging/vcpkg/ports/gneiss"
+    touch "$scratch/tree/CMakeLists.txt"
+    printf '%s\n' '# Changelog' '## Unreleased' '## 1.20.3 - 2030-01-01' '## 1.20.2 - 2029-01-01' >"$scratch/tree/CHANGELOG.md"
+    printf '%s\n' 'cff-version: 1.2.0' 'version: 1.20.3' >"$scratch/tree/CITATION.cff"
+    printf '%s\n' 'class Gneiss(ConanFile):' '    version = "1.20.3"' >"$scratch/tree/conanfile.py"
+    printf '%s\n' '{' '  "version": "1.20.3",' '}' >"$scratch/tree/packaging/vcpkg/ports/gneiss/vcpkg.json"
+}
+tree_of_version
+"$check" "$scratch/tree" || failures=$((failures + 1))
+for place in CHANGELOG.md:3 CITATION.cff:2 conanfile.py:2 packaging/vcpkg/ports/gneiss/vcpkg.json:2; do
+    for other in 1.20.4 1.20.30 11.20.3; do
+        tree_of_version
+        sed -i "s/1\.20\.3/$other/" "$scratch/tree/${place%:*}"
+        expect_caught "$place: does not show version 1.20.3, which include/gneiss/version.hpp states"
+    done
+    rm "$scratch/tree/${place%:*}"
+    expect_caught "${place%:*}:1: does not show version 1.20.3"
+done
+
 [ $failures -eq 0 ] || { echo "$failures plants went unseen" && exit 1; }
 echo "every plant was caught"

@@ -21,6 +21,7 @@ says() {
 json() {
     local list
     list=$(printf '%s;' "$@")
+    # shellcheck disable=SC2016 # a variable of CMake
     printf 'file(READ [[%s]] text)\nstring(JSON value GET "${text}" %s)\nmessage(NOTICE "${value}")\n' "$(echo "$scratch"/out/*.json)" "${list//;/ }" >"$scratch/get.cmake"
     "$cmake" -P "$scratch/get.cmake" 2>&1
 }
