@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <stop_token>
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/executor/serial.hpp>
-#include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
+#include <gneiss/io/csc_build_options.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 
 namespace gneiss {
-
-struct csc_build_options {
-    std::uint64_t memory = std::uint64_t{256} << 20; ///< maximum bytes in use, without page cache
-    std::stop_token stop{};
-    std::function<void(edge_index done, edge_index edges)> progress{}; ///< called occasionally; may be empty
-};
 
 /// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory, atomically. Returns false if the
 /// directory already has the lists of the same edges, which is left unchanged.

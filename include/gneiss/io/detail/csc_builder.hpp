@@ -15,7 +15,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/csc_builder.hpp>
+#include <gneiss/io/csc_build_options.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>

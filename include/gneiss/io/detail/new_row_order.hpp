@@ -21,7 +21,7 @@
 #include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/partition_order.hpp>
-#include <gneiss/io/reorder.hpp>
+#include <gneiss/io/reorder_options.hpp>
 #include <gneiss/io/row_shuffle.hpp>
 #include <gneiss/storage/edge/bucket_table.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
