@@ -141,6 +141,11 @@ inline void write_manifest(const std::filesystem::path& path, const dataset_mani
     return parse_manifest(std::move(text), path);
 }
 
+namespace detail {
+inline constexpr std::string_view manifest_checksum_key = "\"checksum\": \"";
+inline constexpr std::size_t manifest_checksum_digits = 16;
+} // namespace detail
+
 } // namespace gneiss
 
 #ifndef GNEISS_COMPILED

@@ -24,9 +24,6 @@ namespace gneiss {
 
 namespace detail {
 
-inline constexpr std::string_view manifest_checksum_key = "\"checksum\": \"";
-inline constexpr std::size_t manifest_checksum_digits = 16;
-
 /// Extracts typed fields of an object; errors name file and field.
 class json_fields {
 public:
