@@ -52,7 +52,7 @@ TEST_CASE("a buffer that is too small for the order is refused") {
     CHECK_THROWS_AS((void)make_order("row-major", 0, 2), error);
 }
 
-TEST_CASE("the order "memory" has one state that trains everything, shuffled differently in each epoch") {
+TEST_CASE("the order 'memory' has one state that trains everything, shuffled differently in each epoch") {
     const any_order order = make_order("memory", 6, 6, 3);
     CHECK(order(0).size() == 1);
     CHECK(order(0)[0].edge_buckets.size() == 36);
