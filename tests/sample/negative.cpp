@@ -111,7 +111,7 @@ TEST_CASE("a list is a function of its key: every field changes it") {
     CHECK(draw(negative_sampler({}, 6), {1, {2, 3, 4}}, 5, side::tail) != base);
 }
 
-TEST_CASE("without an edge every negative is uniform; "all" means every resident node once") {
+TEST_CASE("without an edge every negative is uniform; 'all' means every resident node once") {
     const negative_pool resident(resident_nodes{ranges});
     std::vector<node_id> list(8);
     negative_sampler({}, 1).draw({}, 0, side::tail, resident, list);
