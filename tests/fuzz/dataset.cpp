@@ -59,7 +59,7 @@ static void make(const std::filesystem::path& at, bool named) {
         data.compute_features = [](std::uint64_t node, std::span<float> out) { std::ranges::fill(out, static_cast<float>(node) / 8); };
         data.feature_type = npy_dtype::f16;
     }
-    (void)test::import_with(options, serial_executor{});
+    (void)import_dataset(options, serial_executor{});
 }
 
 /// Checks that labels of rows, relations and classes map back to their ids if all was verified.

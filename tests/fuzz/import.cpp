@@ -40,7 +40,7 @@ GNEISS_FUZZ_TARGET("import", bytes) {
     options.force = true;
     options.unseen_to_train = letters.ends_with('u');
     import_report report;
-    if (!fuzz::accepted([&] { report = test::import_with(options, serial_executor{}); })) return;
+    if (!fuzz::accepted([&] { report = import_dataset(options, serial_executor{}); })) return;
     const dataset result(options.out);
     result.verify();
     fuzz::property(result.manifest().nodes == report.nodes && result.buckets().edges() == report.train_edges &&

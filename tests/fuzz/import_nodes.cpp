@@ -104,7 +104,7 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
         if (has('L')) data.lists.push_back({node_split::train, cut(text, at / "train.csv"), has('l') ? std::filesystem::path() : cut(text, at / "train-labels.csv")});
     }
     import_report report;
-    if (!fuzz::accepted([&] { report = test::import_with(options, serial_executor{}); })) return;
+    if (!fuzz::accepted([&] { report = import_dataset(options, serial_executor{}); })) return;
     const dataset result(options.out);
     result.verify();
     const dataset_node_attributes& reported = report.node_attributes;

@@ -84,7 +84,7 @@ struct world {
         options.node_attributes.labels = options.node_attributes.split = path("labels.tsv");
         options.node_attributes.split_column = 2;
         options.memory = 64 << 20;
-        (void)test::import_with(options, serial_executor());
+        (void)import_dataset(options, serial_executor());
         return dataset(path("from"));
     }
     void save(const std::string& name, const std::vector<std::uint32_t>& order) const {

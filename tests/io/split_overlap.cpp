@@ -44,7 +44,7 @@ TEST_CASE("pairs in two splits are counted like a brute force, whatever the memo
             options.ids = id_kind::integer;
             options.partitions = 2;
             options.undirected = undirected;
-            test::import_with(options, serial_executor{});
+            import_dataset(options, serial_executor{});
             const auto expected = std::ranges::count_if(splits, [](const auto& each) { return each.second.size() > 1; });
             for (const std::uint64_t memory : {std::uint64_t{1} << 20, std::uint64_t{1} << 26}) {
                 const split_overlap found = find_split_overlap(dataset(options.out), memory);
@@ -62,7 +62,7 @@ TEST_CASE("a graph whose directions are in different splits is recognized as und
     import_options options;
     options.sources = {{.path = at.path() / "train.tsv"}, {.path = at.path() / "test.tsv", .split = edge_split::test}};
     options.out = at.path() / "out";
-    test::import_with(options, serial_executor{});
+    import_dataset(options, serial_executor{});
     const split_overlap found = find_split_overlap(dataset(options.out), 1 << 20);
     CHECK(found.undirected);
     CHECK(found.pairs == 1);

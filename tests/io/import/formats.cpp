@@ -44,14 +44,14 @@ struct workshop {
         return *this;
     }
     std::vector<triple> edges(const std::string& split = "train") {
-        test::import_with(options, serial_executor{});
+        import_dataset(options, serial_executor{});
         dataset(options.out).verify();
         return triples_of(options.out, split);
     }
     std::string complaint() {
         std::string said = "nothing";
         try {
-            test::import_with(options, tbb_executor(2));
+            import_dataset(options, tbb_executor(2));
         } catch (const std::exception& failure) {
             said = failure.what();
         }
@@ -281,10 +281,10 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     workshop shop;
     CHECK(shop.file("a.tsv", "a\tr\tb\n").options.sources.size() == 1);
     shop.options.memory = 1000;
-    CHECK_THROWS_AS(test::import_with(shop.options, serial_executor{}), over_budget);
+    CHECK_THROWS_AS(import_dataset(shop.options, serial_executor{}), over_budget);
     shop.options.memory = 4 << 20;
     shop.options.sources = {{.path = shop.at / "none.tsv"}};
-    CHECK_THROWS_AS(test::import_with(shop.options, serial_executor{}), io_error);
+    CHECK_THROWS_AS(import_dataset(shop.options, serial_executor{}), io_error);
     fs::create_directory(shop.at / "empty");
     shop.options.sources = {{.path = shop.at / "empty"}};
     CHECK(shop.complaint().starts_with("empty: no edges found in this directory: looked for train.tsv"));
@@ -303,11 +303,11 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     for (int i = 0; i < 20000; ++i) text += "a\trelation " + std::to_string(i) + "\tb\n";
     relations.options.memory = 4 << 20;
     relations.file("a.tsv", text);
-    CHECK_THROWS_AS(test::import_with(relations.options, serial_executor{}), over_budget);
+    CHECK_THROWS_AS(import_dataset(relations.options, serial_executor{}), over_budget);
     workshop split;
     split.file("a.tsv", "a\tr\tb\n").options.memory = 4 << 20;
     split.options.partitions = 512;
-    CHECK_THROWS_AS(test::import_with(split.options, serial_executor{}), over_budget);
+    CHECK_THROWS_AS(import_dataset(split.options, serial_executor{}), over_budget);
     workshop expected;
     expected.options.expected_edges = 2;
     CHECK(expected.file("a.tsv", "a\tr\tb\n").complaint().find("has 1 edges where 2 are known to be") !=

@@ -110,7 +110,7 @@ TEST_CASE("an import of random triples equals that of a naive importer with std:
         import_options options = options_for(at);
         options.sources = {{.path = at.path() / "edges.tsv"}};
         options.seed = seed;
-        const import_report report = test::import_with(options, serial_executor{});
+        const import_report report = import_dataset(options, serial_executor{});
         CHECK(triples_of(options.out, "train") == graph.sorted());
 
         std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> ranks;
@@ -146,7 +146,7 @@ TEST_CASE("the dataset does not depend on memory, threads or the order of lines"
         options.memory = memory;
         options.sources = {{.path = at.path() / from}};
         options.fractions = {0.8, 0.1, 0.1};
-        test::import_with(options, executor);
+        import_dataset(options, executor);
         return files_of(options.out);
     };
     const auto large = import("large", 256 << 20, serial_executor{}, "edges.tsv");
@@ -178,7 +178,7 @@ TEST_CASE("integer ids keep isolated nodes, are permuted, and do not depend on m
         options.memory = memory;
         options.ids = id_kind::integer;
         options.sources = {{.path = at.path() / "edges.txt"}};
-        const import_report report = test::import_with(options, executor);
+        const import_report report = import_dataset(options, executor);
         CHECK(report.nodes == nodes);
         CHECK(report.relations == 9);
         CHECK(triples_of(options.out, "train") == expected);
@@ -220,7 +220,7 @@ TEST_CASE("tables of names map integer ids to names, with any memory") {
         import_options options = options_for(at, "out" + std::to_string(memory));
         options.memory = memory;
         options.sources = {{.path = at.path() / "kg"}};
-        const import_report report = test::import_with(options, tbb_executor(2));
+        const import_report report = import_dataset(options, tbb_executor(2));
         CHECK(report.nodes == nodes);
         CHECK(report.unseen > 0);
         CHECK(triples_of(options.out, "train") == expected[0]);
@@ -234,7 +234,7 @@ TEST_CASE("tables of names map integer ids to names, with any memory") {
     spit(at.path() / "kg/relations.tsv", "likes\t0\nlikes\t1\n");
     import_options options = options_for(at);
     options.sources = {{.path = at.path() / "kg"}};
-    CHECK(contains(message_of([&] { test::import_with(options, serial_executor{}); }), "'likes' is given to two ids"));
+    CHECK(contains(message_of([&] { import_dataset(options, serial_executor{}); }), "'likes' is given to two ids"));
 }
 
 TEST_CASE("two names with one hash make the import start over with another seed") {
@@ -246,7 +246,7 @@ TEST_CASE("two names with one hash make the import start over with another seed"
     options.hash = [](std::string_view name, std::uint64_t seed) {
         return seed == 0 ? name_hash(name, 0) % 64 : name_hash(name, seed);
     };
-    test::import_with(options, tbb_executor(2));
+    import_dataset(options, tbb_executor(2));
     CHECK(triples_of(options.out, "train") == graph.sorted());
     CHECK(dataset(options.out).manifest().seed != 0);
     CHECK_NOTHROW(dataset(options.out).verify());
@@ -259,7 +259,7 @@ TEST_CASE("an import killed in any phase resumes when repeated, with the same re
     import_options options = options_for(at, "whole");
     options.sources = {{.path = at.path() / "edges.tsv"}};
     options.fractions = {0.9, 0.05, 0.05};
-    test::import_with(options, serial_executor{});
+    import_dataset(options, serial_executor{});
     const auto whole = files_of(options.out);
     for (const std::string phase : {"read", "names", "edges", "buckets"}) {
         CAPTURE(phase);
@@ -269,14 +269,14 @@ TEST_CASE("an import killed in any phase resumes when repeated, with the same re
             options.progress = [&](const import_progress& p) {
                 if (p.phase == phase) ::kill(::getpid(), SIGKILL);
             };
-            test::import_with(options, serial_executor{});
+            import_dataset(options, serial_executor{});
             ::_exit(0);
         }
         int status = 0;
         ::waitpid(child, &status, 0);
         REQUIRE(WIFSIGNALED(status));
         CHECK(!fs::exists(options.out));
-        const import_report report = test::import_with(options, serial_executor{});
+        const import_report report = import_dataset(options, serial_executor{});
         CHECK(report.resumed == (phase != "read"));
         CHECK((files_of(options.out) == whole));
         CHECK(!fs::exists(options.out.string() + ".partial"));
@@ -290,11 +290,11 @@ TEST_CASE("an import killed in any phase resumes when repeated, with the same re
         };
         return source.get_token();
     }();
-    CHECK_THROWS_AS(test::import_with(options, serial_executor{}), error);
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
     options.stop = {};
     options.progress = {};
     options.seed = 9;
-    CHECK(!test::import_with(options, serial_executor{}).resumed);
+    CHECK(!import_dataset(options, serial_executor{}).resumed);
 }
 
 TEST_CASE("a dataset is replaced only on request, and then as a whole") {
@@ -303,12 +303,12 @@ TEST_CASE("a dataset is replaced only on request, and then as a whole") {
     spit(at.path() / "b.tsv", "b\tr\tc\n");
     import_options options = options_for(at);
     options.sources = {{.path = at.path() / "a.tsv"}};
-    test::import_with(options, serial_executor{});
+    import_dataset(options, serial_executor{});
     options.sources = {{.path = at.path() / "b.tsv"}};
-    CHECK_THROWS_AS(test::import_with(options, serial_executor{}), error);
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
     CHECK(triples_of(options.out, "train") == std::vector<triple>{{"a", "r", "b"}});
     options.force = true;
-    test::import_with(options, serial_executor{});
+    import_dataset(options, serial_executor{});
     CHECK(triples_of(options.out, "train") == std::vector<triple>{{"b", "r", "c"}});
     CHECK(!fs::exists(options.out.string() + ".old"));
 }
@@ -320,14 +320,14 @@ TEST_CASE("fractions split by the edge itself; both directions of a pair stay to
     import_options options = options_for(at, "kept");
     options.sources = {{.path = at.path() / "edges.tsv"}};
     options.fractions = {0.8, 0.1, 0.1};
-    const import_report kept = test::import_with(options, serial_executor{});
+    const import_report kept = import_dataset(options, serial_executor{});
     CHECK(kept.valid_edges == doctest::Approx(500).epsilon(0.2));
     CHECK(kept.test_edges == doctest::Approx(500).epsilon(0.2));
     CHECK(kept.unseen > 0);
     CHECK(kept.moved == 0);
     options.out = at.path() / "moved";
     options.unseen_to_train = true;
-    const import_report moved = test::import_with(options, serial_executor{});
+    const import_report moved = import_dataset(options, serial_executor{});
     CHECK(moved.moved == kept.unseen);
     CHECK(moved.train_edges == kept.train_edges + kept.unseen);
     std::vector<triple> all = triples_of(options.out, "train");
@@ -339,7 +339,7 @@ TEST_CASE("fractions split by the edge itself; both directions of a pair stay to
     options.out = at.path() / "both";
     options.undirected = true;
     options.unseen_to_train = false;
-    const import_report both = test::import_with(options, serial_executor{});
+    const import_report both = import_dataset(options, serial_executor{});
     std::set<triple> train;
     for (const triple& each : triples_of(options.out, "train")) train.insert(each);
     for (const auto& [h, r, t] : train) REQUIRE(train.contains({t, r, h}));
@@ -389,7 +389,7 @@ TEST_CASE("a split of an undirected graph is by pair, in whichever direction the
         options.ids = ids;
         options.fractions = {.7, .15, .15};
         options.force = true;
-        test::import_with(options, serial_executor{});
+        import_dataset(options, serial_executor{});
         split_pairs found;
         for (const std::string split : {"train", "valid", "test"})
             for (const auto& [h, r, t] : triples_of(options.out, split)) found[{std::min(h, t), r, std::max(h, t)}].insert(split);
@@ -428,13 +428,13 @@ TEST_CASE("an exported dataset, imported again, is the same dataset") {
     import_options options = options_for(at, "first");
     options.sources = {{.path = at.path() / "edges.tsv"}};
     options.fractions = {0.9, 0.05, 0.05};
-    test::import_with(options, serial_executor{});
+    import_dataset(options, serial_executor{});
     for (const export_format format : {export_format::tsv, export_format::npy}) {
         const std::string name = format == export_format::tsv ? "tsv" : "npy";
         export_dataset(dataset(at.path() / "first"), at.path() / name, format);
         import_options again = options_for(at, "again-" + name);
         again.sources = {{.path = at.path() / name}};
-        test::import_with(again, serial_executor{});
+        import_dataset(again, serial_executor{});
         for (const char* split : {"train", "valid", "test"})
             CHECK(triples_of(again.out, split) == triples_of(options.out, split));
         CHECK(slurp(again.out / "edges.out.npy") == slurp(options.out / "edges.out.npy"));

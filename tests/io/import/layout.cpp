@@ -94,7 +94,7 @@ void write_split(const std::filesystem::path& directory) {
     zip_text(directory / "split/time/test.csv.gz", "3\n");
 }
 
-import_report run(const import_options& options) { return test::import_with(options, tbb_executor(2)); }
+import_report run(const import_options& options) { return import_dataset(options, tbb_executor(2)); }
 
 } // namespace
 
@@ -357,7 +357,7 @@ TEST_CASE("exported node attributes import to the same node attributes") {
         CHECK(one.features().sparse() == sparse);
         for (const dataset_array& array : one.manifest().arrays) {
             CAPTURE(array.name);
-            // Text gives as many columns as the largest index that occurs, here the last.
+            // In text, the largest index that occurs, here the last, gives the number of columns.
             CHECK(slurp(one.path(array.name)) == slurp(directory / "two" / (array.name + ".npy")));
         }
         std::filesystem::remove_all(directory / "arrays");

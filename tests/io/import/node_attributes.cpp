@@ -133,7 +133,7 @@ struct world {
     }
 };
 
-import_report run(const import_options& options) { return test::import_with(options, tbb_executor(2)); }
+import_report run(const import_options& options) { return import_dataset(options, tbb_executor(2)); }
 
 const auto by_number = [](std::uint64_t node) { return std::to_string(node); };
 

@@ -7,14 +7,10 @@
 #include <tuple>
 #include <vector>
 
-#include <gneiss/core/executor/ref.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/io/import/options.hpp>
+#include <gneiss/io/import/importer.hpp>
 
 namespace gneiss::test {
-
-/// `import_dataset`, compiled once for all tests: it is the largest template of the library.
-import_report import_with(const import_options& options, executor_ref executor);
 
 using triple = std::tuple<std::string, std::string, std::string>;
 
