@@ -1,4 +1,5 @@
-# Installs headers, the CMake package and modules of pkg-config. One export set per component, so that a consumer without Eigen still gets the core.
+# Installs headers, the CMake package and pkg-config modules. One export set per component, so that a consumer without Eigen
+# still gets the core.
 # If gneiss is part of another project, the package is installed with that project.
 set(gneiss_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gneiss)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT gneiss_headers)
