@@ -58,7 +58,7 @@ struct program {
         train->option("memory", o.memory, "budget").default_text("what is free");
         train->option("features", o.features, "arrays").words(2, 3);
         train->option("checkpoint-every", o.checkpoint, "how often the state is saved").neutral();
-        train->option("resume", o.resume, "goes on").transient();
+        train->option("resume", o.resume, "resumes").transient();
         train->option("out", o.out, "the run").transient();
         train->option("note", o.note, "free text").formerly("remark").neutral();
     }

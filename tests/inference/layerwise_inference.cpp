@@ -459,10 +459,10 @@ TEST_CASE("features of a dataset are read as stored, alone and with other rows")
     for (float& x : in.dense.memory) x = std::round(x * 64) / 64; // exact in f16
     for (float& x : in.words.values) x = std::round(x * 64) / 64;
     const inputs rows(100, 3, 0);
-    gnn::matrix<float> beside(100, 9); // `rows` and the dense rows of `in`
+    gnn::matrix<float> joined(100, 9); // `rows` and the dense rows of `in`
     for (std::size_t i = 0; i < 100; ++i) {
-        std::ranges::copy(rows.dense.view[i], beside.view[i].begin());
-        std::ranges::copy(in.dense.view[i], beside.view[i].begin() + 3);
+        std::ranges::copy(rows.dense.view[i], joined.view[i].begin());
+        std::ranges::copy(in.dense.view[i], joined.view[i].begin() + 3);
     }
     const auto run = [&](const layerwise_input& source) {
         model m("sage:4,sage:3", source.columns);
@@ -481,7 +481,7 @@ TEST_CASE("features of a dataset are read as stored, alone and with other rows")
                                             graph.rows))));
             CHECK(same_bits(run(side_by_side(rows.source(graph.rows), alone, graph.rows)),
                 run(source_of(sparse ? input_rows<float>{rows.dense.view, in.words.view()}
-                                     : input_rows<float>{.dense = beside.view},
+                                     : input_rows<float>{.dense = joined.view},
                     graph.rows))));
             CHECK_THROWS_AS((void)fixed_features(features, {99, 7}), error);
         }

@@ -72,7 +72,7 @@ void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a sample has edges of the graph, as many as the fan-out says, numbered by appearance",
+TEST_CASE_TEMPLATE("a sample has edges of the graph, in the numbers of the fan-out, numbered by appearance",
     NodeId, std::uint32_t, std::uint64_t) {
     mini_batch_arena arena;
     for (const std::uint64_t nodes : {1U, 10U, 300U}) {

@@ -52,7 +52,7 @@ change_set_memory memory_of_change_sets(std::uint64_t accesses, std::uint64_t sl
 }
 
 /// Returns the bytes that a batch adds to the files of a superbatch, on average: its sample and, for change sets, its ids and
-/// the changes of a cache of `slots` rows, computed for as many profiled batches as `memory` allows. The last batches change
+/// the changes of a cache of `slots` rows, computed for the profiled batches that `memory` allows. The last batches change
 /// less, since nothing follows them: they are left out.
 double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t memory) {
     if (seen.asked.batches() == 0) return seen.sample_bytes;

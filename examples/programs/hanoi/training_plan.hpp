@@ -46,7 +46,7 @@ struct macro_plan {
     const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net);
 
 /// Chooses a plan before the partitions exist: they have the maximum number of nodes and their share of the edges, without
-/// edges between partitions, and as many hubs as the flags request. `from` is their source.
+/// edges between partitions, and the number of hubs that the flags request. `from` is their source.
 [[nodiscard]] macro_plan plan_by_sizes(
     const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net);
 

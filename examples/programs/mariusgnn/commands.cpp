@@ -26,8 +26,8 @@ struct applied {
 applied apply(trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     const std::uint64_t left = trainers::memory_left(trained.budget, memory);
     inferred_rows rows = trained.infer(executor, left / 4 * 3, stop);
-    const std::uint64_t beside = left - rows.bytes();
-    return {std::move(rows), beside};
+    const std::uint64_t rest = left - rows.bytes();
+    return {std::move(rows), rest};
 }
 
 /// Runs inference with the neighbors that are resident in training's states.

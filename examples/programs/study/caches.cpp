@@ -79,7 +79,7 @@ public:
     simulator(sampled_trace& trace, std::uint64_t nodes, std::uint64_t row_bytes, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor)
         : trace_(trace), nodes_(nodes), row_bytes_(row_bytes), budget_(budget), executor_(executor) {}
 
-    /// Contents of the static caches, as many rows as the largest has.
+    /// Contents of the static caches, each of the size of the largest.
     std::vector<gneiss::node_id> by_degree{}, by_visits{};
 
     [[nodiscard]] result run(policy p, std::uint64_t slots, std::uint64_t superbatch) const {

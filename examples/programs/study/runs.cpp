@@ -259,8 +259,8 @@ private:
         live_.say(fmt::format("{}{} ({} of {})", of.name, task.key.seed ? fmt::format(", seed {}", *task.key.seed) : "", position + 1, tasks_.size()));
         try {
             if (!flags_.warm && flags_.parallel == 1) forget_pages(flags_.dataset);
-            const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / of.program;
-            programs::arguments line{fs::exists(beside) ? beside.string() : of.program, "train", flags_.dataset.string(), "--out", run.string(), "--force", "--json", "--quiet", "--no-report"};
+            const fs::path sibling = fs::read_symlink("/proc/self/exe").parent_path() / of.program;
+            programs::arguments line{fs::exists(sibling) ? sibling.string() : of.program, "train", flags_.dataset.string(), "--out", run.string(), "--force", "--json", "--quiet", "--no-report"};
             line.insert(line.end(), of.flags.begin(), of.flags.end());
             if (task.key.seed) line.insert(line.end(), {"--seed", std::to_string(*task.key.seed)});
             const ordered_json done = line_of(of.name, task.key, ordered_json::parse(programs::output_of(line, stop)));

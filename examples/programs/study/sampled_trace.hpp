@@ -31,7 +31,7 @@ struct sampling {
 /// usage_error.
 [[nodiscard]] sampling read_sampling(const std::string& fanout, const std::string& direction, const std::string& sampler);
 
-/// Row accesses of training: the rows of each batch, and visit counts of as many other batches.
+/// Row accesses of training: the rows of each batch, and visit counts of an equal number of other batches.
 struct sampled_trace {
     std::variant<gneiss::memory_trace, gneiss::trace_file> rows;
     std::vector<std::uint32_t> visits; ///< [nodes] in batches outside the trace

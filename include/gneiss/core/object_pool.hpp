@@ -8,7 +8,7 @@
 
 namespace gneiss {
 
-/// Keeps idle objects for reuse, most recently used first. Creates only as many as are in use at once.
+/// Keeps idle objects for reuse, most recently used first. Creates one only if all are in use.
 ///
 /// Thread-safe. Cost: one lock per call; objects are freed with the pool.
 ///

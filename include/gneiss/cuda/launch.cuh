@@ -21,7 +21,7 @@ namespace gneiss::cuda {
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
     Arguments&&... arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "launch: one argument for each parameter of the kernel");
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
     std::tuple<Parameters...> values{static_cast<Parameters>(std::forward<Arguments>(arguments))...};
 #if defined(GNEISS_SIMT)

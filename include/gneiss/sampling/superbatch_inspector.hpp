@@ -218,7 +218,7 @@ private:
             const auto now = std::move(next);
             std::exception_ptr failure;
             {
-                const std::jthread beside([&] {
+                const std::jthread planner([&] {
                     try {
                         find_changes(*now);
                     } catch (...) {

@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,7 +25,7 @@ namespace detail {
 /// Builds lists from the blocks of a bucket store, partition by partition and window by window of nodes.
 ///
 /// A list is the concatenation of its parts in the blocks, by partner: the order of a CSR. A partition's degrees are summed
-/// first, from the nodes and starts of its blocks. Then as many nodes as fit form a window, and each block's next neighbors are
+/// first, from the nodes and starts of its blocks. Then the nodes that fit form a window, and each block's next neighbors are
 /// copied to their places. A list longer than a window goes straight to the file.
 class csc_builder {
 public:
@@ -92,7 +90,7 @@ private:
             {.path = edges_.path(d_)}};
     }
 
-    /// Reads the block's nodes from the k-th on and the starts of their edges, as many as fit; returns the number.
+    /// Reads the block's nodes from the k-th on and the starts of their edges, up to what fits; returns the number.
     std::size_t read_nodes(partition_id partner, const edge_block_shape& of, std::uint64_t k) {
         const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(nodes_.size(), of.nodes - k));
         read(partner, k, std::span(nodes_).first(n));

@@ -64,8 +64,8 @@ struct hop_lists {
         if (which == 0) return {0, whole, count, 0};
         return {of.size, second_left, gneiss::detail::drawn_edges(second_left, second_fanout, replace), count};
     }
-    /// Returns the k-th position from `begin` on that is not excluded: the first with k more before it. Takes at most as many
-    /// steps as there are excluded edges, and mostly one.
+    /// Returns the k-th position from `begin` on that is not excluded: the first with k more before it. Takes at most one
+    /// step per excluded edge, and mostly one in all.
     [[nodiscard]] __device__ std::uint32_t place(const of_node& of, std::uint32_t begin, std::uint32_t k) const {
         std::uint32_t at = begin + k;
         if (of.gone + of.second_gone == 0) return at;
