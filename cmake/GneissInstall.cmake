@@ -13,7 +13,8 @@ endforeach()
 set(gneiss_compiled_needs "")
 if(TARGET gneiss_compiled)
   list(TRANSFORM compiled_needs REPLACE "^gneiss_" "gneiss::" OUTPUT_VARIABLE gneiss_compiled_needs)
-  install(TARGETS gneiss_compiled EXPORT gneiss-compiled ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT gneiss_compiled)
+  install(TARGETS gneiss_compiled gneiss_compiled_base EXPORT gneiss-compiled
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT gneiss_compiled)
   install(EXPORT gneiss-compiled NAMESPACE gneiss:: DESTINATION ${gneiss_package_dir} COMPONENT gneiss_compiled)
 endif()
 

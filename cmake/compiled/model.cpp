@@ -1,6 +1,5 @@
-// Definitions of gneiss::compiled: the CPU's products, layers and encoder.
+// Definitions of gneiss::compiled: the CPU's layers and encoder.
 #include <gneiss/model/cpu_encoder.hpp>
-#include <gneiss/model/detail/eigen_products.hpp>
 
 namespace gneiss {
 

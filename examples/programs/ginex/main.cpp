@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "options.hpp"
-#include "common/training/node_classification_commands.hpp"
+#include "common/gnn/node_classification_commands.hpp"
 #include "common/training/program.hpp"
 
 /// gneiss-ginex: GNNs for node classification, with adjacency and features on disk, trained as in Ginex (VLDB'22): superbatches

@@ -7,7 +7,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
-#include "common/training/node_classification_options.hpp"
+#include "common/gnn/node_classification_options.hpp"
 
 namespace ginex {
 

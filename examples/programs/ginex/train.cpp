@@ -15,7 +15,7 @@
 #include "common/machine.hpp"
 #include "stores.hpp"
 #include "training_plan.hpp"
-#include "common/training/node_classification_training.hpp"
+#include "common/gnn/node_classification_training.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/train.hpp"
 

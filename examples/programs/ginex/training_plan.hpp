@@ -15,7 +15,7 @@
 
 #include "options.hpp"
 #include "stores.hpp"
-#include "common/training/classifier.hpp"
+#include "common/gnn/classifier.hpp"
 #include "common/training/plan.hpp"
 
 namespace ginex {

@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "options.hpp"
-#include "common/training/node_classification_commands.hpp"
+#include "common/gnn/node_classification_commands.hpp"
 #include "common/training/program.hpp"
 
 /// gneiss-hanoi: GNNs for node classification on graphs larger than memory, trained on macro-batches of partitions with pinned

@@ -7,8 +7,8 @@
 
 #include <gneiss/io/dataset.hpp>
 
+#include "common/gnn/node_classification_options.hpp"
 #include "common/units.hpp"
-#include "common/training/node_classification_options.hpp"
 
 namespace hanoi {
 

@@ -18,12 +18,12 @@
 #include <gneiss/io/reorder.hpp>
 
 #include "common/exit_codes.hpp"
+#include "common/gnn/node_classification_commands.hpp"
 #include "common/machine.hpp"
 #include "common/node_file.hpp"
 #include "common/partitioning.hpp"
 #include "common/run_directory.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/node_classification_commands.hpp"
 #include "common/training/run_loop.hpp"
 
 namespace hanoi {

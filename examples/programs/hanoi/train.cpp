@@ -21,8 +21,8 @@
 #include "io_cost.hpp"
 #include "preprocessing.hpp"
 #include "training_plan.hpp"
-#include "common/training/node_classification_commands.hpp"
-#include "common/training/node_classification_training.hpp"
+#include "common/gnn/node_classification_commands.hpp"
+#include "common/gnn/node_classification_training.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/train.hpp"
 

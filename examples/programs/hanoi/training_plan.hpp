@@ -10,7 +10,7 @@
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 
 #include "options.hpp"
-#include "common/training/classifier.hpp"
+#include "common/gnn/classifier.hpp"
 #include "common/training/plan.hpp"
 
 namespace hanoi {

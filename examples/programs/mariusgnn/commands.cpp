@@ -7,7 +7,7 @@
 #include "common/run_directory.hpp"
 #include "common/signals.hpp"
 #include "trained_model.hpp"
-#include "common/training/node_classification_predictions.hpp"
+#include "common/gnn/node_classification_predictions.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/link_queries.hpp"
 #include "common/training/run_flags.hpp"

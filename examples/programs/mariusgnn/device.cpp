@@ -4,7 +4,7 @@
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/sample/link_batch.hpp>
 
-#include "common/training/classifier.hpp"
+#include "common/gnn/classifier.hpp"
 
 namespace mariusgnn {
 

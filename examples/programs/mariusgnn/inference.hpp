@@ -17,7 +17,7 @@
 #include <gneiss/storage/feature/feature_buffer.hpp>
 
 #include "network.hpp"
-#include "common/training/node_metrics.hpp"
+#include "common/gnn/node_metrics.hpp"
 
 namespace mariusgnn {
 

@@ -9,7 +9,7 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "options.hpp"
-#include "common/training/classifier.hpp"
+#include "common/gnn/classifier.hpp"
 
 namespace mariusgnn {
 

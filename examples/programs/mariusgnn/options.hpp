@@ -11,7 +11,7 @@
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
-#include "common/training/gnn_options.hpp"
+#include "common/gnn/gnn_options.hpp"
 #include "common/training/options.hpp"
 
 namespace mariusgnn {

@@ -21,13 +21,13 @@
 #include "inference.hpp"
 #include "network.hpp"
 #include "training_plan.hpp"
+#include "common/gnn/feature_diagnosis.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
-#include "common/training/feature_diagnosis.hpp"
-#include "common/training/training_observer.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/train.hpp"
+#include "common/training/training_observer.hpp"
 
 namespace mariusgnn {
 

@@ -6,8 +6,8 @@
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
+#include "common/gnn/node_classification_predictions.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/node_classification_predictions.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/run_flags.hpp"

@@ -15,7 +15,7 @@
 
 #include "common/machine.hpp"
 #include "inference.hpp"
-#include "common/training/classifier.hpp"
+#include "common/gnn/classifier.hpp"
 
 namespace mariusgnn {
 

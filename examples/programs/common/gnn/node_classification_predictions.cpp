@@ -1,4 +1,4 @@
-#include "common/training/node_classification_predictions.hpp"
+#include "common/gnn/node_classification_predictions.hpp"
 
 #include <algorithm>
 #include <cmath>

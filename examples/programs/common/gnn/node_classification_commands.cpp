@@ -1,4 +1,4 @@
-#include "common/training/node_classification_commands.hpp"
+#include "common/gnn/node_classification_commands.hpp"
 
 #include <memory>
 #include <optional>
@@ -8,14 +8,14 @@
 #include <fmt/format.h>
 
 #include "common/dataset_path.hpp"
+#include "common/gnn/classifier.hpp"
+#include "common/gnn/node_classification_predictions.hpp"
+#include "common/gnn/node_metrics.hpp"
 #include "common/signals.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/node_classification_predictions.hpp"
-#include "common/training/classifier.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/link_queries.hpp"
-#include "common/training/node_metrics.hpp"
 #include "common/training/run_flags.hpp"
 
 namespace trainers {

@@ -1,4 +1,4 @@
-#include "common/training/node_metrics.hpp"
+#include "common/gnn/node_metrics.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,13 +1,13 @@
-#include "common/training/node_classification_training.hpp"
+#include "common/gnn/node_classification_training.hpp"
 
 #include <filesystem>
 #include <utility>
 
 #include "common/best_state.hpp"
+#include "common/gnn/feature_diagnosis.hpp"
+#include "common/gnn/node_metrics.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/feature_diagnosis.hpp"
 #include "common/training/training_observer.hpp"
-#include "common/training/node_metrics.hpp"
 
 namespace trainers {
 

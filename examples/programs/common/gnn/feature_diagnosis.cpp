@@ -1,4 +1,4 @@
-#include "common/training/feature_diagnosis.hpp"
+#include "common/gnn/feature_diagnosis.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -14,11 +14,11 @@
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/train/gnn_trainer_options.hpp>
 
-#include "common/training/node_classification_options.hpp"
-#include "common/training/classifier.hpp"
+#include "common/gnn/classifier.hpp"
+#include "common/gnn/node_classification_options.hpp"
+#include "common/training/device.hpp"
 #include "common/training/open_run.hpp"
 #include "common/training/run_loop.hpp"
-#include "common/training/device.hpp"
 
 namespace trainers {
 

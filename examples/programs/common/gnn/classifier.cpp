@@ -1,4 +1,4 @@
-#include "common/training/classifier.hpp"
+#include "common/gnn/classifier.hpp"
 
 #include <fmt/format.h>
 

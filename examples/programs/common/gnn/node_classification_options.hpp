@@ -4,7 +4,7 @@
 
 #include <gneiss/io/dataset.hpp>
 
-#include "common/training/gnn_options.hpp"
+#include "common/gnn/gnn_options.hpp"
 
 namespace trainers {
 

@@ -1,4 +1,4 @@
-#include "common/training/gnn_options.hpp"
+#include "common/gnn/gnn_options.hpp"
 
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-#include "common/training/node_classification_options.hpp"
+#include "common/gnn/node_classification_options.hpp"
 
 namespace trainers {
 

@@ -18,7 +18,7 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
-#include "common/training/gnn_options.hpp"
+#include "common/gnn/gnn_options.hpp"
 #include "common/training/plan.hpp"
 
 namespace trainers {

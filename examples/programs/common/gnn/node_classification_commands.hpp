@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/command_line.hpp"
-#include "common/training/node_classification_options.hpp"
+#include "common/gnn/node_classification_options.hpp"
 #include "common/training/run_flags.hpp"
 
 namespace trainers {
