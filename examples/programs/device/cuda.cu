@@ -5,8 +5,8 @@
 #include <gneiss/cuda/cache/belady.cuh>
 #endif
 #include <gneiss/cuda/core/device.cuh>
-#include <gneiss/cuda/train/device_embedding_backend.cuh>
-#include <gneiss/cuda/train/device_encoder_backend.cuh>
+
+#include "device/backends.hpp"
 
 namespace trainers {
 
@@ -19,13 +19,13 @@ public:
 
     [[nodiscard]] std::string name() const override { return name_ + note_; }
     [[nodiscard]] gneiss::any_backend classify(const gneiss::network_setup& network, const gneiss::device_choices& choices) override {
-        return gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget_, network, choices);
+        return classify_on_cuda(budget_, network, choices);
     }
     [[nodiscard]] gneiss::any_backend predict(const gneiss::network_setup& network, const gneiss::decoder_setup& links, const gneiss::device_choices& choices) override {
-        return noted(std::make_shared<gneiss::cuda::device_link_backend>(budget_, network, links, choices), links.dim);
+        return noted(predict_on_cuda(budget_, network, links, choices), links.dim);
     }
     [[nodiscard]] gneiss::any_backend embed(const gneiss::decoder_setup& links, const std::optional<gneiss::device_embeddings>& keep) override {
-        return noted(std::make_shared<gneiss::cuda::device_embedding_backend>(budget_, links, keep), links.dim);
+        return noted(embed_on_cuda(budget_, links, keep), links.dim);
     }
 
     [[nodiscard]] gneiss::change_set_maker change_sets() override {
@@ -41,10 +41,9 @@ public:
 
 private:
     /// Records slow paths for the run's record.
-    template <class Backend>
-    gneiss::any_backend noted(std::shared_ptr<Backend> result, std::size_t dim) {
-        if (result->path() == gneiss::cuda::link_path::scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores are in memory";
-        return gneiss::any_backend(std::move(result));
+    gneiss::any_backend noted(cuda_backend made, std::size_t dim) {
+        if (made.keeps_scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores are in memory";
+        return std::move(made.backend);
     }
 
     std::string name_, note_;
