@@ -69,8 +69,10 @@ struct flag_type<std::string> {
 template <>
 struct flag_type<std::filesystem::path> {
     static constexpr const char* name = "PATH";
+    /// Returns the path without slashes at its end, since names next to it (DIR.new) are made from it.
     static std::filesystem::path read(std::string_view text) {
         if (text.empty()) throw usage_error("an empty path");
+        while (text.size() > 1 && text.back() == '/') text.remove_suffix(1);
         return text;
     }
     static nlohmann::ordered_json write(const std::filesystem::path& value) { return value.string(); }

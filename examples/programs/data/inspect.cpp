@@ -221,10 +221,7 @@ exit_code run_export(const read_flags& flags) {
                                                             static_cast<double>(std::max<std::uint64_t>(total, 1)));
             });
         });
-    if (target != flags.out) {
-        std::filesystem::remove_all(flags.out);
-        std::filesystem::rename(target, flags.out);
-    }
+    if (target != flags.out) replace_directory(target, flags.out);
     live.clear();
     const dataset_manifest& m = data.manifest();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;

@@ -128,8 +128,7 @@ void text_file::flush() {
 }
 
 export_directory::export_directory(const std::filesystem::path& out, bool force, std::initializer_list<const char*> marks)
-    : out_(out.has_filename() ? out : out.parent_path()), // "dir/"
-      beside_(out_.string() + ".new") {
+    : out_(out), beside_(out_.string() + ".new") {
     if (std::filesystem::exists(out_) && !force)
         throw programs::usage_error(out_.string() + " exists already: choose another --out, or --force to replace it");
     const auto replaceable = [&](const std::filesystem::path& path) {
@@ -155,10 +154,8 @@ const std::filesystem::path& export_directory::begin() {
 
 void export_directory::finish() {
     gneiss::sync_directory(beside_);
-    std::filesystem::remove_all(out_);
-    std::filesystem::rename(beside_, out_);
+    gneiss::replace_directory(beside_, out_);
     begun_ = false;
-    gneiss::sync_directory(out_.parent_path());
 }
 
 void write_row(text_file& file, std::string_view name, std::span<const float> row) {
