@@ -26,12 +26,14 @@ class aligned_buffer {
 public:
     aligned_buffer() = default;
 
+    /// Allocates `size` uninitialized elements.
     explicit aligned_buffer(std::size_t size) : size_(size) {
         if (size == 0) return;
         if (size > (std::numeric_limits<std::size_t>::max() - Alignment) / sizeof(T)) throw std::bad_alloc();
         data_ = static_cast<T*>(::operator new(capacity_bytes(), std::align_val_t{Alignment}));
     }
 
+    /// Returns a buffer of `size` zeros.
     [[nodiscard]] static aligned_buffer zeroed(std::size_t size) {
         aligned_buffer buffer(size);
         if (size != 0) std::memset(static_cast<void*>(buffer.data_), 0, buffer.capacity_bytes());
@@ -50,6 +52,7 @@ public:
         if (data_ != nullptr) ::operator delete(data_, std::align_val_t{Alignment});
     }
 
+    /// Exchanges the memory of two buffers.
     void swap(aligned_buffer& other) noexcept {
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
@@ -60,9 +63,12 @@ public:
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
     [[nodiscard]] std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+    /// Returns the bytes allocated: a multiple of the alignment.
     [[nodiscard]] std::size_t capacity_bytes() const noexcept { return round_up(size_bytes(), Alignment); }
 
+    /// Returns element i. Precondition: i < size().
     [[nodiscard]] T& operator[](std::size_t i) noexcept { return data_[i]; }
+    /// Returns element i. Precondition: i < size().
     [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data_[i]; }
     [[nodiscard]] T* begin() noexcept { return data_; }
     [[nodiscard]] T* end() noexcept { return data_ + size_; }

@@ -17,17 +17,21 @@ namespace gneiss {
 class bitmap {
 public:
     bitmap() = default;
+    /// Makes `size` clear bits.
     explicit bitmap(std::size_t size) : words_((size + 63) / 64), size_(size) {}
 
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    /// True if bit i is set. Precondition: i < size().
     [[nodiscard]] bool operator[](std::size_t i) const noexcept {
         GNEISS_ASSERT(i < size_);
         return (words_[i / 64] >> (i % 64)) & 1U;
     }
+    /// Sets bit i.
     void set(std::size_t i) noexcept {
         GNEISS_ASSERT(i < size_);
         words_[i / 64] |= std::uint64_t{1} << (i % 64);
     }
+    /// Clears bit i.
     void reset(std::size_t i) noexcept {
         GNEISS_ASSERT(i < size_);
         words_[i / 64] &= ~(std::uint64_t{1} << (i % 64));
@@ -38,6 +42,7 @@ public:
         set(i);
         return fresh;
     }
+    /// Clears all bits.
     void clear() noexcept { words_.assign(words_.size(), 0); }
 
     /// Number of set bits. O(size / 64).
@@ -46,6 +51,7 @@ public:
         for (const std::uint64_t word : words_) total += static_cast<std::size_t>(std::popcount(word));
         return total;
     }
+    /// Returns the memory used [bytes].
     [[nodiscard]] std::size_t bytes() const noexcept { return words_.size() * sizeof(std::uint64_t); }
 
 private:
@@ -81,6 +87,7 @@ public:
         if ((w.present & bit) == 0) return std::nullopt;
         return w.before + static_cast<std::uint32_t>(std::popcount(w.present & (bit - 1)));
     }
+    /// Prefetches the cache line of integer i.
     void prefetch(std::uint64_t i) const noexcept { gneiss::prefetch(words_.data() + i / 64); }
 
 private:

@@ -28,6 +28,7 @@ inline constexpr std::size_t checksum_block_bytes = std::size_t{1} << 20;
 [[nodiscard]] inline std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
+/// Returns the XXH3 checksum of a text.
 [[nodiscard]] inline std::uint64_t checksum(std::string_view text, std::uint64_t seed = 0) noexcept {
     return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }
@@ -41,9 +42,12 @@ inline constexpr std::size_t checksum_block_bytes = std::size_t{1} << 20;
 /// Checksum of data that arrives in pieces. Equals `checksum` of the concatenation.
 class checksum_stream {
 public:
+    /// Starts an empty stream.
     explicit checksum_stream(std::uint64_t seed = 0) noexcept { XXH3_64bits_reset_withSeed(&state_, seed); }
 
+    /// Appends bytes.
     void update(std::span<const std::byte> bytes) noexcept { XXH3_64bits_update(&state_, bytes.data(), bytes.size()); }
+    /// Returns the checksum of all bytes so far.
     [[nodiscard]] std::uint64_t value() const noexcept { return XXH3_64bits_digest(&state_); }
 
 private:

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+/// \ingroup core
 /// Precondition checked in debug builds only; `noexcept` hot loops use it.
 #define GNEISS_ASSERT(condition) assert(condition)
 
@@ -35,12 +36,12 @@ enum class errc {
 
 /// Location of an error. Absent parts keep their defaults.
 struct error_place {
-    std::filesystem::path path{};
-    std::uint64_t offset = 0; ///< bytes from the start of the file
-    std::uint64_t length = 0; ///< bytes affected; 0: unknown
-    std::uint64_t line = 0;   ///< in text files, from 1; 0: not a text file
-    std::uint64_t column = 0; ///< in text files, from 1
-    std::string field{};      ///< name of a manifest key, flag or column
+    std::filesystem::path path{}; ///< file or directory; empty: none
+    std::uint64_t offset = 0;     ///< bytes from the start of the file
+    std::uint64_t length = 0;     ///< bytes affected; 0: unknown
+    std::uint64_t line = 0;       ///< in text files, from 1; 0: not a text file
+    std::uint64_t column = 0;     ///< in text files, from 1
+    std::string field{};          ///< name of a manifest key, flag or column
 };
 
 namespace detail {
@@ -68,10 +69,13 @@ inline std::string describe(const std::string& what, const error_place& at) {
 /// Error not reported by the system: wrong data or a refused request. `what()` is one line that names the location.
 class error : public std::runtime_error {
 public:
+    /// Makes an error whose message is `what`, preceded by the location.
     error(errc code, const std::string& what, error_place at = {})
         : std::runtime_error(detail::describe(what, at)), code_(code), place_(std::move(at)) {}
 
+    /// Returns the kind of error.
     [[nodiscard]] errc code() const noexcept { return code_; }
+    /// Returns the location.
     [[nodiscard]] const error_place& place() const noexcept { return place_; }
 
 private:
@@ -82,11 +86,14 @@ private:
 /// Operation refused by the operating system: `code()` is its errno, `place()` gives the bytes affected.
 class io_error : public std::system_error {
 public:
+    /// Makes an error of a failed system call: errno, the operation, and its location.
     io_error(int error_number, const std::string& operation, error_place at)
         : std::system_error(error_number, std::generic_category(), detail::describe(operation, at)),
           place_(std::move(at)) {}
 
+    /// Returns the location.
     [[nodiscard]] const error_place& place() const noexcept { return place_; }
+    /// True if the disk or the quota is full.
     [[nodiscard]] bool out_of_space() const noexcept { return code().value() == ENOSPC || code().value() == EDQUOT; }
 
 private:

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module core: types, errors, memory (budget, buffers, views, row layout), executors, random numbers, checksums and traces. All
-// other modules build on it. Forward declarations, without default template arguments.
 #pragma once
 
+/// \defgroup core core
+/// Types, errors, memory, executors, random numbers, checksums and traces.
+///
+/// All other modules build on it. Ids are integers, 32 or 64 bits wide (types.hpp). Errors name file, offset and field
+/// (error.hpp). Memory is charged to a `memory_budget` before it is allocated, and refused with a full account.
+/// Algorithms take an `executor`, serial or oneTBB, and give the same result for any number of threads. Random numbers
+/// are functions of a `random_key`, never of time, thread or order. Needs oneTBB and xxHash.
+
+/// \defgroup core_executor core/executor
+/// \ingroup core
+/// Executors: serial, oneTBB, by reference; and loops, sums, scans and sorts on them.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 namespace gneiss {

@@ -19,27 +19,35 @@ class matrix_view {
 public:
 
     constexpr matrix_view() = default;
+    /// View of contiguous rows: stride = columns.
     constexpr matrix_view(T* data, std::size_t rows, std::size_t columns) noexcept
         : matrix_view(data, rows, columns, columns) {}
+    /// View of rows that are `stride` elements apart, at least `columns`.
     constexpr matrix_view(T* data, std::size_t rows, std::size_t columns, std::size_t stride) noexcept
         : data_(data), rows_(rows), columns_(columns), stride_(stride) {
         GNEISS_ASSERT(stride >= columns);
     }
+    /// Converts a view of T to one of const T.
     template <class U>
         requires(std::is_const_v<T> && std::is_same_v<const U, T>)
     constexpr matrix_view(matrix_view<U> other) noexcept // NOLINT(google-explicit-constructor): as span does
         : matrix_view(other.data(), other.rows(), other.columns(), other.stride()) {}
 
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
+    /// Returns the number of rows.
     [[nodiscard]] constexpr std::size_t rows() const noexcept { return rows_; }
+    /// Returns the number of columns.
     [[nodiscard]] constexpr std::size_t columns() const noexcept { return columns_; }
+    /// Returns the distance of consecutive rows [elements].
     [[nodiscard]] constexpr std::size_t stride() const noexcept { return stride_; }
     [[nodiscard]] constexpr bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
 
+    /// Returns a row.
     [[nodiscard]] constexpr std::span<T> operator[](std::size_t row) const noexcept {
         GNEISS_ASSERT(row < rows_);
         return {data_ + row * stride_, columns_};
     }
+    /// Returns an element.
     [[nodiscard]] constexpr T& operator()(std::size_t row, std::size_t column) const noexcept {
         GNEISS_ASSERT(row < rows_ && column < columns_);
         return data_[row * stride_ + column];

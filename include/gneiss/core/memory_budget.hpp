@@ -17,9 +17,9 @@ enum class memory_kind : std::uint8_t { host, pinned, device };
 
 /// One entry of a memory plan.
 struct memory_part {
-    std::string name;
-    std::uint64_t bytes = 0;
-    memory_kind kind = memory_kind::host;
+    std::string name;                     ///< name in plans and errors
+    std::uint64_t bytes = 0;              ///< size
+    memory_kind kind = memory_kind::host; ///< memory it is charged to
 
     friend bool operator==(const memory_part&, const memory_part&) = default;
 };
@@ -43,11 +43,15 @@ struct memory_part {
 /// A request does not fit. `parts()` lists everything charged, then the refused request.
 class over_budget : public error {
 public:
+    /// Error for a limit, and everything charged with the refused request.
     over_budget(std::uint64_t limit, std::vector<memory_part> parts)
         : error(errc::over_budget, describe(limit, parts)), limit_(limit), parts_(std::move(parts)) {}
 
+    /// Returns the limit [bytes].
     [[nodiscard]] std::uint64_t limit() const noexcept { return limit_; }
+    /// Returns the sum of all parts [bytes].
     [[nodiscard]] std::uint64_t needed() const noexcept { return sum(parts_); }
+    /// Returns everything charged, then the refused request.
     [[nodiscard]] const std::vector<memory_part>& parts() const noexcept { return parts_; }
 
 private:
@@ -101,8 +105,10 @@ private:
 /// Thread-safe. O(parts) per call: charge buffers, not elements.
 class memory_budget {
 public:
+    /// Limit that nothing exceeds.
     static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
+    /// Makes a budget with a limit for each kind of memory [bytes].
     explicit memory_budget(std::uint64_t host = unlimited, std::uint64_t pinned = unlimited,
         std::uint64_t device = unlimited)
         : limits_{host, pinned, device} {}
@@ -129,13 +135,16 @@ public:
         return {*this, index};
     }
 
+    /// Returns the limit of a kind of memory [bytes].
     [[nodiscard]] std::uint64_t limit(memory_kind kind = memory_kind::host) const noexcept {
         return limits_[static_cast<std::size_t>(kind)];
     }
+    /// Returns the bytes charged now.
     [[nodiscard]] std::uint64_t used(memory_kind kind = memory_kind::host) const {
         const std::scoped_lock lock(mutex_);
         return used_of(kind);
     }
+    /// Returns the bytes that may still be charged.
     [[nodiscard]] std::uint64_t available(memory_kind kind = memory_kind::host) const { return limit(kind) - used(kind); }
     /// Current charges, in slot order.
     [[nodiscard]] std::vector<memory_part> parts(memory_kind kind = memory_kind::host) const {

@@ -43,6 +43,7 @@ enum class random_domain : std::uint32_t {
 /// threads and local ids are never part of a key, so results do not depend on them.
 class random_key {
 public:
+    /// Key of a domain, before further fields.
     GNEISS_HD constexpr random_key(std::uint64_t seed, random_domain domain) noexcept
         : state_(mix64(mix64(seed + golden) ^ (static_cast<std::uint64_t>(domain) * 0xd1342543de82ef95ULL))) {}
 
@@ -58,6 +59,7 @@ public:
         return mix64(state_ + golden * (draw + 1));
     }
 
+    /// Returns the state that identifies the key.
     [[nodiscard]] GNEISS_HD constexpr std::uint64_t value() const noexcept { return state_; }
 
 private:
@@ -101,12 +103,16 @@ private:
 /// Draws of a key in order, as a standard uniform random bit generator.
 class random_stream {
 public:
-    using result_type = std::uint64_t;
+    using result_type = std::uint64_t; ///< type of a draw
 
+    /// Starts at draw 0 of `key`.
     GNEISS_HD constexpr explicit random_stream(random_key key) noexcept : key_(key) {}
 
+    /// Returns the least draw.
     static constexpr result_type min() noexcept { return 0; }
+    /// Returns the greatest draw.
     static constexpr result_type max() noexcept { return ~result_type{0}; }
+    /// Returns the next draw.
     GNEISS_HD constexpr result_type operator()() noexcept { return key_[draw_++]; }
 
     /// Uniform over [0, bound). Precondition: bound > 0.
@@ -134,6 +140,7 @@ constexpr void shuffle(RandomAccessRange& range, random_key key) {
 /// Cost: fewer than 4 expected walks per call. Thread-safe. Source: Black and Rogaway, CT-RSA 2002.
 class keyed_permutation {
 public:
+    /// Bijection of [0, size) by `key`.
     GNEISS_HD constexpr keyed_permutation(std::uint64_t size, random_key key) noexcept : size_(size), key_(key) {
         while (half_bits_ < 32 && (std::uint64_t{1} << (2 * half_bits_)) < size) ++half_bits_;
         mask_ = (std::uint64_t{1} << half_bits_) - 1;

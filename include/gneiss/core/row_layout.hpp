@@ -23,7 +23,9 @@ struct row_layout {
     std::uint32_t dim = 0;   ///< floats of value
     std::uint32_t state = 0; ///< floats of optimizer state (Adagrad: dim, Adam: 2·dim, SGD: 0)
 
+    /// Returns the floats of a row with its state.
     [[nodiscard]] constexpr std::size_t floats() const noexcept { return std::size_t{dim} + state; }
+    /// Returns the bytes of a row with its state.
     [[nodiscard]] constexpr std::size_t bytes() const noexcept { return floats() * sizeof(float); }
 
     friend bool operator==(const row_layout&, const row_layout&) = default;
@@ -55,6 +57,7 @@ public:
 
     /// Number of rows of the largest partition.
     [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
+    /// Returns the first row of a partition.
     [[nodiscard]] std::uint64_t begin(partition_id p) const noexcept { return begin_[p]; }
     /// Partition of `row`. Precondition: the row exists. O(1) for partitions of similar sizes, O(log partitions) at worst.
     [[nodiscard]] partition_id of(std::uint64_t row) const noexcept {
@@ -64,6 +67,7 @@ public:
             std::upper_bound(first + first_of_cell_[cell], first + first_of_cell_[cell + 1], row) - first);
     }
 
+    /// Compares the sizes of all partitions.
     friend bool operator==(const row_borders& a, const row_borders& b) noexcept { return a.begin_ == b.begin_; }
 
 private:
@@ -79,8 +83,8 @@ private:
 /// Internal ids are a random permutation of the dataset's nodes, so a range of equal size is a random partition. Copies share
 /// borders. Thread-safe once constructed.
 struct row_partitioning {
-    std::uint64_t nodes = 0;
-    std::uint32_t partitions = 1;
+    std::uint64_t nodes = 0;                      ///< number of rows
+    std::uint32_t partitions = 1;                 ///< number of ranges
     std::shared_ptr<const row_borders> borders{}; ///< null: equal sizes
 
     /// Returns partitions of these sizes, without borders if they match equal ranges. Preconditions of `row_borders`.
@@ -111,7 +115,9 @@ struct row_partitioning {
         const std::uint64_t first = p * capacity();
         return first < nodes ? first : nodes;
     }
+    /// Returns the number of rows of a partition.
     [[nodiscard]] std::uint64_t size(partition_id p) const noexcept { return begin(p + 1) - begin(p); }
+    /// Returns the partition of a row.
     [[nodiscard]] partition_id of(std::uint64_t node) const noexcept {
         return borders ? borders->of(node) : static_cast<partition_id>(node / capacity());
     }
@@ -124,6 +130,7 @@ struct row_partitioning {
         return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
     }
 
+    /// Compares the ranges of all partitions.
     friend bool operator==(const row_partitioning& a, const row_partitioning& b) noexcept {
         return a.nodes == b.nodes && a.partitions == b.partitions && (!a.borders) == (!b.borders) &&
                (!a.borders || *a.borders == *b.borders);
@@ -150,6 +157,7 @@ public:
     explicit row_finder(const row_partitioning& rows)
         : borders_(rows.borders), capacity_(static_cast<node_id>(std::max<std::uint64_t>(rows.capacity(), 1))) {}
 
+    /// Returns the partition of a row.
     [[nodiscard]] partition_id of(node_id row) const noexcept { return borders_ ? borders_->of(row) : row / capacity_; }
     /// First row of a partition that has rows.
     [[nodiscard]] std::uint64_t begin(partition_id p) const noexcept {

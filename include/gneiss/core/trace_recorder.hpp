@@ -25,22 +25,25 @@ namespace gneiss {
 
 /// Numeric arguments of a span. Those equal to `none` are omitted from the file.
 struct trace_arguments {
-    static constexpr std::uint64_t none = ~std::uint64_t{0};
+    static constexpr std::uint64_t none = ~std::uint64_t{0}; ///< value of an absent argument
+    /// Position of the work in training; absent ones are `none`.
     std::uint64_t epoch = none, state = none, pass = none, batch = none, partition = none;
     std::uint64_t bytes = none; ///< bytes moved
 };
 
 /// Work or a wait of one thread. Names of waits begin with "wait for".
 struct recorded_span {
-    const char* name = "";
+    const char* name = "";                     ///< name of the work; a literal, not copied
     std::chrono::nanoseconds begin{0}, end{0}; ///< since construction of the recorder
-    trace_arguments with{};
+    trace_arguments with{};                    ///< arguments that viewers show
 
+    /// True for a wait, false for work.
     [[nodiscard]] bool waits() const noexcept { return std::string_view(name).starts_with("wait for"); }
 };
 
 class trace_track;
 
+/// Options of `trace_recorder`.
 struct trace_options {
     std::string process = "gneiss"; ///< shown by viewers
     std::size_t block = 512;        ///< spans buffered per track, at least 1
@@ -65,7 +68,7 @@ struct trace_options {
 /// Source: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 class trace_recorder {
 public:
-    using clock = std::chrono::steady_clock;
+    using clock = std::chrono::steady_clock; ///< clock of all spans
 
     /// Creates the file, replacing an existing one. Throws io_error.
     explicit trace_recorder(std::filesystem::path file, trace_options options = {})
@@ -96,6 +99,7 @@ public:
         if (failed_ != 0) throw io_error(failed_, "the trace ends early, writing was refused", {.path = path_});
     }
 
+    /// Returns the path of the file.
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
 private:
@@ -154,7 +158,7 @@ private:
 /// Records the spans of one thread. One thread records at a time.
 class trace_track {
 public:
-    using clock = trace_recorder::clock;
+    using clock = trace_recorder::clock; ///< clock of all spans
 
     /// Precondition: the recorder outlives this.
     trace_track(trace_recorder& to, std::string name) : to_(to), name_(std::move(name)), spans_(to.options_.block) {
@@ -276,6 +280,7 @@ public:
 
     /// Sets the number of bytes moved, known at the end.
     void bytes(std::uint64_t moved) noexcept { with_.bytes = moved; }
+    /// True if the span is recorded.
     explicit operator bool() const noexcept { return on_ != nullptr; }
 
 private:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 
+/// \ingroup core
 /// Marks functions compiled for both host and device; empty for a host compiler.
 #if defined(__CUDACC__)
 #define GNEISS_HD __host__ __device__
@@ -35,11 +36,13 @@ concept node_id_type = std::same_as<T, std::uint32_t> || std::same_as<T, std::ui
 template <class Tag, std::unsigned_integral Rep = std::uint32_t>
 class strong_id {
 public:
-    using rep = Rep;
+    using rep = Rep; ///< type of the integer
 
     constexpr strong_id() = default;
+    /// Wraps an integer.
     constexpr explicit strong_id(Rep value) noexcept : value_(value) {}
 
+    /// Returns the integer.
     [[nodiscard]] constexpr Rep value() const noexcept { return value_; }
     friend constexpr auto operator<=>(strong_id, strong_id) = default;
 
@@ -53,6 +56,7 @@ using disk_slot = strong_id<struct disk_slot_tag>;     ///< slot of one partitio
 /// End of an edge: a positive edge is head → tail.
 enum class side : std::uint8_t { head, tail };
 
+/// Returns the other end of an edge.
 [[nodiscard]] constexpr side opposite(side s) noexcept { return s == side::head ? side::tail : side::head; }
 
 /// Smallest multiple of `unit` that is at least `value`. Precondition: unit > 0, no overflow.
@@ -69,7 +73,9 @@ template <std::unsigned_integral T>
 
 } // namespace gneiss
 
+/// Hashes a `strong_id` as its integer.
 template <class Tag, class Rep>
 struct std::hash<gneiss::strong_id<Tag, Rep>> {
+    /// Returns the hash of the integer.
     std::size_t operator()(gneiss::strong_id<Tag, Rep> id) const noexcept { return std::hash<Rep>{}(id.value()); }
 };

@@ -13,6 +13,7 @@ namespace gneiss {
 /// outlive it. A copy is three pointers. Tasks, exceptions and thread-safety are those of the executor.
 class executor_ref {
 public:
+    /// Refers to `executor`, which must outlive this.
     template <class E>
         requires(!std::same_as<E, executor_ref>)
     executor_ref(const E& executor) noexcept // NOLINT(google-explicit-constructor): stands for the executor
