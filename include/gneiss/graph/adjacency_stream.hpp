@@ -16,13 +16,15 @@ namespace gneiss {
 ///
 /// Views, valid until the next call on the stream that returned them. An empty chunk ends a pass.
 struct adjacency_chunk {
-    node_id first = 0;
+    node_id first = 0;                        ///< node of list 0
     std::span<const std::uint32_t> offsets{}; ///< [size() + 1], ascending, may not start at 0; empty at the end
-    std::span<const node_id> neighbors{};    ///< [offsets.back()] or more
+    std::span<const node_id> neighbors{};     ///< [offsets.back()] or more
 
     [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+    /// Returns the node of list i.
     [[nodiscard]] node_id node(std::size_t i) const noexcept { return static_cast<node_id>(first + i); }
+    /// Returns the neighbors of list i.
     [[nodiscard]] std::span<const node_id> list(std::size_t i) const noexcept {
         return neighbors.subspan(offsets[i], offsets[i + 1] - offsets[i]);
     }
@@ -46,6 +48,7 @@ concept adjacency_stream = requires(S& stream, const S& constant) {
 /// Type-erased adjacency stream, chosen at run time: one indirect call per chunk. Models `adjacency_stream`; movable.
 class any_adjacency {
 public:
+    /// Takes the stream over.
     template <class Stream>
         requires(!std::same_as<Stream, any_adjacency>)
     any_adjacency(Stream stream) // NOLINT(google-explicit-constructor): stands for the stream

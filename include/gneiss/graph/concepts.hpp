@@ -68,18 +68,18 @@ enum class neighbor_direction : std::uint8_t {
 /// order, and may repeat.
 template <node_id_type NodeId = node_id>
 struct neighbor_request {
-    std::span<const NodeId> ids;                ///< [n]
-    neighbor_direction direction = neighbor_direction::in;
-    std::span<const std::uint32_t> offsets;     ///< [n + 1], ascending
-    std::span<const std::uint32_t> positions;   ///< [offsets[n] − offsets[0]], each below the node's degree
+    std::span<const NodeId> ids;                           ///< [n]
+    neighbor_direction direction = neighbor_direction::in; ///< list of the node
+    std::span<const std::uint32_t> offsets;                ///< [n + 1], ascending
+    std::span<const std::uint32_t> positions;              ///< [offsets[n] − offsets[0]], each below the node's degree
 };
 
 /// Output of a request, one element per position. Leave `relations` and `edge_ids` empty if not wanted.
 template <node_id_type NodeId = node_id>
 struct neighbor_answer {
-    std::span<NodeId> neighbors;
-    std::span<relation_id> relations{};
-    std::span<edge_index> edge_ids{};
+    std::span<NodeId> neighbors;        ///< neighbor at each position
+    std::span<relation_id> relations{}; ///< relation of its edge
+    std::span<edge_index> edge_ids{};   ///< id of its edge
 };
 
 /// Graph as seen by samplers: degrees, and neighbors at drawn positions, many nodes at a time.

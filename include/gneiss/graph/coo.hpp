@@ -10,9 +10,9 @@ namespace gneiss {
 /// Typed edge, source → destination. In link prediction the source is the head and the destination the tail.
 template <node_id_type NodeId = node_id>
 struct basic_edge {
-    NodeId source{};
-    relation_id relation{};
-    NodeId destination{};
+    NodeId source{};        ///< head of a triple
+    relation_id relation{}; ///< 0 without relations
+    NodeId destination{};   ///< tail of a triple
 
     /// Order of edges in every store: source, destination, relation.
     friend constexpr auto operator<=>(const basic_edge& a, const basic_edge& b) noexcept {
@@ -23,6 +23,6 @@ struct basic_edge {
     friend bool operator==(const basic_edge&, const basic_edge&) = default;
 };
 
-using edge = basic_edge<>;
+using edge = basic_edge<>; ///< edge of a graph with 32-bit ids
 
 } // namespace gneiss

@@ -116,6 +116,7 @@ public:
         return static_cast<std::uint32_t>(begin(v + 1) - begin(v));
     }
     void prefetch_offsets(NodeId v) const noexcept { prefetch(offsets_.data() + v); }
+    /// Returns the list of node v.
     [[nodiscard]] std::span<const NodeId> neighbors(NodeId v) const noexcept {
         return std::span(neighbors_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
     }
@@ -180,7 +181,9 @@ public:
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return std::max(in_.nodes(), out_.nodes()); }
     [[nodiscard]] edge_index edges() const noexcept { return std::max(in_.edges(), out_.edges()); }
+    /// Returns the incoming lists; empty if not stored.
     [[nodiscard]] const csr<NodeId>& in() const noexcept { return in_; }
+    /// Returns the outgoing lists; empty if not stored.
     [[nodiscard]] const csr<NodeId>& out() const noexcept { return out_; }
 
     [[nodiscard]] std::uint64_t id_of(NodeId v) const noexcept { return v; }

@@ -51,13 +51,13 @@ struct edge_block {
 
 /// Expected shape of a block, against which its words are checked.
 struct edge_block_shape {
-    edge_direction direction = edge_direction::out;
-    std::uint64_t edges = 0; ///< below 2³²
-    std::uint64_t nodes = 0; ///< nodes with edges
-    bool has_relations = false;
-    std::uint64_t own_size = 0;   ///< nodes of the partition of `nodes`
-    std::uint64_t other_size = 0; ///< nodes of the partition of `neighbors`
-    std::uint64_t relation_count = 0;
+    edge_direction direction = edge_direction::out; ///< end that lists are grouped by
+    std::uint64_t edges = 0;                        ///< below 2³²
+    std::uint64_t nodes = 0;                        ///< nodes with edges
+    bool has_relations = false;                     ///< true if edges have relations
+    std::uint64_t own_size = 0;                     ///< nodes of the partition of `nodes`
+    std::uint64_t other_size = 0;                   ///< nodes of the partition of `neighbors`
+    std::uint64_t relation_count = 0;               ///< relations of the graph
 
     /// Words of 4 bytes. Never overflows for edges, nodes < 2³².
     [[nodiscard]] constexpr std::uint64_t words() const noexcept {

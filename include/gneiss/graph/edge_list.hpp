@@ -47,12 +47,15 @@ static_assert(edge_stream<edge_list<>>);
 /// In-memory `scratch`, for tests and for graphs that fit.
 template <node_id_type NodeId = node_id>
 struct memory_scratch {
+    /// Collects edges; models `edge_writer`.
     class writer {
     public:
         using edge_type = basic_edge<NodeId>;
 
+        /// Starts an empty set of edges between `nodes` nodes.
         explicit writer(std::uint64_t nodes) noexcept : nodes_(nodes) {}
         void append(std::span<const edge_type> edges) { edges_.insert(edges_.end(), edges.begin(), edges.end()); }
+        /// Returns the edges as a stream.
         [[nodiscard]] edge_list<NodeId> finish() && { return {nodes_, std::move(edges_)}; }
 
     private:

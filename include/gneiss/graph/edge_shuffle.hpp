@@ -20,6 +20,7 @@ namespace gneiss {
 /// Writer and stream types of a scratch.
 template <scratch Scratch>
 using scratch_writer = decltype(std::declval<Scratch&>().create(std::uint64_t{}));
+/// Stream that a scratch's writer returns.
 template <scratch Scratch>
 using scratch_stream = decltype(std::declval<scratch_writer<Scratch>>().finish());
 
@@ -29,6 +30,7 @@ class shuffled_edges {
 public:
     using edge_type = typename Piece::edge_type;
 
+    /// Takes pieces over; each is shuffled by `key` when it is read.
     shuffled_edges(std::uint64_t nodes, std::vector<Piece> pieces, random_key key)
         : nodes_(nodes), pieces_(std::move(pieces)), key_(key) {
         for (const Piece& piece : pieces_) edges_ += piece.edges();

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module graph: edges and streams of them, CSR, edge buckets, adjacency streams, the concept of a graph for samplers, and
-// generators of synthetic graphs. Forward declarations, without default template arguments.
 #pragma once
 
+/// \defgroup graph graph
+/// Edges, their streams, CSR and edge buckets; the concept of a graph for samplers.
+///
+/// Three concepts separate algorithms from storage: an `edge_stream` gives edges in repeatable passes, an
+/// `adjacency_stream` gives lists in order of nodes, and a `neighbor_source` answers batches of requests for neighbors
+/// at positions. `csr_graph` is the graph in memory; module storage has those on disk. Edge buckets group edges by the
+/// partitions of their ends.
+
+/// \defgroup graph_generate graph/generate
+/// \ingroup graph
+/// Synthetic graphs whose edges are functions of their number: R-MAT, planted partitions, LFR, geometric, Kronecker
+/// products.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 #include <gneiss/core/types.hpp>

@@ -23,6 +23,7 @@ class listed_edges {
 public:
     using edge_type = edge;
 
+    /// Reads `lists`, which must outlive this.
     explicit listed_edges(Stream& lists) : lists_(&lists) {}
 
     [[nodiscard]] std::span<const edge> next() {

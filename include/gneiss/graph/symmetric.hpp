@@ -27,9 +27,11 @@ struct symmetric_csr {
     [[nodiscard]] std::uint32_t degree(node_id v) const noexcept {
         return static_cast<std::uint32_t>(offsets[v + std::size_t{1}] - offsets[v]);
     }
+    /// Returns the neighbors of node v.
     [[nodiscard]] std::span<const node_id> list(node_id v) const noexcept {
         return std::span(neighbors).subspan(static_cast<std::size_t>(offsets[v]), degree(v));
     }
+    /// Returns the memory of the lists [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept { return 8 * offsets.size() + 4 * neighbors.size(); }
 };
 

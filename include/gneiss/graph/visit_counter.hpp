@@ -26,6 +26,7 @@ public:
     using id_type = typename G::id_type;
     static constexpr std::size_t neighbor_batch = G::neighbor_batch;
 
+    /// Counts visits of `graph`, which must outlive this. Memory: 4 bytes per node.
     explicit visit_counter(const G& graph, std::uint32_t entries_per_read = 1024)
         : graph_(&graph),
           entries_per_read_(entries_per_read),

@@ -19,9 +19,9 @@ namespace gneiss {
 
 /// Options of a planar graph, similar to meshes and roads: it has small cuts and no hubs.
 struct geometric_options {
-    std::uint64_t nodes = 0;
-    edge_index edges = 0; ///< expected; each once, in one direction
-    bool shuffle = true;  ///< number the nodes at random instead of along the rows of a grid
+    std::uint64_t nodes = 0; ///< number of points
+    edge_index edges = 0;    ///< expected; each once, in one direction
+    bool shuffle = true;     ///< number the nodes at random instead of along the rows of a grid
     std::uint64_t seed = 0;
 
     friend bool operator==(const geometric_options&, const geometric_options&) = default;

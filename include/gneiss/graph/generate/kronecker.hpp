@@ -21,7 +21,7 @@ namespace gneiss {
 
 /// Small graph B, the second factor of a Kronecker product.
 struct seed_graph {
-    std::uint32_t nodes = 0;
+    std::uint32_t nodes = 0;   ///< number of nodes
     std::vector<edge> edges{}; ///< distinct, ascending, relation 0
 };
 

@@ -20,15 +20,15 @@ namespace gneiss {
 
 /// Options of a graph with planted communities whose sizes and degrees follow power laws: a benchmark for partitioners.
 struct lfr_options {
-    std::uint64_t nodes = 0;
-    edge_index edges = 0;              ///< expected; each once, in one direction
-    double mixing = .33;               ///< fraction of a node's edges that leave its community
-    double degree_exponent = 2.5;      ///< exponent of the power law of degrees, > 1
-    std::uint64_t max_degree = 0;      ///< above the mean; 0: five times the mean
-    double community_exponent = 1.5;   ///< exponent of the power law of community sizes, > 0
-    std::uint64_t min_community = 0;   ///< nodes; 0: twice the mean degree
-    std::uint64_t max_community = 0;   ///< nodes; 0: forty times the mean degree
-    bool shuffle = true;               ///< number the nodes at random instead of community by community
+    std::uint64_t nodes = 0;         ///< number of nodes
+    edge_index edges = 0;            ///< expected; each once, in one direction
+    double mixing = .33;             ///< fraction of a node's edges that leave its community
+    double degree_exponent = 2.5;    ///< exponent of the power law of degrees, > 1
+    std::uint64_t max_degree = 0;    ///< above the mean; 0: five times the mean
+    double community_exponent = 1.5; ///< exponent of the power law of community sizes, > 0
+    std::uint64_t min_community = 0; ///< nodes; 0: twice the mean degree
+    std::uint64_t max_community = 0; ///< nodes; 0: forty times the mean degree
+    bool shuffle = true;             ///< number the nodes at random instead of community by community
     std::uint64_t seed = 0;
 
     friend bool operator==(const lfr_options&, const lfr_options&) = default;
@@ -64,6 +64,7 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return options_.nodes; }
     /// Approximately the requested number.
     [[nodiscard]] edge_index edges() const noexcept { return pairs_.back() + outer_.back() / 2; }
+    /// Returns the number of communities.
     [[nodiscard]] std::uint32_t communities() const noexcept { return static_cast<std::uint32_t>(first_.size() - 1); }
     [[nodiscard]] const lfr_options& options() const noexcept { return options_; }
 

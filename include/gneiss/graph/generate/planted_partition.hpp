@@ -20,16 +20,16 @@ namespace gneiss {
 
 /// Options of a graph with communities for node classification: a node's label is its community; communities may share labels.
 struct planted_partition_options {
-    std::uint64_t nodes = 0;
+    std::uint64_t nodes = 0;        ///< number of nodes
     edge_index edges = 0;           ///< directed; including repetitions
-    std::uint32_t communities = 16;
-    std::uint32_t classes = 0; ///< at most `communities`: the label of community c is c mod classes; 0: c itself
-    double mixing = .2; ///< fraction of edges to another community; 1 − 1/communities: no structure
-    double degree_exponent = 2.5; ///< exponent of the power law of expected degrees, > 2; 0: all equal
-    double hub_factor = 50;       ///< largest expected degree over the mean, > 1
-    double size_skew = 0;         ///< community c has a share proportional to (c + 1)^−size_skew; 0: equal sizes
-    std::uint32_t relations = 1;  ///< relation of an edge: a fixed function of the communities of its ends
-    double feature_signal = 1;    ///< length of a class centroid, in standard deviations of a feature's noise
+    std::uint32_t communities = 16; ///< number of communities
+    std::uint32_t classes = 0;      ///< at most `communities`: the label of community c is c mod classes; 0: c itself
+    double mixing = .2;             ///< fraction of edges to another community; 1 − 1/communities: no structure
+    double degree_exponent = 2.5;   ///< exponent of the power law of expected degrees, > 2; 0: all equal
+    double hub_factor = 50;         ///< largest expected degree over the mean, > 1
+    double size_skew = 0;           ///< community c has a share proportional to (c + 1)^−size_skew; 0: equal sizes
+    std::uint32_t relations = 1;    ///< relation of an edge: a fixed function of the communities of its ends
+    double feature_signal = 1;      ///< length of a class centroid, in standard deviations of a feature's noise
     std::uint64_t seed = 0;
 
     friend bool operator==(const planted_partition_options&, const planted_partition_options&) = default;
@@ -73,6 +73,7 @@ public:
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return options_.nodes; }
     [[nodiscard]] edge_index edges() const noexcept { return options_.edges; }
+    /// Returns the number of labels.
     [[nodiscard]] std::uint32_t classes() const noexcept { return options_.classes == 0 ? options_.communities : options_.classes; }
     [[nodiscard]] const planted_partition_options& options() const noexcept { return options_; }
 
