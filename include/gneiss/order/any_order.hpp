@@ -22,6 +22,7 @@ namespace gneiss {
 /// Type-erased order, chosen at run time: one indirect call per epoch. Models `edge_bucket_order`.
 class any_order {
 public:
+    /// Takes an order over and names it.
     template <class Order>
         requires(!std::same_as<Order, any_order>)
     any_order(std::string name, Order order)
@@ -32,6 +33,7 @@ public:
         static_assert(edge_bucket_order<Order>, "any_order: the object must be a gneiss::edge_bucket_order, see gneiss/order/concepts.hpp");
     }
 
+    /// Returns the name.
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
     [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return resident_partitions_; }

@@ -79,6 +79,7 @@ struct beta_options {
 /// Source: Marius, OSDI'21, §4.1, Algorithms 3 and 4.
 class beta_order {
 public:
+    /// Throws errc::invalid_argument for a buffer in which two partitions cannot meet.
     beta_order(std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0, beta_options options = {})
         : partitions_(partitions),
           resident_partitions_(resident_partitions),

@@ -62,6 +62,7 @@ enum class logical_order : std::uint8_t {
 /// Source: MariusGNN, EuroSys'23, §5.1; l = 2p/c, c_l = 2 by §6.
 class comet_order {
 public:
+    /// Throws errc::invalid_argument for a buffer in which two partitions cannot meet.
     comet_order(std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0,
         logical_order pairs = logical_order::greedy)
         : partitions_(partitions),

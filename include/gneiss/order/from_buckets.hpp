@@ -79,6 +79,7 @@ namespace gneiss {
 /// `plan_from_buckets`, reported at construction. O(plan) per epoch.
 class bucket_list_order {
 public:
+    /// Plans `buckets`, each once.
     bucket_list_order(std::span<const edge_bucket> buckets, std::uint32_t partitions, std::uint32_t resident_partitions)
         : partitions_(partitions),
           resident_partitions_(resident_partitions),

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module order: orders of edge buckets (BETA, COMET, Hilbert, searched, …), epoch plans and their cost, bias and validation,
-// batches of a state, plans over nodes. Forward declarations, without default template arguments.
 #pragma once
 
+/// \defgroup order order
+/// Orders of edge buckets, epoch plans, and their cost.
+///
+/// An order is a function from an epoch to an `epoch_plan`: a list of buffer states, each with its resident partitions
+/// and the edge buckets that train there. BETA, COMET, Hilbert curves and searched sequences are orders; `any_order`
+/// holds one chosen at run time. Plans are values: they are validated, costed in swaps and bytes, compared and tuned
+/// before a byte moves.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 namespace gneiss {

@@ -23,6 +23,7 @@ namespace gneiss {
 /// Order of `row_major_buckets` with Belady's eviction. The same in every epoch.
 class row_major_order : public bucket_list_order {
 public:
+    /// Plans the walk; throws as `bucket_list_order`.
     row_major_order(std::uint32_t partitions, std::uint32_t resident_partitions)
         : bucket_list_order(
               (detail::check_buffer(partitions, resident_partitions), row_major_buckets(partitions)), partitions, resident_partitions) {}
@@ -80,9 +81,11 @@ static_assert(edge_bucket_order<row_major_order>);
 /// epoch. The paper's baseline. Source: Marius, OSDI'21, §4.1 and Figure 7.
 class hilbert_order : public bucket_list_order {
 public:
+    /// Options of the walk.
     struct options {
         bool symmetric; ///< (j, i) directly after (i, j): `hilbert_symmetric_buckets`
     };
+    /// Plans the walk; throws as `bucket_list_order`.
     hilbert_order(std::uint32_t partitions, std::uint32_t resident_partitions, const options& walk = {.symmetric = false})
         : bucket_list_order((detail::check_buffer(partitions, resident_partitions),
                                 walk.symmetric ? hilbert_symmetric_buckets(partitions) : hilbert_buckets(partitions)),

@@ -16,6 +16,7 @@ namespace gneiss {
 /// Throws errc::invalid_argument for zero partitions. Keyed by (seed, plan, epoch).
 class in_memory_order {
 public:
+    /// Throws errc::invalid_argument for 0 partitions.
     explicit in_memory_order(std::uint32_t partitions, std::uint64_t seed = 0) : partitions_(partitions), seed_(seed) {
         detail::check_buffer(partitions, partitions);
     }

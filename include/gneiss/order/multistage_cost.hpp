@@ -8,7 +8,7 @@ namespace gneiss {
 
 /// Bandwidths of the two memory tiers that feed batches [bytes/s]: the large one that holds everything, and the fast one.
 struct memory_tiers {
-    double low = 0, high = 0;
+    double low = 0, high = 0; ///< bandwidth of each tier
 };
 
 /// Data movement per batch with one stage (sampled from the low tier through a cache) and with two (a large sample is staged

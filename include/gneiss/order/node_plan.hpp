@@ -19,8 +19,9 @@ struct node_plan {
     std::vector<std::vector<partition_id>> trained; ///< [states] partitions whose training nodes train in that state, ascending
     /// Number of leading partitions that are in every state. Each of their training nodes trains in a random state, by the key.
     std::uint32_t pinned = 0;
-    random_key pinned_key{0, random_domain::plan};
+    random_key pinned_key{0, random_domain::plan}; ///< key of the states of pinned nodes
 
+    /// Compares states, trained partitions and the pinned ones.
     friend bool operator==(const node_plan& a, const node_plan& b) {
         return a.states == b.states && a.trained == b.trained && a.pinned == b.pinned &&
                a.pinned_key.value() == b.pinned_key.value();

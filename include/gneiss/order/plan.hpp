@@ -35,8 +35,8 @@ struct batch_number {
 
 /// Position at which training resumes: exactly the batches before `next` in epoch `epoch` have been applied.
 struct resume_position {
-    std::uint64_t epoch = 0;
-    batch_number next{};
+    std::uint64_t epoch = 0; ///< number of the epoch
+    batch_number next{};     ///< first batch not applied
 
     friend bool operator==(const resume_position&, const resume_position&) = default;
 };

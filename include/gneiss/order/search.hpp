@@ -56,6 +56,7 @@ namespace gneiss {
 /// direction. Throws as `beta_order`.
 class searched_order {
 public:
+    /// Looks the sequence up; throws as `beta_order`.
     searched_order(std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0)
         : otherwise_(partitions, resident_partitions, seed),
           seed_(seed) {

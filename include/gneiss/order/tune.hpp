@@ -18,7 +18,7 @@ namespace gneiss {
 
 /// Input of `tune`.
 struct tuning_input {
-    std::uint64_t nodes = 0;
+    std::uint64_t nodes = 0;       ///< number of nodes
     std::uint64_t row_bytes = 0;   ///< per node in the buffer: value and optimizer state, or features; 0: without rows
     std::uint64_t edge_bytes = 0;  ///< all blocks that a run keeps resident, as measured on disk; 0: without a graph
     std::uint32_t edge_files = 2;  ///< number of files that hold these blocks: by source, by destination
@@ -27,7 +27,7 @@ struct tuning_input {
     std::uint64_t read_bytes = 128 << 10; ///< D: smallest read at about the full rate of the device
     bool prefetch = true;                 ///< load the next state while one trains
     std::uint32_t logical = 0;            ///< l, at least 2; 0: the fewest that fit
-    row_use access = row_use::updated;
+    row_use access = row_use::updated;    ///< rows are only read, or read and written
 };
 
 /// Partitions and buffer for COMET, and their cost.
