@@ -16,6 +16,7 @@ namespace gneiss {
 /// Type-erased cache policy, chosen at run time: one indirect call per batch. Models `cache_policy`; movable.
 class any_cache_policy {
 public:
+    /// Takes the policy over.
     template <class Policy>
         requires(!std::same_as<Policy, any_cache_policy>)
     any_cache_policy(Policy policy) // NOLINT(google-explicit-constructor): stands for the policy

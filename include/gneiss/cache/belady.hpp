@@ -59,6 +59,7 @@ struct belady_options {
 /// Source: Belady, IBM Systems Journal 5(2), 1966; Ginex (VLDB'22), sections 3.3 and 3.4.
 class belady_policy {
 public:
+    /// Reads the trace and links the uses of each row.
     template <class Trace, executor E>
     belady_policy(Trace& trace, const belady_options& options, const E& executor)
         : capacity_(options.capacity),

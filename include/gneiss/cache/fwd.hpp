@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module cache: policies that decide which rows a cache in memory holds (Belady, LRU, S3-FIFO, static), change sets, access
-// traces, and simulations that count hits and misses without moving rows. Forward declarations, without default template
-// arguments.
 #pragma once
 
+/// \defgroup cache cache
+/// Policies that decide which rows a cache holds, and simulations of them.
+///
+/// A `cache_policy` maps the ids of each batch to a `change_set`: rows that enter and leave. It sees ids only; caches
+/// of module storage move the rows. `belady_policy` is optimal for batches known ahead (an `access_trace`); `lru`,
+/// `s3_fifo` and `static_cache` need no trace. `simulate`, `hit_curve` and `miss_ratio_sampler` predict hits without
+/// moving rows.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 #include <gneiss/cache/concepts.hpp>

@@ -38,6 +38,7 @@ public:
         }
         return sum;
     }
+    /// Returns the number of requests of the sample.
     [[nodiscard]] std::uint64_t requests() const noexcept { return total_; }
 
 private:

@@ -24,6 +24,7 @@ namespace gneiss {
 /// Cost: O(ids) per batch. Memory: 24 bytes per slot.
 class lru {
 public:
+    /// Makes an empty cache of `capacity` rows. Memory: O(capacity).
     explicit lru(std::size_t capacity) : rows_(capacity), place_of_(capacity, capacity, slot_table_kind::hashed) {}
 
     [[nodiscard]] std::size_t capacity() const noexcept { return rows_.capacity(); }

@@ -56,6 +56,7 @@ private:
 /// Change sets in memory.
 class memory_change_sets {
 public:
+    /// Appends the change set of the next batch.
     void append(change_set changes) { sets_.push_back(std::move(changes)); }
     bool next(change_set& out) {
         if (next_ == sets_.size()) return false;

@@ -32,6 +32,7 @@ namespace gneiss {
 /// libCacheSim does: a row leaves only when another one enters.
 class s3_fifo {
 public:
+    /// Makes an empty cache of `capacity` rows. Memory: O(capacity).
     explicit s3_fifo(std::size_t capacity)
         : rows_(capacity),
           place_of_(capacity, capacity, slot_table_kind::hashed),

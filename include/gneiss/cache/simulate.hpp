@@ -22,9 +22,11 @@ struct cache_counts {
     std::uint64_t fills = 0;    ///< rows read before the first batch
     std::uint64_t admitted = 0; ///< rows copied from a batch into the cache
 
+    /// Returns the number of rows requested.
     [[nodiscard]] std::uint64_t accesses() const noexcept { return hits + misses; }
     /// Rows read from the store, which an optimal policy minimizes.
     [[nodiscard]] std::uint64_t reads() const noexcept { return fills + misses; }
+    /// Returns misses per access; 0 without accesses.
     [[nodiscard]] double miss_ratio() const noexcept {
         return accesses() == 0 ? 0 : static_cast<double>(misses) / static_cast<double>(accesses());
     }
@@ -43,6 +45,7 @@ struct cache_counts {
 /// Cost: O(1) per row, O(slots) to construct; memory 12 bytes per slot, and 4 per slot used. Not thread-safe.
 class simulated_cache {
 public:
+    /// Makes an empty cache of `capacity` rows.
     explicit simulated_cache(std::size_t capacity)
         : capacity_(capacity),
           slot_of_(capacity, capacity, slot_table_kind::hashed) {}
@@ -124,6 +127,7 @@ cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
         simulate_batch(policy, trace.read(batch, room), cache, changes, counts);
     return counts;
 }
+/// Simulates `policy` on a cache of its own.
 template <class Policy, class Trace>
 cache_counts simulate(Policy& policy, Trace& trace) {
     static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");

@@ -53,6 +53,7 @@ public:
                                                                                              : slot_table_kind::hashed;
     }
 
+    /// Returns the kind in use.
     [[nodiscard]] slot_table_kind kind() const noexcept { return kind_; }
 
     /// Slot of a row, or `no_slot`.
@@ -82,6 +83,7 @@ public:
     cache_slot erase(node_id id) noexcept {
         return kind_ == slot_table_kind::hashed ? hashed_.erase(id) : std::exchange(direct_[id], no_slot);
     }
+    /// Removes all rows. O(capacity), or O(nodes) if direct.
     void clear() noexcept {
         std::ranges::fill(direct_, no_slot);
         hashed_.clear();

@@ -14,6 +14,7 @@ namespace gneiss {
 /// Trace in memory: the concatenated ids of all batches. Models `access_trace` without copying.
 class memory_trace {
 public:
+    /// Appends the distinct ids of the next batch.
     void append(std::span<const node_id> ids) {
         ids_.insert(ids_.end(), ids.begin(), ids.end());
         starts_.push_back(ids_.size());
