@@ -88,6 +88,7 @@ inline void check_without_labels(const partition_request& request, const std::st
 inline void check_stop(const std::stop_token& stop) {
     if (stop.stop_requested()) throw error(errc::canceled, "partitioning was stopped");
 }
+/// Throws errc::canceled if the request is to stop.
 inline void check_stop(const partition_request& request) { check_stop(request.stop); }
 
 /// Throws unless every node has a part below `parts`: errc::invalid_argument for a wrong number of nodes, errc::out_of_range

@@ -26,7 +26,7 @@ inline constexpr node_id no_cluster = ~node_id{0}; ///< cluster of a node withou
 /// Clusters of connected nodes.
 struct node_clusters {
     std::vector<node_id> of{}; ///< [nodes] below `count`, numbered by first node, or `no_cluster`
-    std::size_t count = 0;
+    std::size_t count = 0;     ///< number of clusters
 };
 
 /// Limits on the clusters of `cluster_nodes`.

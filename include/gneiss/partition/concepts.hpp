@@ -18,8 +18,8 @@ namespace gneiss {
 
 using partition_id16 = std::uint16_t; ///< part of a node; 16 bits, because most partitioners keep one per node
 
-inline constexpr partition_id16 no_partition = 0xffff;           ///< part of a node not yet placed
-inline constexpr std::uint32_t max_partition_count = 65534;
+inline constexpr partition_id16 no_partition = 0xffff;      ///< part of a node not yet placed
+inline constexpr std::uint32_t max_partition_count = 65534; ///< maximum number of parts
 
 /// Quantity balanced among parts.
 enum class balance_by : std::uint8_t {
@@ -38,6 +38,7 @@ struct partition_journal {
     virtual void save(std::uint32_t step, std::span<const std::byte> state) = 0;
     /// Number of the last saved step; 0: none.
     [[nodiscard]] virtual std::uint32_t step() const = 0;
+    /// Returns the last saved state.
     [[nodiscard]] virtual std::span<const std::byte> state() const = 0;
 };
 
@@ -47,8 +48,8 @@ struct partition_request {
     /// No part exceeds max(⌈W/k⌉, ⌊(1 + imbalance) W/k⌋), where W is the weight of all nodes (`max_weight`); infinity:
     /// unlimited.
     double imbalance = .03;
-    balance_by balance = balance_by::nodes;
-    std::span<const class_id> labels{}; ///< [nodes] or empty; `unlabeled`: not a training node
+    balance_by balance = balance_by::nodes; ///< quantity that the bound holds for
+    std::span<const class_id> labels{};     ///< [nodes] or empty; `unlabeled`: not a training node
     /// No part exceeds max(⌈n/k⌉, ⌊label_cap · n/k⌋) of the n nodes of a label (`label_caps`); 0: unlimited.
     double label_cap = 0;
     std::uint64_t seed = 0;

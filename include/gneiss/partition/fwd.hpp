@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module partition: partitioners (streaming, multilevel, semi-external, random, METIS), refinement, quality measures and hubs.
-// Forward declarations, without default template arguments.
 #pragma once
 
+/// \defgroup partition partition
+/// Partitioners, refinement, quality measures and hubs.
+///
+/// A `partitioner` assigns a part to every node of an `adjacency_stream`, within a given imbalance. Streaming ones
+/// (`ldg_partitioner`, `fennel_partitioner`, `gap_partitioner`, `band_partitioner`) need memory per node, not per edge;
+/// `semi_partitioner` holds a reduced graph, `grem` works chunk by chunk; `multilevel_partition` and METIS hold the
+/// whole graph. Their result is a function of graph, request and options, at any number of threads.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 #include <gneiss/core/executor/concepts.hpp>

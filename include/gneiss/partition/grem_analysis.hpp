@@ -25,11 +25,12 @@ namespace gneiss {
     return 1 / (first + (1 - older) / (1 + older) * (1 - first));
 }
 
+/// Result of `wrong_side`.
+struct wrong_or_tie {
+    double wrong = 0, tie = 0; ///< both probabilities
+};
 /// Probability that fewer than half of `drawn` out of k neighbors, k₀ of which are in the first part, are in it; and that
 /// exactly half are. Hypergeometric. Precondition: k₀ ≤ k, drawn ≤ k. O(drawn).
-struct wrong_or_tie {
-    double wrong = 0, tie = 0;
-};
 [[nodiscard]] inline wrong_or_tie wrong_side(std::uint64_t k, std::uint64_t k0, std::uint64_t drawn) {
     const auto log_choose = [](std::uint64_t n, std::uint64_t r) {
         const auto a = static_cast<double>(n), b = static_cast<double>(r);

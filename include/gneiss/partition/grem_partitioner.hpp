@@ -23,9 +23,10 @@ namespace gneiss {
 /// Seed partitioner for GREM by the library's multilevel partitioner, which keeps caps. The executor must outlive it.
 template <executor E>
 struct multilevel_bisector {
-    const E* on;
-    multilevel_effort effort = multilevel_effort::normal;
+    const E* on;                                          ///< executor of the bisection
+    multilevel_effort effort = multilevel_effort::normal; ///< effort of the bisection
 
+    /// Returns the part of each node, 0 or 1, with at most `most` nodes in each.
     [[nodiscard]] std::vector<partition_id16> operator()(
         symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
         symmetric_stream lists(graph);
@@ -38,8 +39,9 @@ struct multilevel_bisector {
 
 /// GREM over adjacency lists, which it reads once if its options shuffle. See `grem`.
 struct grem_partitioner {
-    grem_options options{};
+    grem_options options{}; ///< options of GREM
 
+    /// Returns the part of each node, [nodes]; `place` holds edges that do not fit.
     template <adjacency_stream Stream, scratch Scratch, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(
         Stream& graph, const partition_request& request, Scratch& place, const E& on) const {

@@ -26,9 +26,9 @@ enum class lazy_walk : std::uint8_t {
 
 /// Options of reverse walks from training nodes.
 struct influence_options {
-    std::uint32_t steps = 3; ///< L: layers of the model
-    lazy_walk lazy = lazy_walk::half;
-    std::stop_token stop{};  ///< stops the passes with errc::canceled at the next chunk
+    std::uint32_t steps = 3;          ///< L: layers of the model
+    lazy_walk lazy = lazy_walk::half; ///< laziness of the walk
+    std::stop_token stop{};           ///< stops the passes with errc::canceled at the next chunk
 };
 
 namespace detail {

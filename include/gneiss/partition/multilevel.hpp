@@ -34,8 +34,8 @@ enum class multilevel_effort : std::uint8_t {
 struct multilevel_options {
     std::uint32_t parts = 2; ///< k, 1 … max_partition_count; more than nodes leaves parts empty
     double imbalance = .03;  ///< no part exceeds `max_weight(W, k, imbalance)`, W the weight of all nodes
-    std::vector<std::uint64_t> max_weights{}; ///< [parts] a cap per part, instead of `imbalance`
-    multilevel_effort effort = multilevel_effort::normal;
+    std::vector<std::uint64_t> max_weights{};             ///< [parts] a cap per part, instead of `imbalance`
+    multilevel_effort effort = multilevel_effort::normal; ///< time against quality
     std::uint64_t seed = 0;
     std::stop_token stop{}; ///< stops the run with errc::canceled at the next level
 };

@@ -37,7 +37,7 @@ template <class... Candidates>
 struct portfolio_partitioner {
     static_assert((partitioner<Candidates> && ...), "portfolio_partitioner: each of Candidates must be a gneiss::partitioner, see gneiss/partition/concepts.hpp");
 
-    std::tuple<Candidates...> candidates{};
+    std::tuple<Candidates...> candidates{}; ///< partitioners to run, in order
     std::uint64_t most_edges = 0; ///< maximum edges of the graph that combines two results; 0: nodes + arcs / 4
 
     template <adjacency_stream Stream, executor E>

@@ -19,9 +19,9 @@ namespace gneiss {
 
 /// Statistics of refinement passes.
 struct refinement {
-    std::uint32_t passes = 0;
-    std::uint64_t moves = 0;
-    std::uint64_t uncut = 0; ///< net decrease of cut edges
+    std::uint32_t passes = 0; ///< passes made
+    std::uint64_t moves = 0;  ///< nodes moved
+    std::uint64_t uncut = 0;  ///< net decrease of cut edges
 };
 
 namespace detail {

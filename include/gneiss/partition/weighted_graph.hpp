@@ -31,10 +31,13 @@ struct weighted_graph {
 
     [[nodiscard]] std::size_t nodes() const noexcept { return offsets.size() - 1; }
     [[nodiscard]] edge_index arcs() const noexcept { return neighbors.size(); }
+    /// Returns the number of neighbors of node v.
     [[nodiscard]] std::size_t degree(node_id v) const noexcept {
         return static_cast<std::size_t>(offsets[v + std::size_t{1}] - offsets[v]);
     }
+    /// Returns the weight of node v.
     [[nodiscard]] std::uint32_t weight(node_id v) const noexcept { return node_weights.empty() ? 1 : node_weights[v]; }
+    /// Returns the weight of all nodes.
     [[nodiscard]] std::uint64_t total_node_weight() const noexcept {
         return node_weights.empty() ? nodes()
                                     : std::accumulate(node_weights.begin(), node_weights.end(), std::uint64_t{0});
