@@ -30,7 +30,7 @@ namespace gneiss {
 /// lists have one more element than in the paper, their end. Source: MariusGNN, section 4.
 template <node_id_type NodeId = node_id>
 struct dense_sample {
-    batch_key key{};
+    batch_key key{};                                ///< batch that the sample belongs to
     std::span<const std::uint32_t> node_id_offsets; ///< [k + 2] start of each delta, then the number of nodes
     std::span<const NodeId> node_ids;               ///< [U] distinct ids
     std::span<const std::uint32_t> nbr_offsets;     ///< [U − |Δ₀| + 1]
@@ -39,10 +39,14 @@ struct dense_sample {
     std::span<const relation_id> relations;         ///< [edges], or empty
     std::span<const edge_index> edge_ids;           ///< [edges], or empty
 
+    /// Returns the number of hops.
     [[nodiscard]] std::size_t hops() const noexcept { return node_id_offsets.size() - 2; }
+    /// Returns the number of seeds.
     [[nodiscard]] std::size_t seeds() const noexcept { return node_ids.size() - node_id_offsets[hops()]; }
+    /// Returns the number of sampled edges.
     [[nodiscard]] std::size_t edges() const noexcept { return nbrs.size(); }
 
+    /// Returns the number of layers, one per hop.
     [[nodiscard]] std::size_t layers() const noexcept { return hops(); }
     /// Input of layer `i`, from 0: the arrays after i advances (Algorithm 2), written to the two buffers if i > 0. Layer i maps
     /// the rows of Δ_i, Δ_{i+1}, … to those of Δ_{i+1}, …. O(layer).

@@ -21,9 +21,9 @@ inline constexpr std::uint32_t all_neighbors = std::numeric_limits<std::uint32_t
 /// Number of neighbors sampled per node at one hop: `in` incoming and `out` outgoing ones, drawn separately; or `both` from the
 /// combined list, and nothing else.
 struct hop_fanout {
-    std::uint32_t in = 0;
-    std::uint32_t out = 0;
-    std::uint32_t both = 0;
+    std::uint32_t in = 0;   ///< incoming neighbors
+    std::uint32_t out = 0;  ///< outgoing neighbors
+    std::uint32_t both = 0; ///< neighbors of the combined list
 
     /// Lists to sample from.
     [[nodiscard]] constexpr neighbor_direction direction() const noexcept {

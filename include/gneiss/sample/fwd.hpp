@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module sample: mini-batches and what is drawn into them: neighbor samples (layered and DENSE), link batches and negatives.
-// Forward declarations, without default template arguments.
 #pragma once
 
+/// \defgroup sample sample
+/// Mini-batches and their contents: neighbor samples, link batches and negatives.
+///
+/// A sample is a view of named arrays in one block of memory (`mini_batch`) that the caller supplies and reuses.
+/// `neighbor_sampler` draws layer by layer, `dense_sampler` draws a node once per batch (DENSE). `link_batch_builder`
+/// makes a batch of edges with negatives of any `negative_source`. A batch is a function of seed, `batch_key` and
+/// graph: the same for any thread, store and engine.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 #include <gneiss/core/types.hpp>

@@ -21,16 +21,17 @@ namespace gneiss {
 /// neighbors[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a backward
 /// pass sum the contributions to each source in a fixed order, without atomics; they are empty if not needed.
 struct layer_view {
-    std::size_t targets = 0;
-    std::size_t sources = 0;
-    std::span<const std::uint32_t> offsets;    ///< [targets + 1] into neighbors, from 0
-    std::span<const std::uint32_t> neighbors; ///< [edges] source rows
-    std::size_t first_target = 0;
+    std::size_t targets = 0;                            ///< number of output rows
+    std::size_t sources = 0;                            ///< number of input rows
+    std::span<const std::uint32_t> offsets;             ///< [targets + 1] into neighbors, from 0
+    std::span<const std::uint32_t> neighbors;           ///< [edges] source rows
+    std::size_t first_target = 0;                       ///< source row of target 0
     std::span<const std::uint32_t> relations{};         ///< [edges], or empty
     std::span<const std::uint32_t> by_source_offsets{}; ///< [sources + 1] into by_source_edges
     std::span<const std::uint32_t> by_source_edges{};   ///< [edges] edge positions, ascending per source
     std::span<const std::uint32_t> edge_target{};       ///< [edges] target of each edge
 
+    /// Returns the number of edges.
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
 };
 
@@ -87,6 +88,7 @@ public:
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
+    /// Returns layer i, from 0.
     [[nodiscard]] const layer_view& operator[](std::size_t i) const noexcept { return views_[i]; }
     /// Memory of the lists that the sample does not own [bytes].
     [[nodiscard]] std::size_t memory_bytes() const noexcept {

@@ -15,8 +15,8 @@ namespace gneiss {
 struct negative_correction {
     std::uint32_t head_begin = 0, head_end = 0; ///< columns in the head's partition
     std::uint32_t tail_begin = 0, tail_end = 0; ///< in the tail's; empty if it is the same partition
-    float own = 0;
-    float positive = 0;
+    float own = 0;                              ///< added to the scores of these columns
+    float positive = 0;                         ///< added to the score of the true answer
 
     friend bool operator==(const negative_correction&, const negative_correction&) = default;
 };
@@ -34,28 +34,31 @@ struct negative_correction {
 /// The transposed lists give the occurrences of each node, and of each relation among the positives, ascending: summing in that
 /// order is deterministic and needs no atomics.
 struct link_batch {
-    batch_key key{};
-    std::span<const node_id> nodes;                    ///< [U] distinct ids, ascending
-    std::span<const std::uint32_t> node_offsets;       ///< [U + 1] into node_occurrences
-    std::span<const std::uint32_t> node_occurrences;   ///< [2B + chunks · |sides| · negatives_per_list]
-    std::span<const std::uint32_t> heads;              ///< [B] positions in nodes
-    std::span<const std::uint32_t> tails;              ///< [B] positions in nodes
-    std::span<const relation_id> relations;            ///< [R] distinct relations of the positives, ascending
-    std::span<const std::uint32_t> relation_of;        ///< [B] positions in relations
-    std::span<const std::uint32_t> relation_offsets;   ///< [R + 1] into relation_occurrences
+    batch_key key{};                                     ///< the batch within the run
+    std::span<const node_id> nodes;                      ///< [U] distinct ids, ascending
+    std::span<const std::uint32_t> node_offsets;         ///< [U + 1] into node_occurrences
+    std::span<const std::uint32_t> node_occurrences;     ///< [2B + chunks · |sides| · negatives_per_list]
+    std::span<const std::uint32_t> heads;                ///< [B] positions in nodes
+    std::span<const std::uint32_t> tails;                ///< [B] positions in nodes
+    std::span<const relation_id> relations;              ///< [R] distinct relations of the positives, ascending
+    std::span<const std::uint32_t> relation_of;          ///< [B] positions in relations
+    std::span<const std::uint32_t> relation_offsets;     ///< [R + 1] into relation_occurrences
     std::span<const std::uint32_t> relation_occurrences; ///< [B] positives
-    std::span<const std::uint32_t> negatives;          ///< [chunks, |sides|, negatives_per_list] positions in nodes
-    std::span<const std::uint64_t> mask_offsets;       ///< [|sides| · B + 1] into mask_columns; empty: nothing masked
-    std::span<const std::uint32_t> mask_columns;       ///< columns that are known true answers
-    std::span<const negative_correction> corrections;  ///< [|sides| · B]; empty: no correction
-    std::span<const std::uint32_t> sides;              ///< [1 or 2] values of `side`: the end that is queried
-    std::uint32_t chunks = 1;
-    std::uint32_t negatives_per_list = 0;
+    std::span<const std::uint32_t> negatives;            ///< [chunks, |sides|, negatives_per_list] positions in nodes
+    std::span<const std::uint64_t> mask_offsets;         ///< [|sides| · B + 1] into mask_columns; empty: nothing masked
+    std::span<const std::uint32_t> mask_columns;         ///< columns that are known true answers
+    std::span<const negative_correction> corrections;    ///< [|sides| · B]; empty: no correction
+    std::span<const std::uint32_t> sides;                ///< [1 or 2] values of `side`: the end that is queried
+    std::uint32_t chunks = 1;                            ///< runs of positives that share negatives
+    std::uint32_t negatives_per_list = 0;                ///< negatives of a chunk and side
 
+    /// Returns the number of edges.
     [[nodiscard]] std::size_t positives() const noexcept { return heads.size(); }
     /// First positive of chunk c; `chunk_begin(chunks)` is B.
     [[nodiscard]] std::size_t chunk_begin(std::size_t c) const noexcept { return c * positives() / chunks; }
+    /// Returns the queried side at a position of `sides`.
     [[nodiscard]] side side_at(std::size_t position) const noexcept { return static_cast<side>(sides[position]); }
+    /// Returns the negatives of a chunk for a queried side.
     [[nodiscard]] std::span<const std::uint32_t> list(std::size_t chunk, std::size_t side_position) const noexcept {
         return negatives.subspan((chunk * sides.size() + side_position) * negatives_per_list, negatives_per_list);
     }

@@ -27,6 +27,7 @@ namespace gneiss {
 /// A source of known edges is called as `source(missing, known, relation, visit)` and calls `visit(node)` for every resident
 /// true answer to (known end, relation), in any order.
 struct no_known_edges {
+    /// Visits nothing.
     template <class Visit>
     void operator()(side, node_id, relation_id, Visit&&) const noexcept {}
 };
@@ -59,6 +60,7 @@ public:
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return words_.size(); }
+    /// Returns the number of distinct keys.
     [[nodiscard]] std::size_t distinct() const noexcept { return distinct_; }
 
     /// Writes values [distinct], offsets [distinct + 1], positions [size], and the rank of the key at each position.
@@ -105,6 +107,7 @@ public:
     link_batch_builder(const negative_options& options, std::uint64_t seed)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : options_(options), source_(options, seed) {}
+    /// Draws negatives from a source of your own.
     link_batch_builder(const negative_options& options, std::type_identity_t<Negatives> from) : options_(options), source_(std::move(from)) {
         validate(options);
     }
@@ -281,6 +284,7 @@ private:
     key_grouping nodes_, related_;
 };
 
+/// Deduces the type of the source.
 template <class Negatives>
     requires std::is_class_v<Negatives>
 link_batch_builder(const negative_options&, Negatives) -> link_batch_builder<Negatives>;

@@ -20,8 +20,8 @@ namespace gneiss {
 
 /// Identifies a batch within a run.
 struct batch_key {
-    std::uint64_t epoch = 0;
-    batch_number number{};
+    std::uint64_t epoch = 0; ///< number of the epoch
+    batch_number number{};   ///< number within the epoch
 
     friend auto operator<=>(const batch_key&, const batch_key&) = default;
 };
@@ -40,9 +40,9 @@ struct batch_key {
 /// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written concurrently.
 class mini_batch {
 public:
-    static constexpr std::size_t alignment = 64;
-    static constexpr std::size_t max_arrays = 24;
-    static constexpr std::size_t max_name = 23;
+    static constexpr std::size_t alignment = 64;  ///< alignment of the block and of each array [bytes]
+    static constexpr std::size_t max_arrays = 24; ///< maximum number of arrays
+    static constexpr std::size_t max_name = 23;   ///< maximum length of a name
 
     /// Bytes that `add` needs for one array.
     [[nodiscard]] static constexpr std::size_t array_bytes(std::size_t capacity, std::size_t element_bytes) noexcept {
@@ -122,6 +122,7 @@ public:
         }
     }
 
+    /// Returns the key of the batch.
     [[nodiscard]] const batch_key& key() const noexcept { return head().key; }
     /// Header and arrays: the bytes to copy when moving the batch.
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
@@ -181,6 +182,7 @@ public:
         }
         return buffer_.span();
     }
+    /// Returns the size of the block [bytes].
     [[nodiscard]] std::size_t capacity() const noexcept { return buffer_.size(); }
 
 private:

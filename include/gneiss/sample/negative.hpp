@@ -31,9 +31,9 @@ struct negative_options {
     std::uint32_t chunks = 0;       ///< chunks per batch, at most one per positive; 0: `default_chunks`
     double degree_fraction = 0;     ///< share of a list drawn in proportion to degree; the rest is uniform
     bool filtered = false;          ///< mask negatives that are known true answers
-    bool log_q_correction = false;         ///< correct for non-resident partitions, by `log_q_correction_of`
+    bool log_q_correction = false;  ///< correct for non-resident partitions, by `log_q_correction_of`
     bool all = false;               ///< use every resident node instead of a draw; one chunk. For small graphs
-    corrupted_sides sides = corrupted_sides::both;
+    corrupted_sides sides = corrupted_sides::both; ///< ends that negatives replace
 
     friend bool operator==(const negative_options&, const negative_options&) = default;
 };
@@ -57,8 +57,8 @@ inline void validate(const negative_options& options) {
 
 /// Internal ids [begin, end) of one resident partition.
 struct id_range {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
+    std::uint64_t begin = 0; ///< first id
+    std::uint64_t end = 0;   ///< end of the ids
 
     friend bool operator==(const id_range&, const id_range&) = default;
 };
@@ -79,6 +79,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+    /// Returns the ranges, in order.
     [[nodiscard]] std::span<const id_range> ranges() const noexcept { return ranges_; }
     /// Number of partitions of the graph that have nodes, resident or not.
     [[nodiscard]] std::size_t partitions() const noexcept { return partitions_; }
@@ -113,6 +114,7 @@ public:
     negative_pool() = default;
     /// Constructs a pool without edges; draws by degree are then uniform.
     explicit negative_pool(resident_nodes nodes) : resident_nodes(std::move(nodes)) {}
+    /// Pool of the nodes and one run of edges.
     negative_pool(resident_nodes nodes, std::span<const edge> run) : resident_nodes(std::move(nodes)) { add(run); }
 
     /// Appends a run of edges.
@@ -123,6 +125,7 @@ public:
         edges_ += run.size();
     }
 
+    /// Returns the number of edges.
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
     /// Returns edge `i`, with internal ids. O(log runs). Precondition: i < edges().
     [[nodiscard]] const edge& edge_at(std::uint64_t i) const noexcept {
@@ -153,6 +156,11 @@ concept negative_source = requires(const N& n, const batch_key& key, std::uint64
     n.draw(key, chunk, corrupt_side, resident, list);
 };
 
+/// Result of `log_q_correction_of`.
+struct log_q_terms {
+    float own = 0;      ///< correction of columns in the query's partitions
+    float positive = 0; ///< correction of the true answer
+};
 /// Computes the logQ correction of a query whose negatives come from `resident` of `partitions` partitions, including the `own`
 /// (1 or 2) partitions of its head and tail: {own, positive} of `negative_correction`.
 ///
@@ -161,10 +169,6 @@ concept negative_source = requires(const N& n, const batch_key& key, std::uint64
 /// lower or higher score. Weighting e^score by the inverse gives every partition equal weight on average over epochs. The
 /// common factor of all others is subtracted from the positive instead, which is the same softmax. Zero if no other partition
 /// or every partition is resident.
-struct log_q_terms {
-    float own = 0;
-    float positive = 0;
-};
 [[nodiscard]] inline log_q_terms log_q_correction_of(
     std::size_t resident, std::size_t partitions, std::size_t own) noexcept {
     if (resident <= own || resident >= partitions) return {};
@@ -182,6 +186,7 @@ struct log_q_terms {
 /// Source: Marius, section 5.1 and Table 1 (α).
 class negative_sampler {
 public:
+    /// Throws errc::invalid_argument naming an invalid option.
     negative_sampler(const negative_options& options, std::uint64_t seed)
         : options_(options), key_(seed, random_domain::negative) {
         validate(options);
@@ -243,12 +248,15 @@ void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk
 /// Type-erased `negative_source`: one indirect call per list. Copies share the object.
 class any_negatives {
 public:
+    /// Takes the source over.
     template <class Source>
         requires(!std::same_as<Source, any_negatives>)
     any_negatives(Source source) // NOLINT(google-explicit-constructor): stands for the source
         : self_(std::make_shared<const model<Source>>(std::move(source))) {}
 
+    /// Returns the length of a list.
     [[nodiscard]] std::uint64_t list_size(const negative_pool& resident) const { return self_->list_size(resident); }
+    /// Writes the negatives of a chunk and side to `list`.
     void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const {
         self_->draw(key, chunk, corrupt_side, resident, list);
     }

@@ -28,19 +28,23 @@ namespace gneiss {
 /// + 1), from 0; its edges at edge_counts[h].
 template <node_id_type NodeId = node_id>
 struct neighbor_sample {
-    batch_key key{};
+    batch_key key{};                            ///< batch that the sample belongs to
     std::span<const NodeId> nodes;              ///< [U] distinct ids
     std::span<const std::uint32_t> node_counts; ///< [hops + 1], from the number of seeds to U
     std::span<const std::uint32_t> edge_counts; ///< [hops + 1] prefix sums, from 0
     std::span<const std::uint32_t> offsets;     ///< [Σ (targets + 1)]
-    std::span<const std::uint32_t> neighbors;  ///< [edges] node numbers
+    std::span<const std::uint32_t> neighbors;   ///< [edges] node numbers
     std::span<const relation_id> relations;     ///< [edges], or empty
     std::span<const edge_index> edge_ids;       ///< [edges], or empty
 
+    /// Returns the number of hops.
     [[nodiscard]] std::size_t hops() const noexcept { return node_counts.size() - 1; }
+    /// Returns the number of seeds.
     [[nodiscard]] std::size_t seeds() const noexcept { return node_counts.front(); }
+    /// Returns the number of sampled edges.
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
 
+    /// Returns the number of layers, one per hop.
     [[nodiscard]] std::size_t layers() const noexcept { return hops(); }
     /// Input of layer `i`, from 0: the hop furthest from the seeds comes first. Views of the sample, O(hops).
     [[nodiscard]] layer_view layer(

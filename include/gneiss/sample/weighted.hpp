@@ -29,6 +29,7 @@ class weighted {
     static_assert(std::is_invocable_r_v<float, const Weight&, edge_index>, "weighted: Weight must give the weight of an edge id");
 
 public:
+    /// Draws by `weight` with `sampler`.
     weighted(Sampler sampler, Weight weight) : sampler_(std::move(sampler)), weight_(std::move(weight)) {}
 
     /// Samples as `Sampler::sample`.
