@@ -1,10 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module storage: data on disk and in memory. Rooms: engine (asynchronous I/O engines), io (queues, checked files, external
-// sort, checkpoints), edge (edge buckets), adjacency (graphs for samplers), feature (feature rows and caches) and embedding
-// (learned rows and the partition buffer).
-// Forward declarations, without the default arguments of templates.
 #pragma once
 
+/// \defgroup storage storage
+/// Data on disk and in memory: files, queues, buffers, stores and caches.
+///
+/// Stores read and write through an I/O engine chosen at run time, with direct reads where the file system can.
+/// Datasets are verified by checksums as they are read. Buffers (`partition_buffer`, `edge_buffer`, `graph_buffer`,
+/// `feature_buffer`) hold the data of a plan's current state and load the next one in the background. Memory is charged
+/// to a budget. Errors name file, offset and length.
+
+/// \defgroup storage_engine storage/engine
+/// \ingroup storage
+/// Asynchronous I/O: io_uring, threads, files in memory; injected faults, a simulated slow device.
+
+/// \defgroup storage_io storage/io
+/// \ingroup storage
+/// Queues of requests, checked files, durable replacement, external sort, checkpoints, run files.
+
+/// \defgroup storage_edge storage/edge
+/// \ingroup storage
+/// Edge buckets on disk, their builder, readers and buffer; temporary edges.
+
+/// \defgroup storage_adjacency storage/adjacency
+/// \ingroup storage
+/// Graphs for samplers: CSC on disk and mapped, adjacency caches, the graph of resident partitions.
+
+/// \defgroup storage_feature storage/feature
+/// \ingroup storage
+/// Feature rows: stores by partition, sources by row, caches.
+
+/// \defgroup storage_embedding storage/embedding
+/// \ingroup storage
+/// Learned rows: embedding files, the partition buffer, scratch rows.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 #include <gneiss/core/executor/concepts.hpp>

@@ -165,6 +165,7 @@ private:
 /// belong to different graphs. After an error `next` throws it again, until `rewind`. One thread at a time; movable.
 class adjacency_file_stream {
 public:
+    /// Opens the lists and reads them once.
     adjacency_file_stream(const csc_files& files, const engine_factory& engines, memory_budget& budget,
         const adjacency_file_stream_options& how = {})
         : self_(std::make_unique<body>(files, engines, budget, how)) {}
@@ -176,6 +177,7 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return self_->from.nodes(); }
     /// Number of arcs without self loops.
     [[nodiscard]] edge_index arcs() const noexcept { return 2 * (self_->from.edges() - self_->loops); }
+    /// Returns the number of self loops, which lists omit.
     [[nodiscard]] edge_index self_loops() const noexcept { return self_->loops; }
 
     /// Returns the memory of a stream whose lists fit in chunks [bytes].

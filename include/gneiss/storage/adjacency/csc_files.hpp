@@ -26,9 +26,9 @@ namespace gneiss {
 
 /// Identity of the edges that lists on disk were made from, so that lists of other edges are refused.
 struct csc_stamp {
-    std::uint64_t incoming = 1; ///< 1: lists of incoming edges; 0: outgoing
-    std::uint64_t nodes = 0;
-    std::uint64_t edges = 0;
+    std::uint64_t incoming = 1;    ///< 1: lists of incoming edges; 0: outgoing
+    std::uint64_t nodes = 0;       ///< nodes of the graph
+    std::uint64_t edges = 0;       ///< edges of the graph
     std::uint64_t fingerprint = 0; ///< fingerprint of the edge buckets
 
     /// Returns the stamp of the lists of `edges`. Precondition: one direction.
@@ -45,7 +45,7 @@ static_assert(sizeof(csc_stamp) == 32);
 
 /// Directories of the adjacency lists of a graph, one per direction. Empty: that direction is absent.
 struct csc_files {
-    std::filesystem::path in{}, out{};
+    std::filesystem::path in{}, out{}; ///< directory of incoming and of outgoing lists
 };
 
 /// Bytes of neighbors per checksum, and the least that a sampler reads: everything read is verified.
@@ -119,6 +119,7 @@ public:
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return stamp_.nodes; }
     [[nodiscard]] edge_index edges() const noexcept { return stamp_.edges; }
+    /// Returns the identity of the edges.
     [[nodiscard]] const csc_stamp& stamp() const noexcept { return stamp_; }
     [[nodiscard]] std::span<const edge_index> offsets() const noexcept { return offsets_; }
     [[nodiscard]] edge_index begin(node_id v) const noexcept { return offsets_[v]; }
@@ -129,6 +130,7 @@ public:
 
     /// Path of the neighbors' file; `checksums()` has its checksums.
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    /// Returns the checksums of the neighbors.
     [[nodiscard]] const checksum_table& checksums() const noexcept { return sums_; }
     /// Returns the error for a neighbor beyond the nodes, at `place` among all neighbors.
     [[nodiscard]] error no_such_neighbor(edge_index place) const {

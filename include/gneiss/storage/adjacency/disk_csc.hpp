@@ -38,11 +38,11 @@ struct disk_csc_options {
 
 /// Requests of a `disk_csc` and their cost.
 struct disk_csc_stats {
-    io_stats io;
+    io_stats io;                        ///< reads and waiting time
     std::uint64_t neighbors = 0;        ///< requested; 4 bytes each
-    std::uint64_t lists = 0;             ///< with at least one neighbor requested
+    std::uint64_t lists = 0;            ///< with at least one neighbor requested
     std::uint64_t cached_neighbors = 0; ///< cache hits among `neighbors`
-    std::uint64_t cached_lists = 0;
+    std::uint64_t cached_lists = 0;     ///< cache hits among `lists`
 
     disk_csc_stats& operator+=(const disk_csc_stats& other) noexcept {
         io += other.io;
@@ -71,6 +71,7 @@ public:
     using id_type = node_id;
     static constexpr std::size_t neighbor_batch = std::size_t{1} << 31; ///< all requests of a hop
 
+    /// Opens the lists. Throws errc::invalid_argument for options out of range; errors as `csc_lists`.
     disk_csc(const csc_files& files, engine_factory engines, memory_budget& budget, const disk_csc_options& options = {})
         : sides_(files, budget),
           engines_(std::move(engines)),
@@ -128,6 +129,7 @@ public:
         }
     }
 
+    /// Returns requests and hits so far.
     [[nodiscard]] disk_csc_stats statistics() const {
         const std::scoped_lock lock(mutex_);
         return statistics_;

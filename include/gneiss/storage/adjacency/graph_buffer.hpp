@@ -34,6 +34,7 @@ enum class graph_form : std::uint8_t {
     csr     ///< merged into one list per node on load: a node costs O(1), the common part of two states is copied
 };
 
+/// Options of `graph_buffer`.
 struct graph_buffer_options {
     /// `blocks` if a swap replaces few partitions, as with BETA; `csr` if it replaces half or more, as with COMET and
     /// macro-batches, or if all states are the same. A single partition's block is its CSR: it is never merged.
@@ -91,6 +92,7 @@ public:
         return most;
     }
 
+    /// Returns the store that it reads.
     [[nodiscard]] const bucket_store& store() const noexcept { return store_; }
     /// Returns the number of a bucket's edge 0 among all edges; its other edges follow in their stored order.
     [[nodiscard]] edge_index first_edge(edge_bucket b) const noexcept {

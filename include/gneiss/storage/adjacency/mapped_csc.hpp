@@ -65,6 +65,7 @@ protected:
 /// Errors: as csc_lists; a file that is truncated while mapped kills the process.
 class mapped_csc : public detail::addressed_csc {
 public:
+    /// Maps the lists. Errors as `csc_lists`.
     mapped_csc(const csc_files& files, memory_budget& budget) : addressed_csc(files, budget) {
         for (std::size_t i = 0; i < 2; ++i) {
             if (sides_.side(i) == nullptr) continue;
@@ -95,6 +96,7 @@ static_assert(neighbor_source<mapped_csc>);
 /// Memory: that of `csc_lists` and 4 bytes per edge, charged. Immutable, thread-safe. Errors: as csc_lists.
 class memory_csc : public detail::addressed_csc {
 public:
+    /// Reads and verifies the lists.
     memory_csc(const csc_files& files, memory_budget& budget) : addressed_csc(files, budget) {
         for (std::size_t i = 0; i < 2; ++i) {
             if (sides_.side(i) == nullptr) continue;

@@ -41,6 +41,7 @@ namespace gneiss {
 /// Source: Ginex, section 3.2 and Figure 10, where addressing is direct.
 class neighbor_cache {
 public:
+    /// Memory of a list without its neighbors [bytes].
     static constexpr std::uint64_t list_bytes = sizeof(std::uint64_t);
 
     /// Chooses lists by rank until `bytes` are full, reads them from `graph` in ascending order and writes them to a file at
@@ -114,13 +115,16 @@ public:
             throw wrong("impossible counts");
     }
 
+    /// Returns the direction of the lists.
     [[nodiscard]] neighbor_direction direction() const noexcept { return direction_; }
     [[nodiscard]] std::uint64_t nodes() const noexcept { return nodes_; }     ///< nodes of the graph
     [[nodiscard]] std::uint64_t lists() const noexcept { return lists_; }     ///< cached lists
     [[nodiscard]] std::uint64_t entries() const noexcept { return entries_; } ///< neighbors in the cached lists
+    /// Returns the memory of the loaded cache [bytes].
     [[nodiscard]] std::uint64_t memory_bytes() const noexcept {
         return ranked_bitmap::memory_of(nodes_) + (lists_ + 1) * list_bytes + entries_ * sizeof(node_id);
     }
+    /// True if the lists are in memory.
     [[nodiscard]] bool loaded() const noexcept { return !starts_.empty(); }
 
     /// Charges the memory, reads the file and verifies all of it. No-op if loaded.

@@ -29,7 +29,7 @@ class resident_csr {
 public:
     /// The edges between the partition being appended and a partner.
     struct part {
-        partition_id partner = 0;
+        partition_id partner = 0;          ///< the other partition of the edges
         const edge_block* block = nullptr; ///< indexed by the partition being appended; null: copied from `others`
         edge_index first_edge = 0;         ///< number of the bucket's edge 0 among all edges
     };
@@ -112,6 +112,7 @@ public:
         }
     }
 
+    /// Returns the partitions, ascending.
     [[nodiscard]] std::span<const partition_id> resident() const noexcept { return resident_; }
     [[nodiscard]] edge_index edges() const noexcept { return neighbors_.size(); }
 

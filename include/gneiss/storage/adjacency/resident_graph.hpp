@@ -47,8 +47,10 @@ public:
         if (!at) return {0, 0};
         return {block_.starts[*at], block_.starts[*at + std::size_t{1}]};
     }
+    /// Prefetches the index of a node's list.
     void prefetch_edges_of(std::uint32_t node) const noexcept { ranks_.prefetch(node); }
 
+    /// Returns the block.
     [[nodiscard]] const edge_block& block() const noexcept { return block_; }
     /// Returns the number of the edge at a position among all edges of the dataset.
     [[nodiscard]] edge_index edge_id(std::uint32_t position) const noexcept {
@@ -75,7 +77,7 @@ class resident_graph {
 public:
     using id_type = node_id;
     static constexpr std::size_t neighbor_batch = 256;
-    using block = std::shared_ptr<const resident_block>;
+    using block = std::shared_ptr<const resident_block>; ///< shared block of a bucket
 
     /// \param resident  ascending
     /// \param keeps     available directions
@@ -107,6 +109,7 @@ public:
           merged_in_(std::move(in)) {}
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return rows_.nodes; }
+    /// Returns the resident partitions, ascending.
     [[nodiscard]] std::span<const partition_id> resident() const noexcept { return resident_; }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
     /// Returns the number of edges among the resident partitions. O(c²), merged O(1).

@@ -24,8 +24,8 @@ namespace gneiss {
 
 /// A bucket's edges by source or by destination.
 struct block_place {
-    edge_bucket bucket;
-    edge_direction direction = edge_direction::out;
+    edge_bucket bucket;                             ///< the bucket
+    edge_direction direction = edge_direction::out; ///< by source or by destination
 
     friend auto operator<=>(const block_place&, const block_place&) = default;
 };

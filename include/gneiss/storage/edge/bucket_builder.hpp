@@ -46,6 +46,7 @@ class bucket_writer {
     static_assert(executor<E>, "bucket_writer: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
 
 public:
+    /// Writes blocks to `out` and `in`, collecting a bucket in `memory` bytes.
     bucket_writer(const bucket_layout& layout, Array& out, Array& in, std::uint64_t memory,
         std::filesystem::path scratch, E executor = {})
         : layout_(layout),
@@ -172,6 +173,7 @@ public:
         return std::uint64_t{partitions} * partitions * (sizeof(bucket_row) + 2 * sizeof(checked_block));
     }
 
+    /// Sorts within `memory` bytes, with runs in the directory `scratch`.
     bucket_builder(const bucket_layout& layout, std::uint64_t memory, std::filesystem::path scratch, E executor = {})
         : layout_(checked(layout)),
           finder_(layout.rows),
@@ -182,6 +184,7 @@ public:
         for (partition_id p = 0; p <= layout.rows.partitions; ++p) begin_.push_back(layout.rows.begin(p));
     }
 
+    /// Adds an edge. Throws errc::out_of_range for an id that the layout does not have.
     void push(const edge& e) {
         if (e.source >= layout_.rows.nodes || e.destination >= layout_.rows.nodes ||
             e.relation >= std::max<std::uint64_t>(layout_.relations, 1))
@@ -196,6 +199,7 @@ public:
         const std::uint64_t key = keys.begin + (e.source - begin_[i]) * keys.stride + (e.destination - begin_[j]);
         sorter_.push({static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key), e.relation});
     }
+    /// Adds edges.
     void push(std::span<const edge> edges) {
         for (const edge& e : edges) push(e);
     }
@@ -232,6 +236,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t edges() const noexcept { return pushed_; }
+    /// Returns statistics of the sort.
     [[nodiscard]] const external_sort_report& report() const noexcept { return sorter_.report(); }
 
 private:

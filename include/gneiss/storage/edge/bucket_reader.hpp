@@ -30,6 +30,7 @@ public:
     /// Precondition: `store` outlives this.
     bucket_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
 
+    /// Returns the memory of a reader [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const bucket_store& store) {
         const std::uint64_t one = store.largest_block(edge_direction::out) + 2 * page_alignment;
         return std::max(one, std::min(16 * one, std::uint64_t{1} << 20));

@@ -22,9 +22,10 @@ namespace gneiss {
 
 /// Size of a bucket and place of its blocks.
 struct bucket_extent {
-    std::uint64_t edges = 0;
-    byte_range out{}, in{}; ///< in the data of each file; whole multiples of 512 bytes
+    std::uint64_t edges = 0; ///< number of edges
+    byte_range out{}, in{};  ///< in the data of each file; whole multiples of 512 bytes
 
+    /// Returns the place of a block.
     [[nodiscard]] const byte_range& range(edge_direction d) const noexcept {
         return d == edge_direction::out ? out : in;
     }
@@ -32,8 +33,8 @@ struct bucket_extent {
 
 /// A block with its memory.
 struct loaded_block {
-    aligned_buffer<std::byte> bytes;
-    edge_block block;
+    aligned_buffer<std::byte> bytes; ///< memory of the block
+    edge_block block;                ///< view of the edges
 };
 
 /// The edge buckets of a dataset on disk, read block by block; each block is verified and checked before use.
@@ -48,8 +49,8 @@ class bucket_store {
 public:
     /// One block file: its path and checksums.
     struct block_file {
-        std::filesystem::path path;
-        checksum_table checksums;
+        std::filesystem::path path; ///< path of the file
+        checksum_table checksums;   ///< checksums of its blocks
     };
 
     /// Opens and checks headers, sizes and the table, but not the blocks.
@@ -69,10 +70,13 @@ public:
                     {.path = side->file.path()});
     }
 
+    /// Returns the layout of all buckets.
     [[nodiscard]] const bucket_layout& layout() const noexcept { return layout_; }
     [[nodiscard]] const row_partitioning& rows() const noexcept { return layout_.rows; }
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
+    /// Returns the table of buckets, row by row.
     [[nodiscard]] std::span<const bucket_row> table() const noexcept { return table_; }
+    /// Returns the path of a block file.
     [[nodiscard]] const std::filesystem::path& path(edge_direction d) const noexcept { return side(d).file.path(); }
     /// Offset of the data in the file of a direction [bytes]; a multiple of 4096.
     [[nodiscard]] std::uint64_t data_offset(edge_direction d) const noexcept { return side(d).checksums.data_offset(); }

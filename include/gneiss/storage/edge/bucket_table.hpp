@@ -22,16 +22,18 @@ inline constexpr std::uint64_t bucket_alignment = 512;
 
 /// Row of edges.table.npy for bucket (i, j), at i·p + j. Six 64-bit words on disk.
 struct bucket_row {
-    std::uint64_t edges = 0;
+    std::uint64_t edges = 0;      ///< number of edges
     std::uint64_t out_nodes = 0;  ///< sources with edges
     std::uint64_t out_offset = 0; ///< outgoing block in the data of edges.out.npy [bytes]
     std::uint64_t in_nodes = 0;   ///< destinations with edges
     std::uint64_t in_offset = 0;  ///< incoming block in the data of edges.in.npy [bytes]
     std::uint64_t reserved = 0;   ///< 0
 
+    /// Returns the nodes with edges in a block.
     [[nodiscard]] constexpr std::uint64_t nodes(edge_direction d) const noexcept {
         return d == edge_direction::out ? out_nodes : in_nodes;
     }
+    /// Returns the place of a block in its file.
     [[nodiscard]] constexpr std::uint64_t offset(edge_direction d) const noexcept {
         return d == edge_direction::out ? out_offset : in_offset;
     }
@@ -42,17 +44,21 @@ static_assert(sizeof(bucket_row) == 48);
 
 /// Layout shared by all buckets of a dataset.
 struct bucket_layout {
-    row_partitioning rows{};
+    row_partitioning rows{};     ///< partitions of the nodes
     std::uint64_t relations = 0; ///< upper bound of relation ids, exclusive; with 0 or 1 none is stored
 
+    /// True if edges have relations.
     [[nodiscard]] bool has_relations() const noexcept { return relations > 1; }
+    /// Returns the number of buckets.
     [[nodiscard]] std::uint64_t buckets() const noexcept {
         return std::uint64_t{rows.partitions} * rows.partitions;
     }
+    /// Returns the row of a bucket in the table.
     [[nodiscard]] std::uint64_t index(edge_bucket b) const noexcept {
         return std::uint64_t{b.first} * rows.partitions + b.second;
     }
 
+    /// Returns the shape of a block, to check it against.
     [[nodiscard]] edge_block_shape shape(
         edge_bucket bucket, const bucket_row& row, edge_direction direction) const noexcept {
         const std::uint64_t sources = rows.size(bucket.first), destinations = rows.size(bucket.second);
@@ -77,11 +83,12 @@ inline void check_bucket_rows(const row_partitioning& rows) {
         throw error(errc::unsupported, std::to_string(rows.nodes) + " nodes need more than 32-bit ids");
 }
 
+/// Data bytes of the two block files.
+struct bucket_bytes {
+    std::uint64_t out = 0, in = 0; ///< data bytes of each file
+};
 /// Checks a table read from disk: blocks in order and without gaps, counts that fit their partitions. Throws errc::corrupt,
 /// naming `path` and the row. Returns the data bytes that the two files must have. O(p²).
-struct bucket_bytes {
-    std::uint64_t out = 0, in = 0;
-};
 [[nodiscard]] inline bucket_bytes check_bucket_table(
     const bucket_layout& layout, std::span<const bucket_row> table, const std::filesystem::path& path) {
     check_bucket_rows(layout.rows);

@@ -21,10 +21,11 @@
 
 namespace gneiss {
 
+/// Options of sorting edges in memory.
 struct bucketing {
-    std::uint32_t partitions = 1;
-    std::uint64_t nodes = 0;     ///< 0: the largest id plus one
-    std::uint64_t relations = 0; ///< 0: the largest id plus one
+    std::uint32_t partitions = 1; ///< number of node partitions
+    std::uint64_t nodes = 0;      ///< 0: the largest id plus one
+    std::uint64_t relations = 0;  ///< 0: the largest id plus one
 };
 
 /// Edges by the partitions of their ends, in memory or in a dataset on disk: the input of link trainers.
@@ -58,6 +59,7 @@ public:
         for (std::size_t b = 0; b + 1 < held->first.size(); ++b) std::ranges::sort(held->bucket(b));
         memory_ = std::move(held);
     }
+    /// Edges of a dataset, which stay on disk.
     explicit bucketed_edges(bucket_store on_disk)
         : rows_(on_disk.rows()), relations_(std::max<std::uint64_t>(on_disk.layout().relations, 1)), disk_(std::make_shared<const bucket_store>(std::move(on_disk))) {}
 
@@ -67,9 +69,10 @@ public:
 
     /// Edge loader for an `edge_buffer`, with its reader. One thread at a time loads.
     struct source {
-        edge_loader loader;
+        edge_loader loader;                    ///< loads buckets
         std::shared_ptr<bucket_reader> reader; ///< null in memory
     };
+    /// Returns a loader of its own, with an engine if the edges are on disk.
     [[nodiscard]] source open(const engine_factory& engines) const {
         if (disk_) {
             auto reader = std::make_shared<bucket_reader>(*disk_, engines);

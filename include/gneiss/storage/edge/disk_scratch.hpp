@@ -62,6 +62,7 @@ class disk_scratch {
 public:
     static constexpr std::size_t block_edges = 8192; ///< edges per checksum
 
+    /// Puts files into `directory`, which must exist.
     explicit disk_scratch(std::filesystem::path directory)
         : directory_(std::move(directory)), used_(std::make_shared<usage>()) {}
 
@@ -78,6 +79,7 @@ public:
                 if (block_.size() == block_edges) write();
             }
         }
+        /// Returns the edges as a stream.
         [[nodiscard]] stream finish() &&;
 
     private:
@@ -116,6 +118,7 @@ public:
 
     /// Bytes of all sets now; `peak_bytes`: the maximum so far.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return used_->now; }
+    /// Returns the most bytes used at once.
     [[nodiscard]] std::uint64_t peak_bytes() const noexcept { return used_->peak; }
 
 private:

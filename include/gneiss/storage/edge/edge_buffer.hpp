@@ -32,6 +32,7 @@ class state_edges {
 public:
     /// Returns the edges of the state's bucket `i`, in their stored order.
     [[nodiscard]] std::span<const edge> bucket(std::size_t i) const noexcept { return buckets_[i]->span(); }
+    /// Returns the number of buckets.
     [[nodiscard]] std::size_t buckets() const noexcept { return buckets_.size(); }
     /// Returns the number of edges of each bucket.
     [[nodiscard]] std::span<const edge_index> sizes() const noexcept { return sizes_; }
@@ -61,13 +62,14 @@ private:
 /// Source of a bucket's edges: their number, and a function that reads them into memory of that size. An `edge_buffer` calls
 /// them from one thread at a time.
 struct edge_loader {
-    std::function<edge_index(edge_bucket)> size;
-    std::function<void(edge_bucket, std::span<edge>)> load;
+    std::function<edge_index(edge_bucket)> size;            ///< returns the number of edges of a bucket
+    std::function<void(edge_bucket, std::span<edge>)> load; ///< reads the edges of a bucket
     std::optional<row_partitioning> rows{}; ///< partitioning of the buckets, if known: a trainer's constructor compares it
     /// Loads several buckets at once, each into its span, if that is faster; empty: they are loaded one by one.
     std::function<void(std::span<const edge_bucket>, std::span<const std::span<edge>>)> load_many{};
 };
 
+/// Options of `edge_buffer`.
 struct edge_buffer_options {
     std::uint32_t partitions = 0; ///< number of node partitions; 0: that of the loader's `rows`
     bool cache_all = false;       ///< load each bucket once and keep it; else keep those of two states

@@ -62,10 +62,13 @@ public:
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    /// Returns the partitions of the rows.
     [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
+    /// Returns the layout of a row.
     [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
     /// Returns the bytes of a partition on disk and in memory, padded for direct I/O.
     [[nodiscard]] std::uint64_t slot_bytes() const noexcept { return slot_bytes_of(partitioning_, layout_); }
+    /// Returns the bytes of a disk slot.
     [[nodiscard]] static std::uint64_t slot_bytes_of(const row_partitioning& partitioning, const row_layout& layout) {
         return round_up(partitioning.capacity() * layout.bytes(), std::uint64_t{page_alignment});
     }
@@ -73,6 +76,7 @@ public:
     [[nodiscard]] std::uint64_t bytes_of(partition_id p) const noexcept {
         return round_up(partitioning_.size(p) * layout_.bytes(), std::uint64_t{page_alignment});
     }
+    /// Returns the number of disk slots.
     [[nodiscard]] std::uint32_t disk_slots() const noexcept { return slots_.slots(); }
 
     /// Fills `to` [≥ bytes_of(p)] with the newest version of `p`. Throws io_error, or error(corrupt).
@@ -165,6 +169,7 @@ public:
         slots_.commit();
     }
 
+    /// Returns the slot of each partition's newest version.
     [[nodiscard]] std::vector<disk_slot> slots() const {
         const std::scoped_lock lock(mutex_);
         return {slots_.all_current().begin(), slots_.all_current().end()};

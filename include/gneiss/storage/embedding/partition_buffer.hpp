@@ -75,7 +75,9 @@ public:
     partition_buffer(const partition_buffer&) = delete;
     partition_buffer& operator=(const partition_buffer&) = delete;
 
+    /// Returns the file of the rows.
     [[nodiscard]] const embedding_file& file() const noexcept { return file_; }
+    /// Returns the number of partitions that memory holds.
     [[nodiscard]] std::uint32_t memory_slots() const noexcept { return memory_slots_; }
     /// Returns true if every partition stays in memory.
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }

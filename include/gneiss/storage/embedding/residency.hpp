@@ -10,9 +10,9 @@ namespace gneiss {
 
 /// One uninterrupted stay of a partition in memory: it is loaded for state `first` and released after state `last`.
 struct residency {
-    partition_id partition = 0;
-    std::uint32_t first = 0; ///< state
-    std::uint32_t last = 0;  ///< state, inclusive
+    partition_id partition = 0; ///< the partition
+    std::uint32_t first = 0;    ///< state
+    std::uint32_t last = 0;     ///< state, inclusive
 
     friend bool operator==(const residency&, const residency&) = default;
 };

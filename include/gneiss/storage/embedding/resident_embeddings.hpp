@@ -23,9 +23,11 @@ namespace gneiss {
 /// and starts no other work meanwhile.
 class row_locks {
 public:
-    static constexpr std::uint64_t rows_per_lock = 512;
+    static constexpr std::uint64_t rows_per_lock = 512; ///< consecutive rows that share a mutex
 
+    /// Returns the mutex of a row.
     [[nodiscard]] std::mutex& of(std::uint64_t row) noexcept { return locks_[index(row)]; }
+    /// Returns the number of a row's mutex.
     [[nodiscard]] static std::size_t index(std::uint64_t row) noexcept {
         return static_cast<std::size_t>(row / rows_per_lock % count);
     }
@@ -41,15 +43,21 @@ private:
 class resident_embeddings {
 public:
     resident_embeddings() = default;
+    /// View without resident partitions.
     resident_embeddings(row_partitioning partitioning, row_layout layout, row_locks& locks)
         : partitioning_(std::move(partitioning)), layout_(layout), finder_(partitioning_), locks_(&locks),
           base_(partitioning_.partitions, nullptr) {}
 
+    /// Sets the address of a partition's rows.
     void place(partition_id p, float* rows) noexcept { base_[p] = rows; }
 
+    /// Returns the partitions of the rows.
     [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
+    /// Returns the layout of a row.
     [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
+    /// True if the partition is resident.
     [[nodiscard]] bool resident(partition_id p) const noexcept { return base_[p] != nullptr; }
+    /// Returns the mutexes of the rows.
     [[nodiscard]] row_locks& locks() const noexcept { return *locks_; }
 
     /// Returns all rows of partition `p`, values only: [rows, dim].

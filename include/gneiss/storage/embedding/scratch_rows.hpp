@@ -75,13 +75,16 @@ public:
             embedding_file::slot_bytes_of(partitioning, {static_cast<std::uint32_t>(dim), 0}) / sizeof(float));
     }
 
+    /// True if all rows are in memory.
     [[nodiscard]] bool in_memory() const noexcept { return !file_; }
     [[nodiscard]] std::uint64_t rows() const noexcept { return partitioning_.nodes; }
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
+    /// Returns the partitions of the rows.
     [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
 
     /// Returns the memory for the rows of `p` [size(p), dim]; fill it, then call `put(p)`. One partition at a time.
     [[nodiscard]] matrix_view<float> room(partition_id p) noexcept { return view(memory_[file_ ? 0 : p], p); }
+    /// Writes a partition whose rows have been set.
     void put(partition_id p) {
         if (!file_) return;
         const auto slot = file_->begin_write(p, 0); // never empty: nothing is ever committed

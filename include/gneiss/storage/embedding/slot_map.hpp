@@ -42,10 +42,13 @@ public:
             if (!taken[i]) free_.push_back(disk_slot{i});
     }
 
+    /// Returns the number of partitions.
     [[nodiscard]] std::uint32_t partitions() const noexcept { return static_cast<std::uint32_t>(current_.size()); }
+    /// Returns the number of disk slots.
     [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
     /// Returns the slot of the newest written version of `p`.
     [[nodiscard]] disk_slot current(partition_id p) const noexcept { return current_[p]; }
+    /// Returns the slot of each partition's newest version.
     [[nodiscard]] std::span<const disk_slot> all_current() const noexcept { return current_; }
 
     /// Returns a slot for the next version of `p`: its own if the last commit does not name it, else a free one.

@@ -16,6 +16,7 @@ namespace gneiss {
 /// Thread-safety: that of every engine, one thread at a time.
 class any_engine {
 public:
+    /// Takes the engine over.
     template <class E>
         requires(!std::same_as<E, any_engine>)
     any_engine(E engine) // NOLINT(google-explicit-constructor): an engine is an any_engine

@@ -11,6 +11,7 @@
 
 namespace gneiss {
 
+/// Kind of operation.
 enum class io_operation : std::uint8_t {
     read,
     write,
@@ -19,26 +20,26 @@ enum class io_operation : std::uint8_t {
 
 /// One operation on an open file of an engine.
 struct io_request {
-    io_operation operation = io_operation::read;
-    int file = -1;               ///< handle that the engine's `open` returned
-    std::uint64_t offset = 0;    ///< bytes; aligned to `direct_alignment` when the file is direct
-    std::byte* data = nullptr;   ///< caller's, untouched until the completion; read from for writes
-    std::size_t length = 0;      ///< bytes
-    std::uint64_t tag = 0;       ///< returned with the completion
+    io_operation operation = io_operation::read; ///< kind of operation
+    int file = -1;                               ///< handle that the engine's `open` returned
+    std::uint64_t offset = 0;                    ///< bytes; aligned to `direct_alignment` when the file is direct
+    std::byte* data = nullptr;                   ///< caller's, untouched until the completion; read from for writes
+    std::size_t length = 0;                      ///< bytes
+    std::uint64_t tag = 0;                       ///< returned with the completion
 };
 
 /// Result of a request.
 struct io_completion {
-    std::uint64_t tag = 0;
+    std::uint64_t tag = 0;   ///< tag of the request
     std::int64_t result = 0; ///< bytes moved, possibly fewer than requested; or −errno
 };
 
 /// Options of opening a file.
 struct open_options {
-    bool write = false;  ///< read only otherwise
-    bool create = false; ///< create if absent
-    bool truncate = false;
-    bool direct = false; ///< bypass the page cache; ignored if the file system cannot, or not by pages of 4096 bytes
+    bool write = false;    ///< read only otherwise
+    bool create = false;   ///< create if absent
+    bool truncate = false; ///< discard the contents
+    bool direct = false;   ///< bypass the page cache; ignored if the file system cannot, or not by pages of 4096 bytes
 };
 
 /// Capabilities of an engine.

@@ -27,31 +27,35 @@ enum class fault_kind : std::uint8_t {
 
 /// The calls that a fault may affect. Only those to which its kind applies are counted.
 struct fault_targets {
-    bool open = true;
-    bool resize = true;
-    bool read = true;
-    bool write = true;
-    bool sync = true;
+    bool open = true;   ///< opening a file
+    bool resize = true; ///< changing a size
+    bool read = true;   ///< a read
+    bool write = true;  ///< a write
+    bool sync = true;   ///< a sync
 };
 
 /// Fails operation number `at`, counted from 1; if sticky, all after it too. 0: none.
 struct fault {
-    fault_kind kind = fault_kind::device_error;
-    std::uint64_t at = 0;
-    bool sticky = false;
-    fault_targets on{};
+    fault_kind kind = fault_kind::device_error; ///< kind of failure
+    std::uint64_t at = 0;                       ///< number of the operation
+    bool sticky = false;                        ///< all later operations fail as well
+    fault_targets on{};                         ///< affected calls
 };
 
 /// Counts the operations of all engines that share it and selects the one that fails. Thread-safe; one atomic step per call.
 class fault_injector {
 public:
+    /// Kind of call.
     enum class call : std::uint8_t { open, resize, read, write, sync };
 
+    /// Injects `what`.
     explicit fault_injector(fault what = {}) : fault_(what) {}
 
     /// Returns the number of operations that the fault could have affected: a sweep ends when it stays below `at`.
     [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+    /// Returns the number of failures injected.
     [[nodiscard]] std::uint64_t injected() const noexcept { return injected_; }
+    /// Returns the kind of failure.
     [[nodiscard]] fault_kind kind() const noexcept { return fault_.kind; }
 
     /// Counts one call and returns true if it fails.
@@ -102,6 +106,7 @@ class faulty {
     static_assert(io_engine<Engine>, "faulty: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
 
 public:
+    /// Injects failures into the calls of `engine`.
     faulty(Engine engine, std::shared_ptr<fault_injector> injector)
         : engine_(std::move(engine)), injector_(std::move(injector)) {}
 

@@ -31,6 +31,7 @@ class file {
     }
 
 public:
+    /// Opens the file. Throws io_error.
     file(any_engine& engine, std::filesystem::path path, const open_options& options = {})
         : engine_(&engine), path_(std::move(path)), handle_(engine.open(path_, options)), writable_(options.write),
           alignment_(engine.direct_alignment(handle_)) {}
@@ -48,13 +49,18 @@ public:
     }
     ~file() { close(); }
 
+    /// Returns the engine.
     [[nodiscard]] any_engine& engine() const noexcept { return *engine_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    /// Returns the engine's handle.
     [[nodiscard]] int handle() const noexcept { return handle_; }
+    /// True until the file is closed or moved from.
     [[nodiscard]] bool is_open() const noexcept { return handle_ >= 0; }
+    /// True if it was opened for writing.
     [[nodiscard]] bool writable() const noexcept { return writable_; }
     /// Alignment of offset, length and address of each operation; 1 if the page cache is used.
     [[nodiscard]] std::size_t alignment() const noexcept { return alignment_; }
+    /// True if it bypasses the page cache.
     [[nodiscard]] bool direct() const noexcept { return alignment_ > 1; }
 
     [[nodiscard]] std::uint64_t size() const {
@@ -73,7 +79,9 @@ public:
 
     /// errno of the failed sync; 0: none.
     [[nodiscard]] int poison() const noexcept { return poison_; }
+    /// Refuses later writes and syncs with this errno.
     void set_poison(int error_number) noexcept { poison_ = error_number; }
+    /// Throws the errno of a failed sync, if any.
     void throw_if_poisoned() const {
         if (poison_ != 0) throw io_error(poison_, "refused after a failed sync", {.path = path_});
     }

@@ -27,6 +27,7 @@ public:
         disk_->capacity = capacity;
     }
 
+    /// True if a file has this name.
     [[nodiscard]] bool exists(const std::filesystem::path& path) const {
         const std::scoped_lock lock(disk_->mutex);
         return disk_->files.contains(path);
@@ -43,6 +44,7 @@ public:
         if (found == disk_->files.end()) throw io_error(ENOENT, "cannot open", {.path = path});
         return found->second->bytes;
     }
+    /// Returns the bytes of all files.
     [[nodiscard]] std::uint64_t used() const {
         const std::scoped_lock lock(disk_->mutex);
         return disk_->used;
@@ -77,6 +79,7 @@ inline memory_file_system::content::~content() { place->used -= bytes.size(); }
 /// Nothing is durable; direct is ignored. Cost: one copy per operation under the file system's lock. Models `io_engine`.
 class memory_engine {
 public:
+    /// Engine on a file system; `seed` fixes the order of completions.
     explicit memory_engine(memory_file_system executor = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)
         : disk_(std::move(executor.disk_)), depth_(depth == 0 ? 1 : depth),
           order_(random_key(seed, random_domain::retry)) {}

@@ -24,8 +24,8 @@ struct engine_candidate {
 /// The chosen engine, and the reason, for display.
 struct engine_choice {
     engine_factory make; ///< each I/O thread makes its own engine
-    std::string name;
-    std::string reason; ///< one line, e.g. "io_uring works here" or "uring: … Operation not permitted"
+    std::string name;    ///< name of the engine
+    std::string reason;  ///< one line, e.g. "io_uring works here" or "uring: … Operation not permitted"
 };
 
 /// Returns the blocking-call engine as a candidate.

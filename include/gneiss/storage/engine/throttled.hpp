@@ -25,9 +25,11 @@ struct throttle_options {
 
 /// The clock of `throttled`; tests replace it.
 struct steady_timer {
-    using time_point = std::chrono::steady_clock::time_point;
+    using time_point = std::chrono::steady_clock::time_point; ///< point in time
 
+    /// Returns the time.
     [[nodiscard]] time_point now() const noexcept { return std::chrono::steady_clock::now(); }
+    /// Waits until a point in time.
     void sleep_until(time_point when) const { std::this_thread::sleep_until(when); }
 };
 
@@ -35,12 +37,14 @@ struct steady_timer {
 template <class Timer = steady_timer>
 class throttled_device {
 public:
-    using time_point = typename Timer::time_point;
+    using time_point = typename Timer::time_point; ///< point in time
 
+    /// Device with a bandwidth and a latency.
     explicit throttled_device(const throttle_options& options, Timer timer = {})
         : options_(options), timer_(std::move(timer)), free_(timer_.now()) {}
 
     [[nodiscard]] const throttle_options& options() const noexcept { return options_; }
+    /// Returns the clock.
     [[nodiscard]] Timer& timer() noexcept { return timer_; }
 
     /// Returns the bytes charged for a transfer of `length`.
@@ -71,10 +75,12 @@ class throttled {
     static_assert(io_engine<Engine>, "throttled: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
 
 public:
-    using device_type = throttled_device<Timer>;
+    using device_type = throttled_device<Timer>; ///< device that engines share
 
+    /// Engine on a device that others share.
     throttled(Engine engine, std::shared_ptr<device_type> device)
         : engine_(std::move(engine)), device_(std::move(device)) {}
+    /// Engine on a device of its own.
     throttled(Engine engine, const throttle_options& options)
         : throttled(std::move(engine), std::make_shared<device_type>(options)) {}
 

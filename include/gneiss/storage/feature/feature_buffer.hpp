@@ -38,16 +38,20 @@ namespace gneiss {
 /// The features of one partition's rows in memory, as stored. Immutable.
 class feature_block {
 public:
+    /// Stored bytes of one array.
     struct part {
-        aligned_buffer<std::byte> memory;
+        aligned_buffer<std::byte> memory; ///< bytes as read
         std::span<const std::byte> bytes; ///< the rows, within it
     };
+    /// Takes the arrays over.
     explicit feature_block(std::array<part, feature_parts> parts) : parts_(std::move(parts)) {}
 
+    /// Returns the values, as stored.
     [[nodiscard]] const std::byte* stored_values() const noexcept { return of(feature_part::values).data(); }
     [[nodiscard]] std::span<const std::uint64_t> offsets() const noexcept {
         return as<std::uint64_t>(of(feature_part::offsets));
     }
+    /// Returns the columns of the values of sparse rows.
     [[nodiscard]] std::span<const std::uint32_t> indices() const noexcept {
         return as<std::uint32_t>(of(feature_part::indices));
     }
@@ -68,13 +72,16 @@ private:
 /// and each block lives until its last user drops it. Immutable, thread-safe.
 class resident_features {
 public:
-    using block = std::shared_ptr<const feature_block>;
+    using block = std::shared_ptr<const feature_block>; ///< shared block of a partition
 
     /// \param blocks  by partition; null: not resident
     resident_features(const feature_store& store, std::vector<block> blocks) : store_(store), blocks_(std::move(blocks)) {}
 
+    /// Returns the number of columns.
     [[nodiscard]] std::uint64_t columns() const noexcept { return store_.columns(); }
+    /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return store_.sparse(); }
+    /// True if the partition is resident.
     [[nodiscard]] bool resident(partition_id p) const noexcept { return blocks_[p] != nullptr; }
 
     /// Gathers as floats: out[i] = features of node ids[i], out [ids, columns]. Throws errc::invalid_argument for another shape
@@ -186,6 +193,7 @@ public:
         return most;
     }
 
+    /// Returns the store that it reads.
     [[nodiscard]] const feature_store& store() const noexcept { return store_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no features of an earlier epoch are held.

@@ -31,22 +31,25 @@ inline void normalize_row(std::span<float> row) noexcept {
 
 /// Arrays with the features of nodes by row, and their encoding: one dense matrix, or compressed sparse rows.
 struct feature_files {
+    /// One array file.
     struct array {
         std::filesystem::path path; ///< empty: absent
-        checksum_table checksums;
+        checksum_table checksums;   ///< checksums of its blocks
     };
-    std::uint64_t rows = 0, columns = 0;
-    bool f16 = false; ///< values are f16, else f32
-    bool normalized = false; ///< scale rows by `normalize_row` on read
-    array values{};     ///< dense: [rows, columns]; sparse: [entries], absent if all are 1
-    array offsets{};     ///< sparse: u64 [rows + 1]
-    array indices{};     ///< sparse: u32 [entries], ascending within a row
+    std::uint64_t rows = 0, columns = 0; ///< shape of the features
+    bool f16 = false;                    ///< values are f16, else f32
+    bool normalized = false;             ///< scale rows by `normalize_row` on read
+    array values{};                      ///< dense: [rows, columns]; sparse: [entries], absent if all are 1
+    array offsets{};                     ///< sparse: u64 [rows + 1]
+    array indices{};                     ///< sparse: u32 [entries], ascending within a row
 
+    /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return !offsets.path.empty(); }
 };
 
+/// Array of the features.
 enum class feature_part : std::uint8_t { values, offsets, indices };
-inline constexpr std::size_t feature_parts = 3;
+inline constexpr std::size_t feature_parts = 3; ///< number of arrays
 
 /// The features of a dataset on disk by partition: the bytes of a partition's rows in each file, and their verification.
 ///
@@ -82,16 +85,22 @@ public:
     }
 
     [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
+    /// Returns the number of columns.
     [[nodiscard]] std::uint64_t columns() const noexcept { return files_.columns; }
+    /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return files_.sparse(); }
+    /// True if values are stored in 16 bits.
     [[nodiscard]] bool f16() const noexcept { return files_.f16; }
+    /// True if gathering normalizes rows.
     [[nodiscard]] bool normalized() const noexcept { return files_.normalized; }
+    /// Returns the bytes of a stored value.
     [[nodiscard]] std::size_t value_bytes() const noexcept { return files_.f16 ? sizeof(half) : sizeof(float); }
     /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t nnz() const noexcept { return sparse() ? nnz_ : files_.rows * files_.columns; }
     /// Sparse: returns the number of the first entry of a partition's rows; for partition `partitions`, of all entries.
     [[nodiscard]] std::uint64_t first_entry(partition_id p) const noexcept { return first_entry_[p]; }
 
+    /// Returns one of the arrays.
     [[nodiscard]] const feature_files::array& file(feature_part part) const noexcept {
         return part == feature_part::values   ? files_.values
                : part == feature_part::offsets ? files_.offsets

@@ -76,6 +76,7 @@ public:
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_.rows; }
     [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_.row_bytes; }
+    /// Returns the place of the rows.
     [[nodiscard]] const stored_rows& stored() const noexcept { return rows_; }
 
     void gather(std::span<const node_id> ids, const gather_target& to) {

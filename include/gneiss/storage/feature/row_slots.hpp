@@ -25,6 +25,7 @@ public:
     /// At most `slots` rows at a time, with ids below `rows`.
     row_slots(std::uint64_t rows, std::size_t slots, slot_table_kind kind) : rows_(rows), slots_(slots), table_(rows, slots, kind) {}
 
+    /// Returns the number of slots.
     [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
     [[nodiscard]] std::size_t held() const noexcept { return held_; } ///< rows in the cache
     [[nodiscard]] bool holds(node_id id) const noexcept { return table_.find(id) != no_slot; }
@@ -70,6 +71,7 @@ public:
         }
         assign(changes.in, changes.out, slot_of);
     }
+    /// Empties all slots.
     void clear() noexcept {
         held_ = 0;
         table_.clear();

@@ -19,11 +19,13 @@ namespace gneiss {
 
 /// Destination of gathered rows: the row of ids[i] goes to row `position(i)` of a table in memory.
 struct gather_target {
-    std::byte* data = nullptr;
+    std::byte* data = nullptr;                  ///< address of row 0
     std::size_t stride = 0;                     ///< bytes from row to row, at least the source's `row_bytes`
     std::span<const std::uint32_t> positions{}; ///< [ids] distinct; empty: the i-th row goes to position i
 
+    /// Returns the row that ids[i] goes to.
     [[nodiscard]] std::size_t position(std::size_t i) const noexcept { return positions.empty() ? i : positions[i]; }
+    /// Returns the address that the row of ids[i] goes to.
     [[nodiscard]] std::byte* row(std::size_t i) const noexcept { return data + position(i) * stride; }
 
     /// Throws errc::invalid_argument unless `ids` rows of `row_bytes` fit. O(1): called once per gather.
@@ -107,7 +109,9 @@ public:
     [[nodiscard]] std::uint64_t rows() const { return self_->rows(); }
     [[nodiscard]] std::size_t row_bytes() const { return self_->row_bytes(); }
     void gather(std::span<const node_id> ids, const gather_target& to) { self_->gather(ids, to); }
+    /// Starts a gather, which `finish` completes.
     void begin(std::span<const node_id> ids, const gather_target& to) { self_->begin(ids, to); }
+    /// Completes the gather that `begin` started.
     void finish() { self_->finish(); }
     [[nodiscard]] gather_stats statistics() const { return self_->statistics(); }
 
@@ -157,12 +161,14 @@ inline void check_rows(std::span<const node_id> ids, std::uint64_t rows, const s
 
 /// Rows of one size, stored consecutively in a file.
 struct stored_rows {
-    std::filesystem::path path;
-    std::uint64_t offset = 0;  ///< file offset of the first row [bytes]
-    std::uint64_t rows = 0;
-    std::size_t row_bytes = 0; ///< at least 1
+    std::filesystem::path path; ///< path of the file
+    std::uint64_t offset = 0;   ///< file offset of the first row [bytes]
+    std::uint64_t rows = 0;     ///< number of rows
+    std::size_t row_bytes = 0;  ///< at least 1
 
+    /// Returns the place of a row in the file.
     [[nodiscard]] std::uint64_t offset_of(std::uint64_t row) const noexcept { return offset + row * row_bytes; }
+    /// Returns the bytes of all rows.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return rows * row_bytes; }
 
     /// Throws errc::corrupt if a file of `file_bytes` does not hold all rows; errc::invalid_argument if rows have no bytes.
@@ -174,6 +180,7 @@ struct stored_rows {
                     std::to_string(row_bytes) + " bytes",
                 {.path = path, .offset = offset});
     }
+    /// Throws errc::out_of_range for an id without a row, errc::invalid_argument for a target that does not fit.
     void check(std::span<const node_id> ids, const gather_target& to) const {
         check_rows(ids, rows, path);
         to.check(ids.size(), row_bytes);

@@ -43,10 +43,12 @@ struct checked_block {
 /// checksum, count, 0, own checksum}, then the blocks.
 class checksum_table {
 public:
+    /// First word of the file.
     static constexpr std::uint64_t magic = 0x33485858'53534e47ULL; // "GNSSXXH3"
-    static constexpr std::uint64_t version = 1;
+    static constexpr std::uint64_t version = 1; ///< version of the format
 
     checksum_table() = default;
+    /// Table of a file whose blocks have been summed.
     checksum_table(std::uint64_t id, std::uint64_t data_offset, std::uint64_t header_hash,
         std::vector<checked_block> blocks, std::uint64_t block_bytes = checksum_block_bytes)
         : id_(id),
@@ -94,16 +96,19 @@ public:
         sidecar.close();
     }
 
+    /// Returns the place of the data in the file.
     [[nodiscard]] std::uint64_t data_offset() const noexcept { return data_offset_; }
     /// Returns the bytes of data covered.
     [[nodiscard]] std::uint64_t data_bytes() const noexcept { return blocks_.empty() ? 0 : blocks_.back().end; }
+    /// Returns all blocks, ascending.
     [[nodiscard]] std::span<const checked_block> blocks() const noexcept { return blocks_; }
 
+    /// Consecutive blocks.
+    struct block_run {
+        std::uint64_t offset = 0, length = 0; ///< place of the blocks
+    };
     /// Returns the blocks that cover a range of the data, to be read to verify it, as {offset, length}. O(log blocks).
     /// Throws errc::invalid_argument for a range beyond the data.
-    struct block_run {
-        std::uint64_t offset = 0, length = 0;
-    };
     [[nodiscard]] block_run covering(std::uint64_t offset, std::uint64_t length) const {
         if (offset > data_bytes() || length > data_bytes() - offset)
             throw error(errc::invalid_argument, "the range is beyond the data");
@@ -114,13 +119,14 @@ public:
         return {begin, last->end - begin};
     }
 
+    /// A corrupt block.
+    struct bad_block {
+        std::uint64_t offset = 0, length = 0; ///< place of the block
+    };
     /// Returns the first corrupt block of `bytes`, which are at `offset` of the data; offsets count from the start of the data.
     ///
     /// Cost: one pass over the bytes, O(log blocks) to find them. Precondition, checked: the range begins and ends at block
     /// boundaries; throws errc::invalid_argument otherwise.
-    struct bad_block {
-        std::uint64_t offset = 0, length = 0;
-    };
     [[nodiscard]] std::optional<bad_block> find_corrupt(std::uint64_t offset, std::span<const std::byte> bytes) const {
         if (bytes.empty()) return std::nullopt;
         const auto ends_after = [](std::uint64_t value, const checked_block& block) { return value < block.end; };
@@ -221,11 +227,13 @@ private:
 /// Computes the checksums of data as it is streamed. Not thread-safe.
 class checksum_collector {
 public:
+    /// Starts with no data; `id` is the random identity of the file.
     explicit checksum_collector(std::uint64_t id, std::uint64_t block_bytes = checksum_block_bytes)
         : stream_(block_seed(id, 0)),
           id_(id),
           block_bytes_(block_bytes) {}
 
+    /// Appends bytes.
     void update(std::span<const std::byte> bytes) {
         while (!bytes.empty()) {
             const auto n =
@@ -248,6 +256,7 @@ public:
         end_segment();
         return {id_, header.size(), checksum(header, id_), std::move(blocks_), block_bytes_};
     }
+    /// Returns the bytes so far.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return end_; }
 
 private:

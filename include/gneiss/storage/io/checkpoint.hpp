@@ -28,15 +28,15 @@ namespace gneiss {
 
 /// All data of one generation of a run, except the rows, which are in the slots that this names.
 struct checkpoint {
-    std::uint64_t generation = 0;
+    std::uint64_t generation = 0;         ///< number of the generation, from 1
     std::uint64_t configuration_hash = 0; ///< a resume with another configuration is refused
-    std::uint64_t dataset_hash = 0;
-    row_layout layout{};
+    std::uint64_t dataset_hash = 0;       ///< a resume with another dataset is refused
+    row_layout layout{};                  ///< layout of the rows
     row_partitioning partitioning{}; ///< nodes and partitions: sizes that differ come from the dataset and are not stored
-    std::uint32_t disk_slots = 0;
+    std::uint32_t disk_slots = 0;             ///< number of disk slots
     std::vector<disk_slot> slots;             ///< by partition
     std::vector<std::uint64_t> row_checksums; ///< checksums of each partition's blocks, partition by partition
-    resume_position position{};
+    resume_position position{};               ///< where training resumes
     std::map<std::string, std::vector<std::byte>> sections; ///< added by programs: relations, progress
 
     /// Stores a text as a section.

@@ -84,7 +84,7 @@ inline void try_remove_directory(const std::filesystem::path& path) noexcept {
 
 /// Removes a directory that did not get its final name.
 struct removed_unless_renamed {
-    std::filesystem::path path;
+    std::filesystem::path path; ///< directory to remove
 
     ~removed_unless_renamed() { try_remove_directory(path); }
 };

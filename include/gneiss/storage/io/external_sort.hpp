@@ -25,7 +25,7 @@ namespace gneiss {
 
 /// Statistics of an external sort.
 struct external_sort_report {
-    std::uint64_t records = 0;
+    std::uint64_t records = 0;       ///< number of records
     std::uint64_t runs = 0;          ///< sorted runs written; 0: it fit in memory
     std::uint64_t merge_passes = 0;  ///< passes over all records before the last one, which feeds the consumer
     std::uint64_t spilled_bytes = 0; ///< records written to scratch files, merge passes included
@@ -36,10 +36,12 @@ struct external_sort_report {
 /// An order by one 64-bit key: `Key{}(record)`. Records with equal keys must be equal.
 template <class Key>
 struct by_key {
+    /// Returns the key of a record.
     template <class Record>
     [[nodiscard]] constexpr std::uint64_t key(const Record& record) const noexcept {
         return Key{}(record);
     }
+    /// True if `a` comes before `b`.
     template <class Record>
     [[nodiscard]] constexpr bool operator()(const Record& a, const Record& b) const noexcept {
         return Key{}(a) < Key{}(b);
@@ -69,8 +71,10 @@ template <class Record, class Less = std::less<>, executor E = serial_executor>
 requires std::is_trivially_copyable_v<Record>
 class external_sorter {
 public:
+    /// Least memory [bytes].
     static constexpr std::uint64_t minimum_memory = std::max<std::uint64_t>(32 * sizeof(Record), 1024);
 
+    /// Sorts within `memory_bytes`, with runs in `scratch_directory`.
     explicit external_sorter(
         std::filesystem::path scratch_directory, std::uint64_t memory_bytes, Less less = {}, E executor = {})
         : directory_(std::move(scratch_directory)),
@@ -96,6 +100,7 @@ public:
         if (filled_ == records_.size()) make_room();
         records_[filled_++] = record;
     }
+    /// Adds records.
     void push(std::span<const Record> records) {
         while (!records.empty()) {
             if (filled_ == records_.size()) make_room();
@@ -140,6 +145,7 @@ public:
         file_ = {};
     }
 
+    /// Returns statistics so far.
     [[nodiscard]] const external_sort_report& report() const noexcept { return report_; }
 
 private:

@@ -60,6 +60,7 @@ struct aligned_range {
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
 class io_queue {
 public:
+    /// Queue on an engine, which must outlive it.
     explicit io_queue(any_engine& engine, const io_queue_options& options = {})
         : engine_(&engine), options_(options),
           depth_(options.depth == 0 ? engine.traits().depth : std::min(options.depth, engine.traits().depth)) {
@@ -75,6 +76,7 @@ public:
     /// Drops pending operations and waits for the rest.
     ~io_queue() { abandon(); }
 
+    /// Returns the engine.
     [[nodiscard]] any_engine& engine() const noexcept { return *engine_; }
 
     /// Fills `into` from `offset` on. With `needed` < into.size() the file may end after that many bytes, so that the last,
@@ -82,6 +84,7 @@ public:
     void read(file& from, std::uint64_t offset, std::span<std::byte> into, std::uint64_t tag = 0) {
         read(from, offset, into, tag, into.size());
     }
+    /// Reads as above; the file may end after `needed` bytes.
     void read(file& from, std::uint64_t offset, std::span<std::byte> into, std::uint64_t tag, std::size_t needed) {
         check(from, offset, into.data(), into.size());
         enqueue({&from, io_operation::read, offset, into.data(), into.size(), std::min(needed, into.size()), tag});
@@ -165,6 +168,7 @@ public:
 
     [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; } ///< operations not finished
     [[nodiscard]] std::size_t in_flight() const { return engine_->in_flight(); }    ///< requests in the engine
+    /// Returns statistics so far.
     [[nodiscard]] const io_stats& stats() const noexcept { return stats_; }
 
 private:

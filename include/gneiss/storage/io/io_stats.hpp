@@ -18,7 +18,9 @@ struct io_stats {
     std::uint64_t retries = 0;       ///< requests repeated after a short, interrupted or refused one
     std::chrono::nanoseconds waited{0}; ///< time the calling thread was blocked on completions
 
+    /// Returns the number of requests.
     [[nodiscard]] std::uint64_t requests() const noexcept { return reads + writes + syncs; }
+    /// Returns the waiting time.
     [[nodiscard]] double wait_seconds() const noexcept { return std::chrono::duration<double>(waited).count(); }
 
     io_stats& operator+=(const io_stats& other) noexcept {
@@ -43,6 +45,7 @@ struct io_stats {
         return *this;
     }
     [[nodiscard]] friend io_stats operator+(io_stats a, const io_stats& b) noexcept { return a += b; }
+    /// Subtracts member by member.
     [[nodiscard]] friend io_stats operator-(io_stats a, const io_stats& b) noexcept { return a -= b; }
     friend bool operator==(const io_stats&, const io_stats&) = default;
 };

@@ -18,6 +18,7 @@ namespace gneiss {
 class mapped_file {
 public:
     mapped_file() = default;
+    /// Maps the first `length` bytes.
     mapped_file(const plain_file& file, std::uint64_t length) : length_(static_cast<std::size_t>(length)) {
         if (length_ == 0) return;
         void* at = ::mmap(nullptr, length_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
@@ -36,6 +37,7 @@ public:
         if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), length_);
     }
 
+    /// Returns the mapped bytes.
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, length_}; }
 
     /// Advises that reads are random, so that pages are read individually. A hint; failures do not matter.

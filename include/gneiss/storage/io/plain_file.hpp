@@ -22,7 +22,7 @@ namespace gneiss {
 
 /// A range of a file's data [bytes]. Offsets count from the first byte of data, not of the file.
 struct byte_range {
-    std::uint64_t offset = 0, length = 0;
+    std::uint64_t offset = 0, length = 0; ///< first byte, and number of bytes
 
     friend bool operator==(const byte_range&, const byte_range&) = default;
 };
@@ -35,6 +35,7 @@ class plain_file {
 public:
     plain_file() = default;
 
+    /// Opens a file for reading.
     [[nodiscard]] static plain_file open(const std::filesystem::path& path) {
         return {path, path, O_RDONLY | O_CLOEXEC, "open"};
     }
@@ -67,7 +68,9 @@ public:
         if (fd_ >= 0) ::close(fd_);
     }
 
+    /// True unless it was moved from.
     [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+    /// Returns the file descriptor.
     [[nodiscard]] int descriptor() const noexcept { return fd_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
@@ -96,6 +99,7 @@ public:
         }
         return done;
     }
+    /// Writes all bytes at `offset`.
     void write_at(std::uint64_t offset, std::span<const std::byte> from) {
         std::size_t done = 0;
         while (done < from.size()) {
@@ -108,6 +112,7 @@ public:
             done += static_cast<std::size_t>(n);
         }
     }
+    /// Sets the size of the file.
     void truncate(std::uint64_t bytes) {
         if (detail::retry_interrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(bytes)); }) != 0)
             throw io_error(errno, "resize", {.path = path_, .length = bytes});
@@ -136,9 +141,11 @@ public:
 #endif
         drop_cached(offset, length);
     }
+    /// Drops a range from the page cache; a hint.
     void drop_cached(std::uint64_t offset, std::uint64_t length) const noexcept {
         (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
     }
+    /// Asks for a range to be read ahead; a hint.
     void prefetch(std::uint64_t offset, std::uint64_t length) const noexcept {
         (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
     }
@@ -174,6 +181,7 @@ public:
           dropped_(offset),
           piece_(std::max<std::uint64_t>(piece, 1)) {}
 
+    /// Appends bytes.
     void append(std::span<const std::byte> bytes) {
         while (!bytes.empty()) {
             const auto n = static_cast<std::size_t>(

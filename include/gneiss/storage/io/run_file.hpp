@@ -85,6 +85,7 @@ public:
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
+    /// Returns the number of records.
     [[nodiscard]] std::size_t records() const noexcept { return index_.size(); }
     /// Returns the bytes written so far.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return out_.position(); }
@@ -114,6 +115,7 @@ private:
 /// Thread-safety: `read` and `next` by one thread each.
 class run_file_reader {
 public:
+    /// Opens a finished file. `identity` is that of its writer.
     explicit run_file_reader(const std::filesystem::path& path, std::uint64_t identity = 0)
         : file_(plain_file::open(path)), identity_(identity) {
         const std::uint64_t bytes = file_.size();
@@ -143,11 +145,13 @@ public:
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
+    /// Returns the number of records.
     [[nodiscard]] std::size_t records() const noexcept { return index_.size(); }
     /// Returns the size of a record [bytes].
     [[nodiscard]] std::size_t size(std::size_t record) const noexcept {
         return static_cast<std::size_t>(index_[record].end - begin_of(record));
     }
+    /// Returns the number of items that the writer gave for a record.
     [[nodiscard]] std::uint64_t items(std::size_t record) const noexcept { return index_[record].items; }
 
     /// Reads record `record` into the first size(record) bytes of `to`, and returns these. Preconditions: it exists, and fits.

@@ -32,14 +32,18 @@ namespace gneiss {
 /// mostly one or two bytes each, others as four bytes. Cost and errors as `run_file_writer`.
 class trace_file_writer {
 public:
+    /// Creates the file; `identity` is checked by its reader.
     explicit trace_file_writer(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
 
+    /// Appends the distinct ids of the next batch.
     void append(std::span<const node_id> ids) {
         bytes_.clear();
         detail::encode_ids(ids, bytes_);
         file_.append(bytes_, ids.size());
     }
+    /// Completes the file.
     void finish() { file_.finish(); }
+    /// Returns the bytes written.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return file_.bytes(); }
 
 private:
@@ -51,6 +55,7 @@ private:
 /// Memory: a batch, and 24 bytes per batch. Errors as `run_file_reader`. One thread at a time.
 class trace_file {
 public:
+    /// Opens a finished file. `identity` is that of its writer.
     explicit trace_file(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
 
     [[nodiscard]] std::size_t batches() const noexcept { return file_.records(); }
@@ -75,15 +80,19 @@ static_assert(access_trace<trace_file>);
 /// Cost and errors as `run_file_writer`; some 2 to 5 bytes per row that enters.
 class change_set_writer {
 public:
+    /// Creates the file; `identity` is checked by its reader.
     explicit change_set_writer(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
 
+    /// Appends the change set of the next batch.
     void append(const change_set& changes) {
         bytes_.clear();
         detail::encode_ids(changes.in_position, bytes_);
         detail::encode_ids(changes.out, bytes_);
         file_.append(bytes_, changes.in_position.size() | static_cast<std::uint64_t>(changes.out.size()) << 32);
     }
+    /// Completes the file.
     void finish() { file_.finish(); }
+    /// Returns the bytes written.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return file_.bytes(); }
 
 private:
@@ -95,6 +104,7 @@ private:
 /// Memory: a record, and 24 bytes per batch. Errors as `run_file_reader`. One thread at a time.
 class change_set_file {
 public:
+    /// Opens a finished file. `identity` is that of its writer.
     explicit change_set_file(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
 
     [[nodiscard]] std::size_t batches() const noexcept { return file_.records(); }
