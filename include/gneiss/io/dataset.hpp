@@ -34,6 +34,7 @@ static_assert(
 class mapped_edges {
 public:
     mapped_edges() = default;
+    /// Views an array of u32 rows (source, relation, destination).
     explicit mapped_edges(mapped_npy array) : array_(std::move(array)) {
         const auto words = array_.elements<std::uint32_t>();
         edges_ = {reinterpret_cast<const edge*>(words.data()), words.size() / 3};
@@ -57,6 +58,7 @@ private:
 /// Errors: `io_error`; `error` naming file and field.
 class dataset {
 public:
+    /// Opens a dataset and checks its manifest.
     explicit dataset(std::filesystem::path directory)
         : directory_(std::move(directory)),
           manifest_(read_manifest(directory_ / "manifest.json")),
@@ -77,19 +79,25 @@ public:
         if (has("class_names.offsets")) label_names_ = names("class_names", m.node_attributes.classes);
     }
 
+    /// Returns the directory.
     [[nodiscard]] const std::filesystem::path& directory() const noexcept { return directory_; }
+    /// Returns the manifest.
     [[nodiscard]] const dataset_manifest& manifest() const noexcept { return manifest_; }
+    /// Returns the partitions of the rows.
     [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
 
     // Arrays by name, without ".npy".
+    /// Returns the path of an array.
     [[nodiscard]] std::filesystem::path path(std::string_view array) const {
         return directory_ / (std::string(array) + ".npy");
     }
+    /// Returns the manifest's entry of an array; null without it.
     [[nodiscard]] const dataset_array* find(std::string_view array) const noexcept {
         for (const dataset_array& a : manifest_.arrays)
             if (a.name == array) return &a;
         return nullptr;
     }
+    /// True if the dataset has an array.
     [[nodiscard]] bool has(std::string_view array) const noexcept { return find(array) != nullptr; }
     /// Maps an array after checking its header against manifest and checksums. Throws errc::not_found.
     [[nodiscard]] mapped_npy map(std::string_view array) const { return open(entry(array)).first; }
@@ -228,9 +236,11 @@ public:
         if (manifest_.ids == dataset_ids::string || !node_to_row_) return node;
         return in_range(node_to_row_->elements<std::uint32_t>()[static_cast<std::size_t>(node)]);
     }
+    /// Returns the name of a relation, or its number if relations have no names.
     [[nodiscard]] std::string relation_label(std::uint64_t relation) const {
         return relation < relation_names_.size() ? std::string(relation_names_[relation]) : std::to_string(relation);
     }
+    /// Returns the relation with a name or number.
     [[nodiscard]] std::optional<std::uint64_t> find_relation(std::string_view label) const {
         return relation_names_.size() != 0 ? relation_names_.find(label) : number(label, manifest_.relations);
     }
@@ -241,6 +251,7 @@ public:
         const auto id = static_cast<std::uint64_t>(label);
         return id < label_names_.size() ? std::string(label_names_[id]) : std::to_string(label);
     }
+    /// Returns the names of labels.
     [[nodiscard]] const name_table& label_names() const noexcept { return label_names_; }
 
     /// Checks the arrays that labels come from: other calls access single entries, unverified. Call before exposing labels.
@@ -278,6 +289,7 @@ public:
                 throw error(errc::corrupt, "name " + std::to_string(rank) + " is not found",
                     {.path = path("names.hashes")});
     }
+    /// Verifies all arrays, without reports of progress.
     void verify() const {
         verify([](std::string_view) {});
     }

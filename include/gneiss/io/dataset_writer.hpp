@@ -34,6 +34,7 @@ namespace gneiss {
 /// Errors: errc::already_exists if the directory exists; `io_error`.
 class dataset_writer {
 public:
+    /// Starts a dataset for `directory`, which appears at `commit`.
     explicit dataset_writer(std::filesystem::path directory) : directory_(std::move(directory)) {
         if (directory_.filename().empty()) directory_ = directory_.parent_path(); // "name/"
         refuse_existing();

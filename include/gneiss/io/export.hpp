@@ -23,6 +23,7 @@
 
 namespace gneiss {
 
+/// Format of an export.
 enum class export_format {
     tsv, ///< {train,valid,test}.tsv: the source's head, relation and tail
     npy  ///< {train,valid,test}.npy: u32 (m, 3) or, without relations, (m, 2), of rows; {entities,relations}.tsv name them

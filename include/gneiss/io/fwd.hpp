@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module io: datasets on disk. It has the manifest, readers and writers of dataset directories (dataset, dataset_writer, npy),
-// exports, reordering of rows, CSC construction, expansion by Kronecker products, and the import of other formats (import/).
-// Forward declarations, without the default arguments of templates.
 #pragma once
 
+/// \defgroup io io
+/// Datasets on disk: manifests, arrays, names, attributes, reordering and export.
+///
+/// A dataset is a directory of .npy arrays that NumPy can open, with checksums and a manifest (docs/format.md).
+/// `dataset` opens one, `dataset_writer` makes one atomically, `import_dataset` makes one from text, NumPy, SciPy or
+/// GraphBolt files within a memory budget. `reorder` and `build_csc` prepare it for a trainer.
+
+/// \defgroup io_import io/import
+/// \ingroup io
+/// Import of other formats: options, and the phases of an import.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 namespace gneiss {

@@ -30,36 +30,38 @@ enum class dataset_task : std::uint8_t { link, node };
 /// Kind of node ids in the source.
 enum class dataset_ids : std::uint8_t { integer, string };
 
+/// Returns the word of the manifest.
 [[nodiscard]] constexpr std::string_view to_string(dataset_task task) {
     return task == dataset_task::link ? "link" : "node";
 }
+/// Returns the word of the manifest.
 [[nodiscard]] constexpr std::string_view to_string(dataset_ids ids) {
     return ids == dataset_ids::integer ? "integer" : "string";
 }
 
 /// An array of the directory: NAME.npy.
 struct dataset_array {
-    std::string name; ///< without ".npy"
-    npy_dtype dtype = npy_dtype::f32;
-    std::vector<std::uint64_t> shape{};
-    std::uint64_t bytes = 0; ///< bytes of data
+    std::string name;                   ///< without ".npy"
+    npy_dtype dtype = npy_dtype::f32;   ///< type of an element
+    std::vector<std::uint64_t> shape{}; ///< length of each dimension
+    std::uint64_t bytes = 0;            ///< bytes of data
 
     friend bool operator==(const dataset_array&, const dataset_array&) = default;
 };
 
 /// A source file of a dataset.
 struct dataset_source {
-    std::string name;
-    std::uint64_t bytes = 0;
+    std::string name;        ///< name of the file
+    std::uint64_t bytes = 0; ///< size of the file
 
     friend bool operator==(const dataset_source&, const dataset_source&) = default;
 };
 
 /// Origin of a dataset. It does not change the dataset's meaning.
 struct dataset_provenance {
-    std::string tool{};    ///< name and version of the program
-    std::string options{}; ///< its arguments
-    std::vector<dataset_source> sources{};
+    std::string tool{};                    ///< name and version of the program
+    std::string options{};                 ///< its arguments
+    std::vector<dataset_source> sources{}; ///< files that it was made from
 
     friend bool operator==(const dataset_provenance&, const dataset_provenance&) = default;
 };
@@ -75,26 +77,28 @@ struct dataset_node_attributes {
 
 /// manifest.json: the contents of the directory. Unknown fields are accepted and dropped.
 struct dataset_manifest {
-    std::string name{};
-    dataset_task task = dataset_task::link;
-    dataset_ids ids = dataset_ids::integer;
-    std::uint64_t nodes = 0;
-    std::uint64_t relations = 0; ///< 0 or 1: edges carry no relation on disk
-    std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0;
-    std::uint32_t partitions = 1;
+    std::string name{};                                             ///< name in reports
+    dataset_task task = dataset_task::link;                         ///< task that the dataset is for
+    dataset_ids ids = dataset_ids::integer;                         ///< kind of node ids
+    std::uint64_t nodes = 0;                                        ///< number of nodes
+    std::uint64_t relations = 0;                                    ///< 0 or 1: edges carry no relation on disk
+    std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0; ///< edges by part
+    std::uint32_t partitions = 1;                                   ///< number of node partitions
     std::vector<std::uint64_t> partition_sizes{}; ///< nodes of each partition; empty: ranges of equal size
     /// number of leading partitions that hold hubs and stay in memory while others are swapped; with sizes
     std::uint32_t pinned = 0;
-    std::uint64_t seed = 0;       ///< seed of the permutation from the source's nodes to rows
-    std::uint64_t generation = 1; ///< increases when arrays are replaced, as by another partitioning
-    dataset_node_attributes node_attributes{};
-    std::vector<dataset_array> arrays{};
-    dataset_provenance provenance{};
+    std::uint64_t seed = 0;                    ///< seed of the permutation from the source's nodes to rows
+    std::uint64_t generation = 1;              ///< increases when arrays are replaced, as by another partitioning
+    dataset_node_attributes node_attributes{}; ///< attributes of nodes
+    std::vector<dataset_array> arrays{};       ///< all arrays of the directory
+    dataset_provenance provenance{};           ///< origin of the dataset
 
+    /// Returns the partitions of the rows.
     [[nodiscard]] row_partitioning rows() const {
         if (partition_sizes.empty()) return {nodes, partitions};
         return row_partitioning::of_sizes(partition_sizes);
     }
+    /// Sets nodes and partitions.
     void set_rows(const row_partitioning& rows, std::uint32_t pinned_partitions = 0) {
         nodes = rows.nodes;
         partitions = rows.partitions;

@@ -59,6 +59,7 @@ public:
                 {.path = offsets_file_.path()});
         return {reinterpret_cast<const char*>(pool_.data()) + begin, static_cast<std::size_t>(end - begin)};
     }
+    /// Returns the id of a name.
     [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const {
         if (!hashes_file_) {
             std::uint64_t first = 0, last = size();

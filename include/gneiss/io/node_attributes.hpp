@@ -26,7 +26,9 @@ namespace gneiss {
 
 /// Part of a node in a node task, as stored.
 enum class node_split : std::uint8_t { train, valid, test, unused };
+/// Names of parts, by value.
 inline constexpr std::array<std::string_view, 4> node_split_names{"train", "valid", "test", "unused"};
+/// Returns the name of a part.
 [[nodiscard]] constexpr std::string_view to_string(node_split part) noexcept {
     return node_split_names[static_cast<std::size_t>(part)];
 }
@@ -42,9 +44,9 @@ inline constexpr std::int32_t no_label = -1;
 
 /// An array of a dataset with its checksums: to be mapped, read in verified ranges, or read by an engine.
 struct checked_array {
-    plain_file file;
-    npy_header header;
-    checksum_table checksums;
+    plain_file file;          ///< the open file
+    npy_header header;        ///< shape and type
+    checksum_table checksums; ///< checksums of its blocks
 
     /// Reads elements `first`, first + 1, …, verified. Throws errc::corrupt, `io_error`.
     template <class T>
@@ -58,7 +60,9 @@ template <class T>
 class mapped_array {
 public:
     mapped_array() = default;
+    /// Maps a verified array.
     explicit mapped_array(mapped_npy array) : array_(std::move(array)), values_(array_.elements<T>()) {}
+    /// Returns all values.
     [[nodiscard]] std::span<const T> values() const noexcept { return values_; }
 
 private:
@@ -102,8 +106,11 @@ public:
     }
 
     [[nodiscard]] bool empty() const noexcept { return columns_ == 0; }
+    /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return indptr_.has_value(); }
+    /// Returns the number of rows.
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
+    /// Returns the number of columns.
     [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
     /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t nnz() const noexcept {
@@ -131,9 +138,13 @@ public:
     /// Makes later reads scale rows by `normalize_row`, here and through `files()`.
     void normalize_rows() noexcept { normalized_ = true; }
     // Arrays for engines that read by themselves. Preconditions: !sparse(), sparse().
+    /// Returns the array of dense features.
     [[nodiscard]] const checked_array& dense() const noexcept { return *dense_; }
+    /// Returns the offsets of sparse rows.
     [[nodiscard]] const checked_array& indptr() const noexcept { return *indptr_; }
+    /// Returns the columns of sparse entries.
     [[nodiscard]] const checked_array& indices() const noexcept { return *indices_; }
+    /// Returns the values of sparse entries; none: all 1.
     [[nodiscard]] const std::optional<checked_array>& values() const noexcept { return values_; }
 
     /// Reads rows first, first + 1, … as floats: out [count, columns]. Precondition: dense, within rows.

@@ -42,6 +42,7 @@ public:
     npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {},
         std::uint64_t block_bytes = checksum_block_bytes)
         : npy_writer(path, dtype, std::span(row_shape.begin(), row_shape.size()), block_bytes) {}
+    /// Creates the file; rows have the shape `row_shape`.
     npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::span<const std::uint64_t> row_shape,
         std::uint64_t block_bytes = checksum_block_bytes)
         : header_{dtype, {0}, page_alignment},
@@ -63,6 +64,7 @@ public:
                 "elements of another type than " + std::string(to_string(header_.dtype)), {.path = file_.path()});
         append_bytes(std::as_bytes(elements));
     }
+    /// Appends one element.
     template <class T>
     requires std::is_arithmetic_v<T>
     void append(const T& element) { append(std::span<const T>(&element, 1)); }
@@ -118,12 +120,14 @@ private:
 class mapped_npy {
 public:
     mapped_npy() = default;
+    /// Maps a file.
     explicit mapped_npy(const std::filesystem::path& path)
         : file_(plain_file::open(path)),
           header_(read_npy_header(file_)) {
         map_ = mapped_file(file_, header_.data_offset + header_.bytes());
     }
 
+    /// Returns shape and type.
     [[nodiscard]] const npy_header& header() const noexcept { return header_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
 
@@ -160,12 +164,15 @@ private:
 /// Not thread-safe. Errors as `read_npy_header`, and errc::out_of_range if a conversion would change a value.
 class npy_reader {
 public:
+    /// Opens a file.
     explicit npy_reader(const std::filesystem::path& path)
         : file_(plain_file::open(path)),
           header_(read_npy_header(file_)) {}
 
+    /// Returns shape and type.
     [[nodiscard]] const npy_header& header() const noexcept { return header_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
+    /// Returns the number of elements not yet read.
     [[nodiscard]] std::uint64_t remaining() const noexcept { return header_.size() - next_; }
 
     /// Fills `out` with the next elements; returns their number. T must be the element type.

@@ -53,6 +53,7 @@ inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
 
 } // namespace detail
 
+/// Returns the bytes of an element.
 [[nodiscard]] constexpr std::size_t size_of(npy_dtype dtype) noexcept {
     return detail::npy_dtypes[static_cast<std::size_t>(dtype)].bytes;
 }
@@ -60,6 +61,7 @@ inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
 [[nodiscard]] constexpr std::string_view to_string(npy_dtype dtype) noexcept {
     return detail::npy_dtypes[static_cast<std::size_t>(dtype)].name;
 }
+/// Returns the type with a name: "f32", "u64", …; none: unknown.
 [[nodiscard]] constexpr std::optional<npy_dtype> parse_dtype(std::string_view name) noexcept {
     for (const auto& row : detail::npy_dtypes)
         if (row.name == name) return row.dtype;
@@ -87,14 +89,17 @@ template <class T>
 
 /// Header of an .npy file. C order; a 1-D Fortran array is one.
 struct npy_header {
-    npy_dtype dtype = npy_dtype::f32;
+    npy_dtype dtype = npy_dtype::f32;           ///< type of an element
     std::vector<std::uint64_t> shape{};         ///< empty: a scalar
     std::uint64_t data_offset = page_alignment; ///< [bytes]
 
     /// Number of elements, and of elements per entry of the first dimension. They do not overflow for a header that was read.
     [[nodiscard]] std::uint64_t size() const noexcept { return product(0); }
+    /// Returns the elements of a row.
     [[nodiscard]] std::uint64_t row_size() const noexcept { return product(1); }
+    /// Returns the number of rows.
     [[nodiscard]] std::uint64_t rows() const noexcept { return shape.empty() ? 1 : shape[0]; }
+    /// Returns the bytes of the data.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return size() * size_of(dtype); }
 
     friend bool operator==(const npy_header&, const npy_header&) = default;

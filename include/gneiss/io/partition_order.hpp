@@ -25,6 +25,7 @@ public:
         for (std::size_t p = 0; p < sizes.size(); ++p) within_.emplace_back(sizes[p], key.with(p));
     }
 
+    /// Returns the partitions of the new rows.
     [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
 
     /// Returns the new row of the next row, which goes to `p`. Throws errc::invalid_argument if `p` is full. O(1).

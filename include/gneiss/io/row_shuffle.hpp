@@ -20,14 +20,18 @@ public:
           first_(leading, key.with(1)),
           others_(rows - leading, key.with(2)) {}
 
+    /// Returns the number of rows.
     [[nodiscard]] std::uint64_t rows() const noexcept { return leading_ + others_.size(); }
     /// Returns the new row. Precondition: row < rows().
     [[nodiscard]] node_id operator()(std::uint64_t row) const noexcept {
         return static_cast<node_id>(row < leading_ ? first_(row) : leading_ + others_(row - leading_));
     }
 
+    /// Returns 1: there is nothing to load.
     [[nodiscard]] static std::size_t slices() noexcept { return 1; }
+    /// Returns 0.
     [[nodiscard]] static std::size_t slice_of(std::uint64_t) noexcept { return 0; }
+    /// Does nothing.
     static void load(std::size_t) noexcept {}
 
 private:

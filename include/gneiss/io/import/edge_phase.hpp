@@ -60,6 +60,7 @@ public:
           nodes_(static_cast<std::size_t>(nodes)),
           relations_(static_cast<std::size_t>(relations)) {}
 
+    /// Adds the ends and relations of edges.
     void insert(std::span<const edge> edges) {
         for (const edge& e : edges) {
             nodes_.set(e.source);
@@ -67,6 +68,7 @@ public:
             relations_.set(e.relation);
         }
     }
+    /// True if both ends and the relation occur.
     [[nodiscard]] bool contain(const edge& e) const {
         return nodes_[e.source] && nodes_[e.destination] && relations_[e.relation];
     }

@@ -19,32 +19,33 @@ namespace gneiss::importing {
 
 /// Rules for splitting lines into fields.
 struct text_format {
-    char delimiter = '\t';  ///< ' ' means runs of blanks and tabs
-    char comment = '\0';    ///< lines that begin with it are skipped; '\0': none
-    char other_comment = '\0'; ///< lines that begin with this one are skipped, too
-    bool quotes = false;    ///< fields may be in double quotes, with "" for a quote inside (CSV)
-    std::size_t fields = 0; ///< fields of every line; 0: at least those used
-    std::size_t source = 0; ///< field of the source (head), from 0
-    std::size_t destination = 1;
-    std::optional<std::size_t> relation{};
-    std::uint64_t skip_lines = 0; ///< header lines at the start of the file
-    std::uint64_t first_id = 0;   ///< 1 for formats that count from one
+    char delimiter = '\t';                 ///< ' ' means runs of blanks and tabs
+    char comment = '\0';                   ///< lines that begin with it are skipped; '\0': none
+    char other_comment = '\0';             ///< lines that begin with this one are skipped, too
+    bool quotes = false;                   ///< fields may be in double quotes, with "" for a quote inside (CSV)
+    std::size_t fields = 0;                ///< fields of every line; 0: at least those used
+    std::size_t source = 0;                ///< field of the source (head), from 0
+    std::size_t destination = 1;           ///< field of the destination, from 0
+    std::optional<std::size_t> relation{}; ///< field of the relation; none: without relations
+    std::uint64_t skip_lines = 0;          ///< header lines at the start of the file
+    std::uint64_t first_id = 0;            ///< 1 for formats that count from one
 
     friend bool operator==(const text_format&, const text_format&) = default;
 };
 
 /// Place of a line, for errors.
 struct line_place {
-    const std::filesystem::path* path = nullptr;
-    std::uint64_t line = 0;
-    const char* begin = nullptr; ///< start of the line
-    std::size_t length = 0;      ///< length of the line
+    const std::filesystem::path* path = nullptr; ///< path of the file
+    std::uint64_t line = 0;                      ///< number of the line, from 1
+    const char* begin = nullptr;                 ///< start of the line
+    std::size_t length = 0;                      ///< length of the line
 
     /// Returns the column of a pointer into the line; an unquoted copy of a field has none.
     [[nodiscard]] error_place at(const char* where) const {
         const bool inside = !std::less<>{}(where, begin) && !std::less<>{}(begin + length, where);
         return {.path = *path, .line = line, .column = inside ? static_cast<std::uint64_t>(where - begin) + 1 : 0};
     }
+    /// Throws an error that names the line.
     [[noreturn]] void fail(const char* where, const std::string& what, errc code = errc::invalid_format) const {
         throw error(code, what, at(where));
     }
@@ -64,11 +65,12 @@ struct line_place {
 
 /// The fields of one line; keeps at most `capacity` of them, counts all.
 struct line_fields {
-    static constexpr std::size_t capacity = 64;
-    std::array<std::string_view, capacity> at;
-    std::size_t count = 0;
-    std::string unquoted; ///< buffer for fields with doubled quotes
+    static constexpr std::size_t capacity = 64; ///< most fields kept
+    std::array<std::string_view, capacity> at;  ///< fields kept
+    std::size_t count = 0;                      ///< fields of the line
+    std::string unquoted;                       ///< buffer for fields with doubled quotes
 
+    /// Appends a field.
     void add(std::string_view field) noexcept {
         if (count < capacity) at[count] = field;
         ++count;

@@ -19,6 +19,7 @@ namespace gneiss::importing {
 /// Reads metadata.yaml of a GraphBolt dataset as typed values; errors name file and field.
 class graphbolt_metadata {
 public:
+    /// Reads and checks metadata.yaml of a directory.
     explicit graphbolt_metadata(std::filesystem::path directory)
         : directory_(std::move(directory)),
           path_(directory_ / "metadata.yaml") {

@@ -25,6 +25,7 @@ namespace gneiss::importing {
 /// Hash of a name → rank in the sorted list of all hashes, a file of 64-bit words from `data_offset` on.
 class hash_map {
 public:
+    /// Map over `count` hashes in slices of at most `memory` bytes.
     hash_map(const std::filesystem::path& hashes, std::uint64_t data_offset, std::uint64_t count, std::uint64_t memory)
         : file_(plain_file::open(hashes)),
           offset_(data_offset),
@@ -32,7 +33,9 @@ public:
         while (slices_ < 1024 && hash_index::memory(count_ / slices_ + count_ / slices_ / 8) > memory) slices_ *= 2;
     }
 
+    /// Returns the number of slices.
     [[nodiscard]] std::size_t slices() const noexcept { return slices_; }
+    /// Returns the slice of a hash.
     [[nodiscard]] std::size_t slice_of(std::uint64_t hash) const noexcept { return heap_of(hash, slices_); }
     /// Returns the approximate memory of a loaded slice [bytes].
     [[nodiscard]] std::uint64_t memory() const noexcept {
@@ -49,6 +52,7 @@ public:
         index_.emplace(std::move(hashes), static_cast<unsigned>(std::countr_zero(slices_)), begin);
         loaded_ = slice;
     }
+    /// Returns the rank of a hash in the loaded slice.
     [[nodiscard]] node_id operator()(std::uint64_t hash) const noexcept {
         return static_cast<node_id>(index_->rank(hash));
     }
@@ -81,6 +85,7 @@ private:
 /// Number of a node in the source → internal id, from an array of 32-bit words on disk.
 class array_map {
 public:
+    /// Map over `count` ids in slices of at most `memory` bytes.
     array_map(const std::filesystem::path& ids, std::uint64_t data_offset, std::uint64_t count, std::uint64_t memory)
         : file_(plain_file::open(ids)),
           offset_(data_offset),
@@ -88,13 +93,17 @@ public:
           per_slice_(std::max<std::uint64_t>(
               std::min(count, std::max<std::uint64_t>(memory / 4, ceil_div(count, std::uint64_t{1024}))), 1)) {}
 
+    /// Returns the number of slices.
     [[nodiscard]] std::size_t slices() const noexcept {
         return static_cast<std::size_t>(std::max<std::uint64_t>(ceil_div(count_, per_slice_), 1));
     }
+    /// Returns the slice of a node.
     [[nodiscard]] std::size_t slice_of(std::uint64_t node) const noexcept {
         return static_cast<std::size_t>(node / per_slice_);
     }
+    /// Returns the memory of a slice [bytes].
     [[nodiscard]] std::uint64_t memory() const noexcept { return 4 * per_slice_; }
+    /// Loads a slice.
     void load(std::size_t slice) {
         if (loaded_ == slice) return;
         first_ = slice * per_slice_;
@@ -102,6 +111,7 @@ public:
         file_.read_at(offset_ + first_ * 4, std::as_writable_bytes(std::span(ids_)));
         loaded_ = slice;
     }
+    /// Returns the id of a node in the loaded slice.
     [[nodiscard]] node_id operator()(std::uint64_t node) const noexcept {
         return ids_[static_cast<std::size_t>(node - first_)];
     }
@@ -115,12 +125,17 @@ private:
 
 /// Number of a node in the source → internal id, computed: for arrays of integer ids that do not fit.
 struct permutation_map {
-    keyed_permutation permutation;
+    keyed_permutation permutation; ///< from number to id
 
+    /// Returns 1.
     [[nodiscard]] static std::size_t slices() noexcept { return 1; }
+    /// Returns 0.
     [[nodiscard]] static std::size_t slice_of(std::uint64_t) noexcept { return 0; }
+    /// Returns 0.
     [[nodiscard]] static std::uint64_t memory() noexcept { return 0; }
+    /// Does nothing.
     static void load(std::size_t) noexcept {}
+    /// Returns the id of a node.
     [[nodiscard]] node_id operator()(std::uint64_t node) const noexcept {
         return static_cast<node_id>(permutation(node));
     }
@@ -130,7 +145,7 @@ struct permutation_map {
 struct half_edge {
     std::uint64_t destination = 0; ///< destination key
     node_id source = 0;            ///< source id
-    relation_id relation = 0;
+    relation_id relation = 0;      ///< relation of the edge
 };
 
 /// Reads the records of a file in waves of blocks; `convert(record) → Out` runs in parallel, `sink(span)` in order.

@@ -8,6 +8,7 @@
 #include <gneiss/io/import/phase.hpp>
 
 namespace gneiss {
+/// Parts of `import_dataset`.
 namespace importing {
 
 /// The phases of an import with these options, in order. Refers to `executor`.

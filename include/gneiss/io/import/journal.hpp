@@ -22,7 +22,7 @@ namespace gneiss::importing {
 /// The journal entry that marks a phase as done, and its minimum value then.
 struct journal_mark {
     std::string_view entry{}; ///< empty: the phase has no entry and runs each time
-    std::uint64_t value = 1;
+    std::uint64_t value = 1;  ///< minimum of the entry
 };
 
 /// Record of finished work, in a file that is replaced atomically: numbers by name, and the fingerprint of the task.
@@ -30,6 +30,7 @@ struct journal_mark {
 /// A journal of another task, or a damaged one, is ignored.
 class journal {
 public:
+    /// Journal at `path` of the task with this fingerprint; reads nothing yet.
     journal(std::filesystem::path path, std::uint64_t fingerprint)
         : path_(std::move(path)),
           fingerprint_(fingerprint) {}
@@ -72,12 +73,15 @@ public:
         atomic_write_file(path_, std::as_bytes(std::span(text)));
     }
 
+    /// Returns a number; 0 if it is not set.
     [[nodiscard]] std::uint64_t operator[](const std::string& name) const {
         const auto at = values_.find(name);
         return at == values_.end() ? 0 : at->second;
     }
+    /// Sets a number, in memory.
     void set(const std::string& name, std::uint64_t value) { values_[name] = value; }
 
+    /// True if the phase with this mark is done.
     [[nodiscard]] bool finished(const journal_mark& mark) const {
         return !mark.entry.empty() && (*this)[std::string(mark.entry)] >= mark.value;
     }

@@ -26,6 +26,7 @@ namespace gneiss::importing {
 /// Hash of a name. Tests replace it to make two names collide.
 using name_hasher = std::uint64_t (*)(std::string_view name, std::uint64_t seed);
 
+/// Hash of names, unless a test replaces it.
 [[nodiscard]] inline std::uint64_t default_name_hash(std::string_view name, std::uint64_t seed) {
     return name_hash(name, seed);
 }
@@ -33,6 +34,7 @@ using name_hasher = std::uint64_t (*)(std::string_view name, std::uint64_t seed)
 /// Two different names have the same hash: the import restarts with another seed.
 class hash_collision : public error {
 public:
+    /// Error for two names.
     hash_collision(std::string_view a, std::string_view b)
         : error(
               errc::invalid_format, "the names " + std::string(a) + " and " + std::string(b) + " have the same hash") {}
@@ -41,6 +43,7 @@ public:
 /// A name occurs twice where names must be unique.
 class repeated_name : public error {
 public:
+    /// Error for a name.
     explicit repeated_name(std::string_view name)
         : error(errc::invalid_format, "the name '" + std::string(name) + "' is given to two ids") {}
 };
@@ -89,9 +92,9 @@ inline void spill_name(partitioned_spill& to, std::string_view name, std::uint64
 
 /// Distinct names in ascending order of (hash, name): one heap, or a part of it.
 struct sorted_names {
-    std::vector<std::uint64_t> hashes;
-    std::vector<std::uint32_t> lengths;
-    std::vector<char> bytes; ///< names, concatenated
+    std::vector<std::uint64_t> hashes;  ///< hashes of the names
+    std::vector<std::uint32_t> lengths; ///< lengths of the names [bytes]
+    std::vector<char> bytes;            ///< names, concatenated
 };
 
 namespace detail {
@@ -227,6 +230,7 @@ public:
         while (at < end && hashes_[at] < hash) ++at;
         return first_ + at;
     }
+    /// Prefetches the table entry of a hash.
     void prefetch(std::uint64_t hash) const noexcept { __builtin_prefetch(&starts_[slot_of(hash)]); }
 
 private:

@@ -26,6 +26,7 @@ namespace gneiss::importing {
 /// function of (seed, feature, column) and are not stored.
 class sign_projection {
 public:
+    /// Projection to `columns` values.
     sign_projection(std::uint64_t seed, std::uint64_t columns)
         : key_(seed, random_domain::project),
           out_(static_cast<std::size_t>(columns)) {}
@@ -65,6 +66,7 @@ private:
 template <class Map>
 class feature_writer {
 public:
+    /// Writer of the features that `options` name.
     feature_writer(const node_job& options, Map& map) : setup_(options), map_(map) {}
 
     /// Returns the number of columns.

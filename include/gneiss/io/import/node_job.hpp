@@ -24,16 +24,19 @@ namespace gneiss::importing {
 
 /// Shared by the writers of node attributes: inputs and outputs, and names for errors.
 struct node_job {
-    const import_node_attributes* data = nullptr;
-    std::filesystem::path partial{}; ///< the unfinished dataset
-    row_partitioning rows{};
-    node_keys keys{};
-    std::uint64_t memory = 0, seed = 0;
+    const import_node_attributes* data = nullptr; ///< inputs
+    std::filesystem::path partial{};              ///< the unfinished dataset
+    row_partitioning rows{};                      ///< partitions of the rows
+    node_keys keys{};                             ///< keys of nodes in text files
+    std::uint64_t memory = 0, seed = 0;           ///< memory in bytes, and seed
+    /// Called with the progress of a phase.
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
 
+    /// Returns the path of an output array.
     [[nodiscard]] std::filesystem::path array(const std::string& name) const { return partial / (name + ".npy"); }
     /// Returns a quarter of the memory: one is for a window of rows, another for records in transit.
     [[nodiscard]] std::uint64_t quarter() const noexcept { return memory / 4; }
+    /// Opens a text file of nodes.
     [[nodiscard]] node_text text(const std::filesystem::path& path) const { return {path, keys, memory / 8}; }
 
     /// Returns the source's name of a row.

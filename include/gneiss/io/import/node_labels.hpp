@@ -33,6 +33,7 @@ namespace gneiss::importing {
 template <class Map>
 class label_writer {
 public:
+    /// Writer of the labels that `options` name.
     label_writer(const node_job& options, Map& map) : setup_(options), map_(map) {}
 
     /// Returns the number of classes.
@@ -78,9 +79,10 @@ public:
         return classes;
     }
 
+    /// Training, validation and test nodes so far.
     struct part_counts {
-        std::uint64_t train = 0, valid = 0, test = 0;
-        std::uint64_t unlabeled_tests = 0; ///< test nodes without a label: in no part
+        std::uint64_t train = 0, valid = 0, test = 0; ///< number of nodes by part
+        std::uint64_t unlabeled_tests = 0;            ///< test nodes without a label: in no part
     };
     /// Call after `write_labels`, if there are labels.
     part_counts write_split() {

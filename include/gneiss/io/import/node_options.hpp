@@ -18,9 +18,9 @@ namespace gneiss {
 
 /// Nodes of one part, and optionally their labels: two parallel arrays, or text files of one column.
 struct import_node_list {
-    node_split part = node_split::train;
-    std::filesystem::path nodes{};
-    std::filesystem::path labels{}; ///< empty: no labels here
+    node_split part = node_split::train; ///< part of the nodes
+    std::filesystem::path nodes{};       ///< array or text file of nodes
+    std::filesystem::path labels{};      ///< empty: no labels here
 };
 
 /// Attributes of nodes, besides the edges. Everything is optional.
@@ -47,18 +47,21 @@ struct import_node_attributes {
     std::uint64_t nodes = 0;                          ///< number of nodes, if known
 
     // For computed graphs. Thread-safe functions of the node's id.
+    /// Writes the features of a node; empty: none.
     std::function<void(std::uint64_t node, std::span<float> out)> compute_features{};
-    std::uint64_t computed_columns = 0;
-    std::function<std::int32_t(std::uint64_t node)> compute_label{};
-    std::vector<std::string> label_names{}; ///< names of computed labels, ascending
-    std::function<node_split(std::uint64_t node)> compute_split{};
+    std::uint64_t computed_columns = 0;                              ///< columns of computed features
+    std::function<std::int32_t(std::uint64_t node)> compute_label{}; ///< returns the label of a node; empty: none
+    std::vector<std::string> label_names{};                          ///< names of computed labels, ascending
+    std::function<node_split(std::uint64_t node)> compute_split{};   ///< returns the part of a node; empty: none
     /// Computes the entries of a node's sparse features below `num_features`, ascending; without values all are 1.
     std::function<void(std::uint64_t node, std::vector<std::uint32_t>& columns, std::vector<float>& values)>
         compute_sparse{};
 
+    /// True if there are features.
     [[nodiscard]] bool has_features() const noexcept {
         return !features.empty() || !indptr.empty() || compute_features || compute_sparse;
     }
+    /// True if there are labels.
     [[nodiscard]] bool has_labels() const noexcept {
         if (!labels.empty() || compute_label) return true;
         for (const import_node_list& list : lists)

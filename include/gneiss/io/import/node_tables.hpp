@@ -28,10 +28,10 @@ namespace gneiss::importing {
 
 /// Keys of nodes in text files, and the number of nodes.
 struct node_keys {
-    bool integer = true;
-    bool by_line = false;    ///< line i is node i
-    std::uint64_t nodes = 0; ///< upper bound of integers, exclusive
-    name_hasher hash = nullptr;
+    bool integer = true;        ///< nodes are integers, not names
+    bool by_line = false;       ///< line i is node i
+    std::uint64_t nodes = 0;    ///< upper bound of integers, exclusive
+    name_hasher hash = nullptr; ///< hash of names
     std::uint64_t seed = 0;
 
     /// Returns a number, or the hash of a name.
@@ -42,13 +42,17 @@ struct node_keys {
     }
 };
 
-// Callbacks for a file's data about a node: its key, the row or line, and values.
+/// Called with a node's key, the row or line of the file, and a dense row.
 using visit_dense = std::function<void(std::uint64_t key, std::uint64_t at, std::span<const float> values)>;
+/// Called with a node's key, the row or line of the file, and a sparse row.
 using visit_sparse = std::function<void(
     std::uint64_t key, std::uint64_t at, std::span<const std::uint32_t> columns, std::span<const float> values)>;
+/// Called with a node's key, the row or line of the file, and a text.
 using visit_text = std::function<void(std::uint64_t key, std::uint64_t at, std::string_view value)>;
+/// Called with a node's key, the row or line of the file, and a number.
 using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, double value)>;
 
+/// True unless the file is an array.
 [[nodiscard]] inline bool is_text_table(const std::filesystem::path& path) {
     return plain_extension(path) != ".npy" && plain_extension(path) != ".npz";
 }
@@ -63,6 +67,7 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
 /// it are nodes without values.
 class node_text {
 public:
+    /// Opens the file and finds its delimiter.
     node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory)
         : path_(path),
           keys_(keys),
@@ -79,6 +84,7 @@ public:
                                                                     : ' ';
     }
 
+    /// Returns the first line.
     [[nodiscard]] const std::string& first_line() const noexcept { return first_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
@@ -214,8 +220,8 @@ public:
     /// \param columns  upper bound of column indices, exclusive; 0: no limit
     explicit sparse_row_checker(std::uint64_t columns) : columns_(columns) {}
 
-    std::vector<std::uint32_t> indices;
-    std::vector<float> values; ///< one per index, or empty
+    std::vector<std::uint32_t> indices; ///< columns of the entries
+    std::vector<float> values;          ///< one per index, or empty
 
     /// Sorts by column; throws for columns out of range or repeated, and values that are not finite.
     void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at) {

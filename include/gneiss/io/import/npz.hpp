@@ -27,6 +27,7 @@ namespace gneiss::importing {
 /// Thread-safe.
 class npz_file {
 public:
+    /// Opens an archive and reads its directory.
     explicit npz_file(const std::filesystem::path& path) : file_(plain_file::open(path)), size_(file_.size()) {
         read_directory(find_directory());
     }
@@ -38,6 +39,7 @@ public:
         for (const member& m : members_) all.push_back(m.name);
         return all;
     }
+    /// True if the archive has an array.
     [[nodiscard]] bool has(std::string_view name) const noexcept {
         return std::ranges::find(members_, name, &member::name) != members_.end();
     }

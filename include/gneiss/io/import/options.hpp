@@ -45,14 +45,14 @@ enum class edge_split : std::uint8_t { train, valid, test };
 
 /// One input.
 struct import_source {
-    std::filesystem::path path; ///< also its name in errors
-    edge_split split = edge_split::train;
+    std::filesystem::path path;           ///< also its name in errors
+    edge_split split = edge_split::train; ///< part of the edges
     /// Opens the bytes of sources that are not files; called once per pass.
     std::function<std::unique_ptr<importing::byte_source>()> open{};
     std::string fingerprint{}; ///< identifies the content of a source without a file
     /// Computes edges first, first + 1, … between integer ids, for computed graphs. Thread-safe.
     std::function<void(std::uint64_t first, std::span<edge> out)> compute{};
-    std::uint64_t computed_edges = 0, computed_nodes = 0, computed_relations = 1;
+    std::uint64_t computed_edges = 0, computed_nodes = 0, computed_relations = 1; ///< sizes of a computed source
     bool transposed = false; ///< an array [2, m]: all sources, then all destinations
 };
 
@@ -67,10 +67,10 @@ struct import_progress {
 
 /// Options of `import_dataset`.
 struct import_options {
-    std::vector<import_source> sources; ///< files; a single directory means the layout found in it
-    std::filesystem::path out;          ///< the dataset
-    edge_format format = edge_format::automatic;
-    id_kind ids = id_kind::automatic;
+    std::vector<import_source> sources;          ///< files; a single directory means the layout found in it
+    std::filesystem::path out;                   ///< the dataset
+    edge_format format = edge_format::automatic; ///< format of edges
+    id_kind ids = id_kind::automatic;            ///< kind of node ids
     std::vector<std::string>
         columns{};       ///< source, relation, destination (or source, destination): positions or header names
     bool header = false; ///< the first line names the columns
@@ -81,13 +81,13 @@ struct import_options {
     /// For computed graphs, in place of the tables: the names of nodes 0, 1, … below `node_attributes.nodes`, and the names of
     /// relations by id.
     std::function<std::string(std::uint64_t node)> compute_name{};
-    std::vector<std::string> relation_names{};
+    std::vector<std::string> relation_names{}; ///< names of relations; empty: from the sources
     bool undirected = false; ///< store each training edge both ways; no effect on symmetric mtx and METIS
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
-    import_node_attributes node_attributes{};
-    std::optional<dataset_task> task{}; ///< default: node if there are labels, else link
-    bool unseen_to_train = false;       ///< move a valid or test edge with a node or relation unknown to train to train
-    std::uint32_t partitions = 0;       ///< 0: `choose_partitions`
+    import_node_attributes node_attributes{};         ///< attributes of nodes
+    std::optional<dataset_task> task{};               ///< default: node if there are labels, else link
+    bool unseen_to_train = false; ///< move a valid or test edge with a node or relation unknown to train to train
+    std::uint32_t partitions = 0; ///< 0: `choose_partitions`
     std::uint64_t memory = std::uint64_t{512} << 20; ///< for buffers and maps, besides the program's own [bytes]
     std::uint64_t seed = 0;
     bool force = false; ///< replace an existing dataset at `out`
@@ -97,8 +97,8 @@ struct import_options {
     std::string provenance{}; ///< recorded in the manifest
     std::function<void(const import_progress&)>
         progress{}; ///< called from the calling thread or a worker, never concurrently
-    std::stop_token stop{};
-    importing::name_hasher hash = importing::default_name_hash;
+    std::stop_token stop{};                                     ///< ends the import with errc::canceled
+    importing::name_hasher hash = importing::default_name_hash; ///< hash of names
 
     /// Returns true if integer ids have names.
     [[nodiscard]] bool names_nodes() const noexcept { return !entities.empty() || compute_name; }
@@ -106,15 +106,15 @@ struct import_options {
 
 /// Result of an import.
 struct import_report {
-    std::uint64_t nodes = 0;
-    std::uint64_t edges = 0; ///< all splits
-    std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0;
-    std::uint64_t relations = 0; ///< 1 for pairs
-    std::uint32_t partitions = 0;
-    std::uint64_t unseen = 0; ///< valid and test edges with a node or relation unknown to train
-    std::uint64_t moved = 0;  ///< those of them moved to train
-    dataset_node_attributes node_attributes{};
-    std::uint64_t unlabeled_tests = 0; ///< test nodes without a label: in no part
+    std::uint64_t nodes = 0;                                        ///< number of nodes
+    std::uint64_t edges = 0;                                        ///< all splits
+    std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0; ///< edges by part
+    std::uint64_t relations = 0;                                    ///< 1 for pairs
+    std::uint32_t partitions = 0;                                   ///< number of partitions
+    std::uint64_t unseen = 0;                  ///< valid and test edges with a node or relation unknown to train
+    std::uint64_t moved = 0;                   ///< those of them moved to train
+    dataset_node_attributes node_attributes{}; ///< attributes written
+    std::uint64_t unlabeled_tests = 0;         ///< test nodes without a label: in no part
     /// files, and first lines that look like headers but were read as edges
     std::vector<std::pair<std::filesystem::path, std::string>> header_like{};
     bool resumed = false;               ///< continued the work of an earlier run

@@ -32,13 +32,13 @@ namespace gneiss::importing {
 
 /// Memory shares of the first pass [bytes].
 struct parse_memory {
-    std::size_t chunk = 0;      ///< text in one chunk
-    std::size_t chunks = 0;     ///< maximum number of chunks
-    std::size_t line = 0;       ///< longest line
-    std::size_t filter = 0;     ///< filter of recent names
-    std::size_t heaps = 0;      ///< heaps of names on disk
-    std::size_t heap_block = 0; ///< buffer of one heap
-    std::uint64_t relations = 0;
+    std::size_t chunk = 0;       ///< text in one chunk
+    std::size_t chunks = 0;      ///< maximum number of chunks
+    std::size_t line = 0;        ///< longest line
+    std::size_t filter = 0;      ///< filter of recent names
+    std::size_t heaps = 0;       ///< heaps of names on disk
+    std::size_t heap_block = 0;  ///< buffer of one heap
+    std::uint64_t relations = 0; ///< names of relations
 
     /// \param input  bytes of all sources, which determine the number of heaps
     [[nodiscard]] static parse_memory plan(std::uint64_t memory, std::size_t threads, std::uint64_t input) {
@@ -68,17 +68,19 @@ struct parsed_edges {
 template <executor E>
 class edge_parser {
 public:
+    /// Inputs of the pass.
     struct setup {
-        const import_options* options = nullptr;
-        const std::vector<planned_source>* sources = nullptr;
-        bool integer_ids = false;
-        relation_kind relations = relation_kind::none;
-        std::uint64_t node_limit = 0xffffffffU;     ///< upper bound of integer ids, exclusive
-        std::uint64_t relation_limit = 0xffffffffU; ///< upper bound of integer relations, exclusive
-        std::uint64_t hash_seed = 0;
-        parse_memory memory{};
+        const import_options* options = nullptr;              ///< options of the import
+        const std::vector<planned_source>* sources = nullptr; ///< inputs
+        bool integer_ids = false;                             ///< ids are integers, not names
+        relation_kind relations = relation_kind::none;        ///< kind of relations
+        std::uint64_t node_limit = 0xffffffffU;               ///< upper bound of integer ids, exclusive
+        std::uint64_t relation_limit = 0xffffffffU;           ///< upper bound of integer relations, exclusive
+        std::uint64_t hash_seed = 0;                          ///< seed of name hashes
+        parse_memory memory{};                                ///< shares of memory
     };
 
+    /// Writes edges to `raw`, and names to `names` if ids are names.
     edge_parser(setup options, std::array<append_file, 3>& raw, partitioned_spill* names, relation_dictionary& relations,
         const E& executor)
         : setup_(options),
@@ -109,10 +111,11 @@ private:
         std::array<std::vector<std::byte>, 3> records;
         std::array<std::uint64_t, 3> edges{};
         std::uint64_t largest_node = 0, largest_relation = 0;
+        /// A relation that the worker met.
         struct known_relation {
-            std::uint64_t hash = 0, check = 0;
-            std::uint32_t id = 0;
-            bool used = false;
+            std::uint64_t hash = 0, check = 0; ///< both hashes of its name
+            std::uint32_t id = 0;              ///< number of the relation
+            bool used = false;                 ///< true if the entry is in use
         };
         std::vector<known_relation> known = std::vector<known_relation>(1024);
     };

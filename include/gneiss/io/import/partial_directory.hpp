@@ -21,6 +21,7 @@ namespace gneiss::importing {
 /// Throws errc::already_exists while another import uses it.
 class partial_directory {
 public:
+    /// Creates and locks the directory.
     explicit partial_directory(const std::filesystem::path& out) : path_(out.string() + ".partial") {
         const bool absent = std::filesystem::create_directories(path_);
         lock_ = plain_file::create(path_ / "lock");

@@ -18,9 +18,9 @@ namespace gneiss::importing {
 
 /// `count` words of a file, from `offset` on.
 struct words_on_disk {
-    std::filesystem::path path{};
-    std::uint64_t offset = 0; ///< offset of the first [bytes]
-    std::uint64_t count = 0;
+    std::filesystem::path path{}; ///< path of the file
+    std::uint64_t offset = 0;     ///< offset of the first [bytes]
+    std::uint64_t count = 0;      ///< number of words
 };
 
 /// Calls `visit(first, span of words)` for consecutive pieces of at most `memory` bytes (at least 1 KiB).

@@ -14,9 +14,9 @@ namespace gneiss::importing {
 
 /// A step of an import. It reads the results of earlier phases in the state, the journal and the directory.
 struct import_phase {
-    std::string_view name;
+    std::string_view name; ///< name in progress reports
     journal_mark done{}; ///< recorded after `run`; without an entry, `run` is cheap to repeat or publishes the dataset
-    std::function<void(import_state&)> run;
+    std::function<void(import_state&)> run; ///< the work
 };
 
 /// Runs the phases in order, skips those that the journal marks as done, and records each.

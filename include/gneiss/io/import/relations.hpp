@@ -23,11 +23,13 @@
 // Names of relations: collected while sources are read, kept in a file between the phases, ranked by name at the end.
 namespace gneiss::importing {
 
+/// Kind of relations.
 enum class relation_kind : std::uint8_t { none, names, integers };
 
 /// Relation names so far, in memory. Thread-safe. Throws over_budget if they outgrow their share.
 class relation_dictionary {
 public:
+    /// Dictionary of at most `memory` bytes.
     explicit relation_dictionary(std::uint64_t memory) : memory_(memory) {}
 
     /// Returns the provisional id of a name: its order of arrival.

@@ -58,8 +58,11 @@ public:
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return first_.size() - 1; }
+    /// Returns the first row of a window.
     [[nodiscard]] std::uint64_t first_row(std::size_t window) const noexcept { return first_[window]; }
+    /// Returns the rows of a window.
     [[nodiscard]] std::uint64_t rows(std::size_t window) const noexcept { return first_[window + 1] - first_[window]; }
+    /// Returns the window of a row.
     [[nodiscard]] std::size_t of(std::uint64_t row) const noexcept {
         return static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end(), row) - first_.begin()) - 1;
     }
@@ -75,8 +78,8 @@ private:
 struct row_window {
     std::uint64_t first = 0;            ///< first row
     std::vector<std::uint64_t> offsets; ///< [rows + 1] into the bytes, for rows of different lengths; else empty
-    std::vector<std::byte> bytes;
-    std::vector<bool> seen; ///< [rows] true if a record came
+    std::vector<std::byte> bytes;       ///< bytes of the rows
+    std::vector<bool> seen;             ///< [rows] true if a record came
 };
 
 /// Rearranges records from source order into row order.

@@ -74,8 +74,8 @@ inline void check_options(const import_options& options) {
 
 /// Kind of the ids of an import: the same for all sources.
 struct import_ids {
-    bool integer = false;
-    relation_kind relations = relation_kind::none;
+    bool integer = false;                          ///< ids are integers, not names
+    relation_kind relations = relation_kind::none; ///< kind of relations
 };
 
 /// Throws errc::invalid_argument and errc::invalid_format for sources and tables that do not match.

@@ -24,21 +24,22 @@ namespace gneiss::importing {
 
 /// One input and its properties, determined before the first pass.
 struct planned_source {
-    import_source source;
-    edge_format format = edge_format::tsv;
-    text_format text{};
+    import_source source;                   ///< the input
+    edge_format format = edge_format::tsv;  ///< format of its edges
+    text_format text{};                     ///< rules of its lines
     std::uint64_t nodes = 0;                ///< declared by the file; 0: unknown
     std::optional<std::uint64_t> entries{}; ///< edges or neighbors declared by the file
     bool symmetric = false;                 ///< an undirected graph (mtx by its banner, METIS always)
     bool lists_both = false;                ///< symmetric: both directions of a pair are entries (METIS)
     std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbors of a line
     bool edge_weights = false;              ///< METIS: a number after each neighbor
-    std::optional<npy_header> array{};
-    std::uint64_t relations = 0; ///< integer relations declared by the source; 0: unknown
-    bool integer_ids = false;    ///< both ends of the first edge are integers
-    bool integer_relation = false;
-    std::string header_like{}; ///< a first line that is read as an edge, but looks like column names
+    std::optional<npy_header> array{};      ///< header, if it is an array
+    std::uint64_t relations = 0;            ///< integer relations declared by the source; 0: unknown
+    bool integer_ids = false;               ///< both ends of the first edge are integers
+    bool integer_relation = false;          ///< relations are integers
+    std::string header_like{};              ///< a first line that is read as an edge, but looks like column names
 
+    /// Opens the source.
     [[nodiscard]] std::unique_ptr<byte_source> open() const {
         return source.open ? source.open() : std::make_unique<file_source>(source.path);
     }
@@ -49,15 +50,17 @@ struct planned_source {
     return (path.extension() == ".gz" ? path.stem() : path).extension().string();
 }
 
+/// True if a field is a number.
 [[nodiscard]] inline bool is_integer(std::string_view field) noexcept {
     return !field.empty() && std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 /// The first lines of a source: up to `limit` that are neither empty nor comments.
 struct first_lines {
-    std::vector<std::string> lines;
+    std::vector<std::string> lines;     ///< the lines
     std::vector<std::uint64_t> numbers; ///< their line numbers
 
+    /// Reads lines of `from`, which errors call `name`.
     first_lines(byte_source& from, const std::filesystem::path& name, std::string_view comments, std::size_t limit) {
         line_cutter cutter(from, name, 1 << 16, 16 << 20);
         text_chunk chunk;

@@ -25,7 +25,7 @@ namespace gneiss::importing {
 
 /// Three arrays of compressed sparse rows; without values all are 1.
 struct csr_arrays {
-    std::filesystem::path indptr{}, indices{}, values{};
+    std::filesystem::path indptr{}, indices{}, values{}; ///< paths of the arrays
 
     /// Returns the files that `sparse_matrix_converter` writes.
     [[nodiscard]] static csr_arrays in(const std::filesystem::path& directory, bool valued) {
@@ -64,9 +64,9 @@ struct csr_arrays {
 /// the array and its element. Repeated entries stay repeated: readers of the rows reject them.
 struct sparse_matrix_converter {
     std::filesystem::path rows{}, columns{}, values{}; ///< values may be empty: all are 1
-    bool columns_compressed = false;
-    std::array<std::uint64_t, 2> shape{}; ///< rows, columns
-    std::uint64_t memory = 0;
+    bool columns_compressed = false;                   ///< columns are offsets
+    std::array<std::uint64_t, 2> shape{};              ///< rows, columns
+    std::uint64_t memory = 0;                          ///< memory of the conversion [bytes]
 
     /// Writes the rows into `directory`, which must exist.
     void write(const std::filesystem::path& directory) const {

@@ -23,6 +23,7 @@ namespace gneiss::importing {
 class append_file {
 public:
     append_file() = default;
+    /// Creates the file.
     explicit append_file(const std::filesystem::path& path)
         : file_(plain_file::create(path)),
           end_(std::make_unique<std::atomic<std::uint64_t>>(0)) {}
@@ -44,6 +45,7 @@ public:
     /// Makes appended data durable, before a journal records it. Throws io_error.
     void sync() { file_.sync(); }
     [[nodiscard]] std::uint64_t size() const noexcept { return end_ ? end_->load() : 0; }
+    /// Returns the file.
     [[nodiscard]] const plain_file& file() const noexcept { return file_; }
 
 private:
@@ -65,6 +67,7 @@ requires std::is_trivially_copyable_v<T>
 /// reads the heaps in a later run.
 class partitioned_spill {
 public:
+    /// Creates the file at `path`.
     partitioned_spill(std::filesystem::path path, std::size_t partitions, std::size_t block_bytes)
         : path_(std::move(path)),
           block_bytes_(block_bytes),
@@ -76,7 +79,9 @@ public:
     /// Opens the output of `finish` at `path`.
     [[nodiscard]] static partitioned_spill open(const std::filesystem::path& path) { return partitioned_spill(path); }
 
+    /// Returns the number of heaps.
     [[nodiscard]] std::size_t partitions() const noexcept { return heaps_.size(); }
+    /// Returns the bytes of a heap.
     [[nodiscard]] std::uint64_t bytes(std::size_t partition) const noexcept { return heaps_[partition]->bytes; }
 
     /// Adds the record made of the two parts.

@@ -26,18 +26,19 @@ namespace gneiss::importing {
 /// Construction checks the options, locks OUT.partial, opens each source once, and loads the journal of an earlier run or
 /// clears the files of a run with other options. Errors: as `import_dataset`.
 struct import_state {
-    import_options options; ///< resolved: files in place of directories and archives
-    partial_directory directory;
-    std::vector<planned_source> sources;
-    import_ids ids;
-    importing::journal journal;
-    bool resumed; ///< the journal has a finished phase
+    import_options options;              ///< resolved: files in place of directories and archives
+    partial_directory directory;         ///< directory of the unfinished dataset
+    std::vector<planned_source> sources; ///< inputs
+    import_ids ids;                      ///< kind of ids
+    importing::journal journal;          ///< record of finished work
+    bool resumed;                        ///< the journal has a finished phase
 
     // Output of phases for later ones; every run makes it again.
     std::vector<relation_id> relation_ids{}; ///< by provisional id; empty: unchanged
     node_map nodes{};                        ///< see open_nodes
-    import_report report{};
+    import_report report{};                  ///< result so far
 
+    /// Starts or resumes an import.
     explicit import_state(import_options wanted)
         : options(resolved_options(std::move(wanted))),
           directory(options.out),
