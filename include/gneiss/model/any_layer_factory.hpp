@@ -36,8 +36,9 @@ concept layer_factory = std::copy_constructible<F> && requires(const F& f, dense
 
 /// The factory of the library's layers.
 struct library_layer {
-    layer_options options{};
+    layer_options options{}; ///< options of the layer
 
+    /// Makes the layer and adds its arrays to `weights`.
     template <class T, gnn_kernels<T> Backend>
     [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         const layer_options& o = options;
@@ -50,7 +51,9 @@ struct library_layer {
         return std::make_unique<linear_layer<T, Backend>>(weights, name, in, o.width, o.bias, by);
     }
     [[nodiscard]] std::size_t outputs() const noexcept { return options.outputs(); }
+    /// True if it reads neighbors.
     [[nodiscard]] bool takes_hop() const noexcept { return options.takes_hop(); }
+    /// Returns the memory of a batch [bytes].
     [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const noexcept { return detail::layer_floats(options, of) * sizeof(float); }
 };
 static_assert(layer_factory<library_layer, float, plain_backend<float>>);
@@ -58,13 +61,15 @@ static_assert(layer_factory<library_layer, float, plain_backend<float>>);
 /// The factory of a message passing layer.
 template <class Layer>
 struct message_passing {
-    Layer layer;
+    Layer layer; ///< the layer's functions
 
+    /// Makes the layer and adds its arrays to `weights`.
     template <class T, gnn_kernels<T> Backend>
     [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         return std::make_unique<message_layer<T, Backend, Layer>>(layer, weights, name, in, by);
     }
     [[nodiscard]] std::size_t outputs() const { return layer.outputs(); }
+    /// Returns the memory of a batch [bytes].
     [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const { return message_layer<float, plain_backend<float>, Layer>::memory(layer, of); }
 };
 static_assert(layer_factory<message_passing<detail::neighbor_mean>, float, plain_backend<float>>);
@@ -79,8 +84,10 @@ static_assert(layer_factory<message_passing<detail::neighbor_mean>, float, plain
 template <class T, gnn_kernels<T> Backend>
 class any_layer_factory {
 public:
+    /// One of the library's layers.
     any_layer_factory(const layer_options& options) // NOLINT(google-explicit-constructor): stands for the layer
         : any_layer_factory(library_layer{options}, options.around()) {}
+    /// A layer of your own: a `message_passing_layer` or a `layer_factory`.
     template <class Layer>
         requires(!std::same_as<Layer, any_layer_factory>)
     any_layer_factory(Layer layer, const layer_surround& around = {}) : around_(around) { // NOLINT(google-explicit-constructor): as above
@@ -91,6 +98,7 @@ public:
         else if constexpr (passes) self_ = std::make_shared<holder<message_passing<Layer>>>(message_passing<Layer>{std::move(layer)});
     }
 
+    /// Returns the operations around the layer.
     [[nodiscard]] const layer_surround& around() const noexcept { return around_; }
     [[nodiscard]] std::size_t outputs() const { return self_->outputs(); }
     /// Returns true if it reads neighbors, and so takes one hop of a sample.
@@ -99,6 +107,7 @@ public:
     [[nodiscard]] std::uint64_t memory(const layer_sizes& of) const {
         return self_->memory(of) + detail::surround_floats(around_, outputs(), of) * sizeof(float) + detail::small_buffers;
     }
+    /// Makes the layer and adds its arrays to `weights`.
     [[nodiscard]] std::unique_ptr<graph_layer<T>> make(dense_parameters<T>& weights, const std::string& name, input_columns in, const Backend& by) const {
         return self_->make(weights, name, in, by);
     }
@@ -135,6 +144,7 @@ private:
     layer_surround around_;
 };
 
+/// Returns the memory of a layer in a batch [bytes].
 template <class T, gnn_kernels<T> Backend>
 [[nodiscard]] std::uint64_t layer_memory(const any_layer_factory<T, Backend>& layer, const layer_sizes& of) {
     return layer.memory(of);

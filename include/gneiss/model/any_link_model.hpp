@@ -32,26 +32,34 @@ public:
         : self_(std::make_unique<holder<Model>>(std::forward<Arguments>(arguments)...)) {}
 
     [[nodiscard]] std::size_t dim() const { return self_->dim(); }
+    /// Returns the floats of a relation's row.
     [[nodiscard]] std::size_t relation_floats() const { return self_->relation_floats(); }
+    /// Returns the rows of the relation table.
     [[nodiscard]] std::size_t relation_rows(std::size_t relations) const { return self_->relation_rows(relations); }
+    /// Returns the options of the model.
     [[nodiscard]] const link_model_options& options() const { return self_->options(); }
 
+    /// Computes the loss of a batch and its gradients; see `link_model::forward_backward`.
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
         matrix_view<const float> relations, matrix_view<float> sparse_gradients, gneiss::sparse_gradients& relation_gradients,
         executor_ref executor) {
         return self_->forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor);
     }
+    /// Computes queries of (known end, relation) pairs.
     void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
         matrix_view<const float> relations, matrix_view<float> out) const {
         self_->queries(corrupt_side, known, ids, relations, out);
     }
+    /// Computes similarities of queries and candidates.
     void scores(matrix_view<const float> queries, matrix_view<const float> candidates, matrix_view<float> out) const {
         self_->scores(queries, candidates, out);
     }
+    /// Returns the similarity of one query and one candidate.
     [[nodiscard]] float score(std::span<const float> query, std::span<const float> candidate) const {
         return self_->score(query, candidate);
     }
 
+    /// Returns the model of evaluation with these relations.
     [[nodiscard]] link_scorer scorer(matrix_view<const float> relations = {}) const { return self_->scorer(relations); }
 
 private:
@@ -103,6 +111,7 @@ private:
     std::unique_ptr<base> self_;
 };
 
+/// Names of the library's decoders.
 inline constexpr std::array<std::string_view, 4> decoder_names = {"dot", "distmult", "complex", "transe"};
 
 namespace detail {

@@ -19,11 +19,13 @@ namespace gneiss {
 
 /// Statistics of a batch of classifications. Sums over batches are associative.
 struct classification_statistics {
-    double loss = 0; ///< Σ −log p(label)
-    std::uint64_t labeled = 0;
-    std::uint64_t correct = 0;
+    double loss = 0;           ///< Σ −log p(label)
+    std::uint64_t labeled = 0; ///< nodes with a label
+    std::uint64_t correct = 0; ///< nodes classified correctly
 
+    /// Returns the loss per labeled node; 0 without labels.
     [[nodiscard]] double mean_loss() const noexcept { return labeled == 0 ? 0 : loss / static_cast<double>(labeled); }
+    /// Returns the share of correct classifications; 0 without labels.
     [[nodiscard]] double accuracy() const noexcept {
         return labeled == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labeled);
     }

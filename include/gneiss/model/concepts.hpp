@@ -67,8 +67,8 @@ void check_dimension(const D& decode, std::size_t dim) {
 /// Loss of one query, and its derivative by the positive's score.
 template <class T = float>
 struct loss_and_gradient {
-    double loss = 0;
-    T grad_positive = 0;
+    double loss = 0;     ///< loss of the query
+    T grad_positive = 0; ///< derivative by the positive's score
 };
 
 /// Loss of one positive score against its negative scores, and its gradients.

@@ -77,6 +77,7 @@ public:
         return held == nullptr ? nullptr : &held->rule;
     }
     [[nodiscard]] const dense_optimizer_options& options() const noexcept { return options_; }
+    /// Returns the state floats of a value.
     [[nodiscard]] std::size_t state_per_value() const { return self_->state_per_value(); }
     /// Allocates the state of this optimizer.
     void allocate_state(dense_parameters<float>& of) const { of.allocate_state(state_per_value(), self_->initial_state()); }
@@ -153,6 +154,7 @@ private:
     dense_optimizer_options options_;
 };
 
+/// Names of the library's rules.
 inline constexpr std::array<std::string_view, 4> dense_optimizer_names = {"sgd", "adagrad", "adam", "adamw"};
 
 /// Returns the optimizer of that name at a learning rate; "adamw" is adam with decoupled decay. Throws `invalid_argument` for

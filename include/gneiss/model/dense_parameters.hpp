@@ -29,13 +29,14 @@ namespace gneiss {
 template <class T = float>
 class dense_parameters {
 public:
+    /// One named matrix of an arena.
     struct array {
-        std::string name;
-        std::size_t offset = 0; ///< elements from the arena's start
-        std::size_t rows = 0, columns = 0;
-        initializer first{};
-        T constant = 0;      ///< added to every initial value
-        bool decays = false; ///< true if weight decay applies: to weights, not to biases and gains
+        std::string name;                  ///< name, unique in the arena
+        std::size_t offset = 0;            ///< elements from the arena's start
+        std::size_t rows = 0, columns = 0; ///< shape
+        initializer first{};               ///< distribution of initial values
+        T constant = 0;                    ///< added to every initial value
+        bool decays = false;               ///< true if weight decay applies: to weights, not to biases and gains
 
         [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
     };
@@ -68,21 +69,31 @@ public:
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return size_; } ///< elements of an arena
+    /// Returns all arrays, by number.
     [[nodiscard]] const std::vector<array>& arrays() const noexcept { return arrays_; }
+    /// Returns the arena of values.
     [[nodiscard]] std::span<T> values() noexcept { return values_.span(); }
+    /// Returns the arena of values.
     [[nodiscard]] std::span<const T> values() const noexcept { return values_.span(); }
+    /// Returns the arena of gradients.
     [[nodiscard]] std::span<T> gradients() noexcept { return gradients_.span(); }
+    /// Returns the arena of gradients.
     [[nodiscard]] std::span<const T> gradients() const noexcept { return gradients_.span(); }
+    /// Returns the optimizer's state.
     [[nodiscard]] std::span<T> state() noexcept { return state_.span(); }
+    /// Returns the optimizer's state.
     [[nodiscard]] std::span<const T> state() const noexcept { return state_.span(); }
+    /// Sets all gradients to 0.
     void zero_gradients() noexcept { std::fill(gradients_.begin(), gradients_.end(), T{0}); }
     [[nodiscard]] std::size_t size_bytes() const noexcept {
         return values_.capacity_bytes() + gradients_.capacity_bytes() + state_.capacity_bytes();
     }
 
+    /// Returns the values of array i.
     [[nodiscard]] matrix_view<const T> value(std::size_t i) const noexcept {
         return {values_.data() + arrays_[i].offset, arrays_[i].rows, arrays_[i].columns};
     }
+    /// Returns the gradients of array i.
     [[nodiscard]] matrix_view<T> gradient(std::size_t i) noexcept {
         return {gradients_.data() + arrays_[i].offset, arrays_[i].rows, arrays_[i].columns};
     }
@@ -90,6 +101,7 @@ public:
     [[nodiscard]] std::span<const T> list(std::size_t i) const noexcept {
         return {values_.data() + arrays_[i].offset, arrays_[i].size()};
     }
+    /// Returns the gradients of array i as a list.
     [[nodiscard]] std::span<T> gradient_list(std::size_t i) noexcept {
         return {gradients_.data() + arrays_[i].offset, arrays_[i].size()};
     }

@@ -16,9 +16,10 @@ namespace gneiss {
 /// Names of a matrix' rows in random keys: the ids of their nodes, or consecutive numbers. Rows after the last id have numbers
 /// above all ids.
 struct logical_rows {
-    std::span<const node_id> ids{};
-    std::uint64_t first = 0; ///< name of row 0 without ids
+    std::span<const node_id> ids{}; ///< ids of the first rows
+    std::uint64_t first = 0;        ///< name of row 0 without ids
 
+    /// Returns the name of a row.
     [[nodiscard]] std::uint64_t operator[](std::size_t row) const noexcept {
         return name(ids.empty() ? nullptr : ids.data(), ids.size(), first, row);
     }
@@ -49,7 +50,9 @@ public:
     [[nodiscard]] GNEISS_HD static constexpr std::uint16_t quarter(std::uint64_t word, std::size_t lane) noexcept {
         return static_cast<std::uint16_t>(word >> (16 * lane));
     }
+    /// True if an element with these bits is kept.
     [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint16_t quarter) const noexcept { return quarter >= threshold_; }
+    /// True if element `lane` of a word is kept.
     [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint64_t word, std::size_t lane) const noexcept { return kept(quarter(word, lane)); }
     /// Returns the factor of kept elements.
     template <class T>

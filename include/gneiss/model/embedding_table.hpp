@@ -21,7 +21,9 @@ public:
     embedding_table(std::size_t rows, row_layout layout)
         : data_(aligned_buffer<float>::zeroed(rows * layout.floats())), rows_(rows), layout_(layout) {}
 
+    /// Returns the number of rows.
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+    /// Returns the layout of a row.
     [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
     [[nodiscard]] std::size_t size_bytes() const noexcept { return data_.size_bytes(); }
 
@@ -30,9 +32,11 @@ public:
     [[nodiscard]] std::span<const float> data() const noexcept { return data_.span(); }
     /// Returns the rows with state: [rows, dim + state].
     [[nodiscard]] matrix_view<float> table() noexcept { return {data_.data(), rows_, layout_.floats()}; }
+    /// Returns values and state [rows, floats].
     [[nodiscard]] matrix_view<const float> table() const noexcept { return {data_.data(), rows_, layout_.floats()}; }
     /// Returns the values: [rows, dim]; the stride skips the state.
     [[nodiscard]] matrix_view<float> values() noexcept { return table().middle_columns(0, layout_.dim); }
+    /// Returns the values [rows, dim].
     [[nodiscard]] matrix_view<const float> values() const noexcept { return table().middle_columns(0, layout_.dim); }
 
 private:
@@ -69,9 +73,13 @@ public:
         ids_.resize(count);
         rows_ = {memory_.at_least(count * dim), count, dim};
     }
+    /// Returns the ids of the rows, ascending.
     [[nodiscard]] std::span<std::uint32_t> ids() noexcept { return ids_; }
+    /// Returns the ids of the rows, ascending.
     [[nodiscard]] std::span<const std::uint32_t> ids() const noexcept { return ids_; }
+    /// Returns the gradients, row i for id i.
     [[nodiscard]] matrix_view<float> rows() noexcept { return rows_; }
+    /// Returns the gradients, row i for id i.
     [[nodiscard]] matrix_view<const float> rows() const noexcept { return rows_; }
 
 private:

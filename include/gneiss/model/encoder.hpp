@@ -28,8 +28,8 @@ namespace gneiss {
 /// gets the gradient of the computed ones in backward: set it to 0 for a replaced row.
 template <class T>
 struct encoder_hook {
-    std::function<void(std::size_t layer, matrix_view<T> rows)> rows{};
-    std::function<void(std::size_t layer, matrix_view<T> gradients)> gradients{};
+    std::function<void(std::size_t layer, matrix_view<T> rows)> rows{};           ///< called before a layer runs
+    std::function<void(std::size_t layer, matrix_view<T> gradients)> gradients{}; ///< called in backward
 };
 
 /// Parameters of one pass over a batch.
@@ -39,7 +39,7 @@ struct encoder_pass {
     /// layer, a stage, the row's name and the column.
     std::optional<random_key> training{};
     logical_rows sources{}; ///< names of the first layer's source rows: ids of their nodes
-    encoder_hook<T> hook{};
+    encoder_hook<T> hook{}; ///< callbacks between layers
 };
 
 /// A stack of graph layers chosen at run time.
@@ -78,7 +78,9 @@ public:
     encoder(dense_parameters<T>& weights, const std::vector<Options>& layers, input_columns in, Backend by = {})
         : encoder(weights, std::vector<any_layer_factory<T, Backend>>(layers.begin(), layers.end()), in, by) {}
 
+    /// Returns the number of layers.
     [[nodiscard]] std::size_t layers() const noexcept { return stages_.size(); }
+    /// Returns the number of layers that read neighbors.
     [[nodiscard]] std::size_t hops() const noexcept { return hops_; }
     /// Returns the factories of the layers.
     [[nodiscard]] const std::vector<any_layer_factory<T, Backend>>& factories() const noexcept { return factories_; }
@@ -136,13 +138,16 @@ public:
     // One layer in parts without dropout, as in `graph_layer`, with norm and residual: for inference over whole graphs.
     // Precondition: no batch waits for its `backward`.
 
+    /// Returns the columns of the input.
     [[nodiscard]] input_columns inputs() const noexcept { return in_; }
+    /// Returns the columns of a layer's pass in parts.
     [[nodiscard]] part_columns parts(std::size_t layer) const {
         const stage& s = stages_[layer];
         part_columns columns = s.layer->parts();
         if (s.around.residual) columns.own += s.outputs;
         return columns;
     }
+    /// Writes messages and own data of nodes; see `graph_layer::prepare`.
     void prepare(const dense_parameters<T>& weights, std::size_t layer, const input_rows<T>& rows,
         std::span<const float> source_degrees, matrix_view<T> messages, matrix_view<T> own, executor_ref executor) {
         const stage& s = stages_[layer];
@@ -153,9 +158,11 @@ public:
         if (s.residual) rows.multiply(by_, weights.value(*s.residual), rest, {}, executor);
         else detail::copy_rows<T>(rows.dense, rest, executor);
     }
+    /// Starts the sums of targets; see `graph_layer::begin`.
     void begin(std::size_t layer, matrix_view<const T> own, matrix_view<T> sums, executor_ref executor) {
         stages_[layer].layer->begin(own.middle_columns(0, stages_[layer].layer->parts().own), sums, executor);
     }
+    /// Adds edges to the sums; see `graph_layer::add`.
     void add(std::size_t layer, const edge_part& edges, std::span<const std::uint32_t> seen, matrix_view<const T> messages,
         matrix_view<T> sums, executor_ref executor) {
         stages_[layer].layer->add(edges, seen, messages, sums, executor);

@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module model: decoders, losses and regularizers of link prediction (link_model), GNN layers and encoders (layer/, encoder),
-// optimizers and schedules, parameters and their initialization, and the CPU kernels below them (backend/).
-// Forward declarations, without the default arguments of templates.
 #pragma once
 
+/// \defgroup model model
+/// Decoders, losses, GNN encoders, optimizers, parameters, and kernels for a CPU.
+///
+/// For link prediction a `decoder` scores edges, a `ranking_loss` compares a positive with negatives, and `link_model`
+/// computes loss and gradients of a batch. For GNNs an `encoder` stacks `graph_layer`s over the layers of a sample.
+/// Optimizers step rows (`any_row_optimizer`) or all weights (`dense_optimizer`). Decoder, layer, loss and optimizer
+/// are open to types of your own.
+
+/// \defgroup model_decoder model/decoder
+/// \ingroup model
+/// Decoders: dot product, DistMult, ComplEx, TransE.
+
+/// \defgroup model_layer model/layer
+/// \ingroup model
+/// GNN layers: GraphSAGE, GCN, GAT, linear, and message passing layers of your own.
+
+/// \defgroup model_backend model/backend
+/// \ingroup model
+/// Kernels of layers and link models on a CPU: plain loops, and Eigen products.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 #include <gneiss/model/kernels.hpp>

@@ -59,6 +59,7 @@ public:
     random_layer_views& operator=(const random_layer_views&) = delete;
 
     [[nodiscard]] std::size_t size() const noexcept { return parts_.size(); }
+    /// Returns the view of layer i.
     [[nodiscard]] const layer_view& operator[](std::size_t i) const noexcept { return parts_[i].view; }
 
 private:
@@ -72,17 +73,17 @@ private:
 /// The worst deviation of gradients from finite differences.
 struct gradient_report {
     double error = 0; ///< |gradient − slope| / (1 + |slope|); infinite if weights' gradients depend on whether the input needs one
-    std::string where{}; ///< name of the array, or "input"
-    double gradient = 0, slope = 0;
-    double size = 0; ///< Σ |gradient| of the weights: 0 checks nothing
+    std::string where{};            ///< name of the array, or "input"
+    double gradient = 0, slope = 0; ///< both values where they deviate most
+    double size = 0;                ///< Σ |gradient| of the weights: 0 checks nothing
 };
 
 /// Options of `check_gradients`.
 struct gradient_check_options {
-    input_columns in{.dense = 5};
+    input_columns in{.dense = 5};               ///< columns of the input
     std::vector<std::size_t> rows{13, 9, 5, 3}; ///< per level, at least hops + 1 of them; the last are the targets
-    bool targets_last = false;
-    std::uint64_t seed = 1;
+    bool targets_last = false;                  ///< puts the targets' own rows last among the sources
+    std::uint64_t seed = 1;                     ///< seed of rows, weights and views
 };
 
 namespace detail {

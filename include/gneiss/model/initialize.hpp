@@ -24,14 +24,18 @@ enum class embedding_kind : std::uint32_t { nodes = 0, relations = 1, dense = 2,
 /// A row is a pure function of (seed, table, row), independent of the order, the threads and the partitions: the key absorbs
 /// the table and the row, and word ⌊column / 2⌋ gives the pair of columns. Thread-safe.
 struct initializer {
+    /// Shape of a distribution.
     enum class distribution : std::uint8_t { zeros, uniform, normal };
 
-    distribution shape = distribution::zeros;
-    float a = 0; ///< lower end, or mean
-    float b = 0; ///< upper end, or standard deviation
+    distribution shape = distribution::zeros; ///< shape of the distribution
+    float a = 0;                              ///< lower end, or mean
+    float b = 0;                              ///< upper end, or standard deviation
 
+    /// All values 0.
     static constexpr initializer zeros() noexcept { return {}; }
+    /// Uniform in [low, high).
     static constexpr initializer uniform(float low, float high) noexcept { return {distribution::uniform, low, high}; }
+    /// Normal with a mean and a standard deviation.
     static constexpr initializer normal(float mean, float deviation) noexcept {
         return {distribution::normal, mean, deviation};
     }

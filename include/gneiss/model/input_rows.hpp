@@ -16,12 +16,16 @@ namespace gneiss {
 /// Only dense columns can get gradients. A value of two views; the functions cost the same as the kernels.
 template <class T>
 struct input_rows {
-    matrix_view<const T> dense{};
-    sparse_rows<T> sparse{};
+    matrix_view<const T> dense{}; ///< dense columns
+    sparse_rows<T> sparse{};      ///< sparse columns
 
+    /// True if there are sparse columns.
     [[nodiscard]] bool has_sparse() const noexcept { return sparse.columns != 0; }
+    /// Returns the number of rows.
     [[nodiscard]] std::size_t rows() const noexcept { return has_sparse() ? sparse.rows() : dense.rows(); }
+    /// Returns the number of columns of both parts.
     [[nodiscard]] std::size_t columns() const noexcept { return dense.columns() + sparse.columns; }
+    /// Returns `count` rows from `first` on.
     [[nodiscard]] input_rows middle_rows(std::size_t first, std::size_t count) const noexcept {
         return {dense.columns() == 0 ? dense : dense.middle_rows(first, count),
             has_sparse() ? sparse.middle_rows(first, count) : sparse};

@@ -16,21 +16,23 @@ namespace gneiss {
 /// Work after a product while its rows are in the cache: out = then((accumulate ? out : 0) + product + bias).
 template <class T>
 struct epilogue {
-    bool accumulate = false;
-    std::span<const T> bias{}; ///< [columns], or empty: none
-    activation then = activation::none;
+    bool accumulate = false;            ///< adds to `out` instead of replacing it
+    std::span<const T> bias{};          ///< [columns], or empty: none
+    activation then = activation::none; ///< activation of the result
 };
 
 /// Rows that are mostly zeros, such as bags of words: row i has value values[k] at column indices[k] for k from offsets[i] to
 /// offsets[i + 1]. Never expanded: the cost of products is that of the entries.
 template <class T>
 struct sparse_rows {
-    std::size_t columns = 0;
+    std::size_t columns = 0;                  ///< number of columns
     std::span<const std::uint64_t> offsets{}; ///< [rows + 1]; the first need not be 0
     std::span<const std::uint32_t> indices{}; ///< below `columns`
     std::span<const T> values{};              ///< one per index, or empty: all 1
 
+    /// Returns the number of rows.
     [[nodiscard]] std::size_t rows() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
+    /// Returns `count` rows from `first` on.
     [[nodiscard]] sparse_rows middle_rows(std::size_t first, std::size_t count) const noexcept {
         return rows() == 0 ? *this : sparse_rows{columns, offsets.subspan(first, count + 1), indices, values};
     }
@@ -45,6 +47,7 @@ struct edge_segments {
     std::span<const std::uint32_t> edges{}; ///< [edges] or empty
 
     [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
+    /// Returns the edge at a place.
     [[nodiscard]] std::size_t edge(std::size_t place) const noexcept { return edges.empty() ? place : edges[place]; }
 };
 

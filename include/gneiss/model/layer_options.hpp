@@ -19,21 +19,23 @@
 
 namespace gneiss {
 
+/// Kinds of the library's layers.
 enum class layer_kind : std::uint8_t { sage, gcn, gat, linear };
 
 /// One of the library's layers in an encoder: out = then(norm(layer(dropout(in)))) + residual.
 struct layer_options {
-    layer_kind kind = layer_kind::sage;
-    std::size_t width = 0; ///< outputs; per head for gat
-    sage_options sage{};
-    gcn_options gcn{};
-    gat_options gat{};
-    bool bias = true;
-    activation then = activation::none;
-    double dropout = 0; ///< this and the next two: see `layer_surround`
-    bool norm = false;
-    bool residual = false;
+    layer_kind kind = layer_kind::sage; ///< kind of the layer
+    std::size_t width = 0;              ///< outputs; per head for gat
+    sage_options sage{};                ///< options if it is GraphSAGE
+    gcn_options gcn{};                  ///< options if it is GCN
+    gat_options gat{};                  ///< options if it is GAT
+    bool bias = true;                   ///< adds b, if it is linear
+    activation then = activation::none; ///< activation of the result
+    double dropout = 0;                 ///< this and the next two: see `layer_surround`
+    bool norm = false;                  ///< layer normalization before the activation
+    bool residual = false;              ///< adds the target's own row
 
+    /// Returns the operations around the layer.
     [[nodiscard]] layer_surround around() const noexcept { return {then, dropout, norm, residual}; }
     [[nodiscard]] std::size_t outputs() const noexcept {
         return kind == layer_kind::gat && gat.concat ? width * gat.heads : width;
@@ -45,14 +47,16 @@ struct layer_options {
 /// Defaults of layer texts.
 struct layer_defaults {
     std::optional<activation> then{}; ///< none: relu (gat: elu); the last layer always has none
-    double dropout = 0;
-    double attention_dropout = 0;
-    bool norm = false; ///< for all but the last
-    bool residual = false;
-    std::size_t last_width = 0; ///< width of a last layer without one, such as the number of classes
+    double dropout = 0;               ///< rate on input rows
+    double attention_dropout = 0;     ///< rate on attentions
+    bool norm = false;                ///< for all but the last
+    bool residual = false;            ///< for all layers
+    std::size_t last_width = 0;       ///< width of a last layer without one, such as the number of classes
 };
 
+/// Names of kinds, by value.
 inline constexpr std::array<std::string_view, 4> layer_names = {"sage", "gcn", "gat", "linear"};
+/// Names of activations, by value.
 inline constexpr std::array<std::string_view, 6> activation_names = {"none", "relu", "leaky", "elu", "tanh", "sigmoid"};
 
 namespace detail {

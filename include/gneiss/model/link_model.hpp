@@ -38,24 +38,26 @@ struct link_model_tuning {
     std::size_t nodes_per_task = 128;                       ///< for sums of gradients per node
 };
 
+/// Options of a link model.
 struct link_model_options {
-    reduction reduce = reduction::sum;
-    regularizer penalty{};
+    reduction reduce = reduction::sum; ///< reduction of losses to one number
+    regularizer penalty{};             ///< penalty on the rows of positives
     /// Head queries use `query(side::tail, tail, relation + R)`: the relation table has 2R rows, the upper half for inverse
     /// relations. Source: Lacroix, Usunier and Obozinski, ICML 2018.
     bool reciprocal = false;
-    link_model_tuning tuning{};
+    link_model_tuning tuning{}; ///< sizes of the work
 };
 
 /// Statistics of a batch. Sums over batches are associative.
 struct link_statistics {
-    double loss = 0;    ///< Σ losses of queries, for any reduction, without the penalty
-    double penalty = 0; ///< reduced, as in the gradients
-    std::uint64_t positives = 0;
-    std::uint64_t query_count = 0;
-    std::uint64_t negatives = 0; ///< (query, negative) pairs scored, including masked ones
-    std::uint64_t masked = 0;    ///< known true answers among them, which were ignored
+    double loss = 0;               ///< Σ losses of queries, for any reduction, without the penalty
+    double penalty = 0;            ///< reduced, as in the gradients
+    std::uint64_t positives = 0;   ///< edges of the batch
+    std::uint64_t query_count = 0; ///< queries: positives times sides
+    std::uint64_t negatives = 0;   ///< (query, negative) pairs scored, including masked ones
+    std::uint64_t masked = 0;      ///< known true answers among them, which were ignored
 
+    /// Returns the loss per query; 0 without queries.
     [[nodiscard]] double mean_loss() const noexcept { return query_count == 0 ? 0 : loss / static_cast<double>(query_count); }
     link_statistics& operator+=(const link_statistics& other) noexcept {
         loss += other.loss;

@@ -18,9 +18,9 @@ namespace gneiss {
 
 /// A query: the nodes that complete (known, relation, ?) or (?, relation, known).
 struct link_query {
-    node_id known{};
-    relation_id relation{};
-    side target_side = side::tail;
+    node_id known{};               ///< known end
+    relation_id relation{};        ///< relation of the query
+    side target_side = side::tail; ///< end in question
 
     friend constexpr auto operator<=>(const link_query&, const link_query&) = default;
 };
@@ -29,6 +29,7 @@ struct link_query {
 [[nodiscard]] constexpr link_query query_of(const edge& e, side target_side) noexcept {
     return {target_side == side::tail ? e.source : e.destination, e.relation, target_side};
 }
+/// Returns the true answer of an edge's query.
 [[nodiscard]] constexpr node_id answer_of(const edge& e, side target_side) noexcept {
     return target_side == side::tail ? e.destination : e.source;
 }

@@ -116,7 +116,7 @@ private:
 
 /// The mean of max(0, margin − s⁺ + s⁻) over the unmasked negatives. Subgradient 0 at the kink.
 struct margin_loss {
-    float margin = 1;
+    float margin = 1; ///< least difference of scores without loss
 
     template <class T>
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
@@ -140,6 +140,7 @@ struct margin_loss {
 /// One of the losses above, chosen at run time: one branch per query, so that models need not be compiled for each.
 class any_loss {
 public:
+    /// Takes one of the library's losses.
     template <class L>
         requires(!std::same_as<L, any_loss>)
     any_loss(L loss) : loss_(loss) {} // NOLINT(google-explicit-constructor): stands for the loss
@@ -157,6 +158,7 @@ private:
     std::variant<softmax_loss, marius_loss, logistic_loss, margin_loss> loss_;
 };
 
+/// Names of the losses.
 inline constexpr std::array<std::string_view, 4> loss_names = {"softmax", "marius", "logistic", "margin"};
 
 /// Returns the loss of that name; `margin` is for the margin loss. Throws `invalid_argument` for an unknown name.

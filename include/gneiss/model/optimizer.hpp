@@ -24,7 +24,7 @@ namespace gneiss {
 
 /// value −= rate · gradient. No state.
 struct sgd {
-    float rate = 0.1F;
+    float rate = 0.1F; ///< learning rate
 
     static constexpr std::size_t state_floats(std::size_t) noexcept { return 0; }
     static constexpr float initial_state() noexcept { return 0; }
@@ -35,13 +35,14 @@ struct sgd {
         const sgd by = *this; // a copy: stores through x cannot change it, so the loop vectorizes
         for (std::size_t i = 0; i < gradient.size(); ++i) by.step_one(x[i], g[i]);
     }
+    /// Steps one value.
     GNEISS_HD constexpr void step_one(float& value, float gradient) const noexcept { value -= rate * gradient; }
 };
 
 /// state += gradient²; value −= rate · gradient / (√state + epsilon). Source: Duchi et al., JMLR 2011.
 struct adagrad {
-    float rate = 0.1F;
-    float epsilon = 1e-10F;
+    float rate = 0.1F;      ///< learning rate
+    float epsilon = 1e-10F; ///< added to the root
 
     static constexpr std::size_t state_floats(std::size_t dim) noexcept { return dim; }
     static constexpr float initial_state() noexcept { return 0; }
@@ -53,6 +54,7 @@ struct adagrad {
         const adagrad by = *this;
         for (std::size_t i = 0; i < gradient.size(); ++i) by.step_one(x[i], s[i], g[i]);
     }
+    /// Steps one value with its state.
     GNEISS_HD void step_one(float& value, float& state, float gradient) const noexcept {
         const float sum = state + gradient * gradient;
         state = sum;
@@ -63,10 +65,10 @@ struct adagrad {
 /// Adam with both moments corrected by the batch's number t; a row that a batch does not use keeps its moments. The state is
 /// [first moments | second moments]. Source: Kingma and Ba, ICLR 2015.
 struct adam {
-    float rate = 0.001F;
-    float beta1 = 0.9F;
-    float beta2 = 0.999F;
-    float epsilon = 1e-8F;
+    float rate = 0.001F;   ///< learning rate
+    float beta1 = 0.9F;    ///< decay of first moments
+    float beta2 = 0.999F;  ///< decay of second moments
+    float epsilon = 1e-8F; ///< added to the root
 
     static constexpr std::size_t state_floats(std::size_t dim) noexcept { return 2 * dim; }
     static constexpr float initial_state() noexcept { return 0; }
@@ -82,8 +84,9 @@ struct adam {
         for (std::size_t i = 0; i < dim; ++i) by.step_one(x[i], first[i], second[i], g[i], inverse);
     }
 
+    /// Factors that correct both moments.
     struct moments {
-        float first, second;
+        float first, second; ///< 1 / (1 − beta^t) of each
     };
     /// Returns the factors of the moments of batch t.
     [[nodiscard]] GNEISS_HD moments correction(std::uint64_t t) const noexcept {
@@ -91,6 +94,7 @@ struct adam {
         return {static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta1), n))),
             static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta2), n)))};
     }
+    /// Steps one value with its moments.
     GNEISS_HD void step_one(float& value, float& first, float& second, float gradient, const moments& inverse) const noexcept {
         const float m = beta1 * first + (1 - beta1) * gradient;
         const float v = beta2 * second + (1 - beta2) * gradient * gradient;
@@ -106,6 +110,7 @@ static_assert(row_optimizer<sgd> && row_optimizer<adagrad> && row_optimizer<adam
 /// and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
 class any_row_optimizer {
 public:
+    /// Takes the optimizer over.
     template <class O>
         requires(!std::same_as<O, any_row_optimizer>)
     any_row_optimizer(O optimizer) // NOLINT(google-explicit-constructor): stands for the optimizer
@@ -192,6 +197,7 @@ inline void check_state_floats(const any_row_optimizer& optimizer, const row_lay
                                                 " for " + std::to_string(layout.dim) + " of value");
 }
 
+/// Names of the library's optimizers.
 inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adagrad", "adam"};
 
 /// Returns the optimizer of that name at a learning rate, with default settings. Throws `invalid_argument` for an unknown name

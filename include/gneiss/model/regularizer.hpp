@@ -10,6 +10,7 @@
 
 namespace gneiss {
 
+/// Kind of penalty.
 enum class norm_penalty : std::uint8_t {
     none,
     l2, ///< Σ xᵢ²
@@ -19,9 +20,10 @@ enum class norm_penalty : std::uint8_t {
 /// A penalty on the rows of the positives: head, relation and tail of every edge, once per edge for any number of sides. With
 /// reciprocal relations both relation rows of an edge count.
 struct regularizer {
-    norm_penalty penalty = norm_penalty::none;
-    double weight = 0; ///< λ
+    norm_penalty penalty = norm_penalty::none; ///< kind of penalty
+    double weight = 0;                         ///< λ
 
+    /// True if there is a penalty.
     [[nodiscard]] bool active() const noexcept { return penalty != norm_penalty::none && weight != 0; }
 
     /// Adds factor · λ · ∂penalty(row)/∂row to `gradient` and returns factor · λ · penalty(row). O(dim).

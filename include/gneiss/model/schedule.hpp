@@ -23,12 +23,13 @@ namespace gneiss {
 ///
 /// A pure function of the batch's number, so a resumed run continues identically.
 struct schedule {
+    /// Shape of the curve.
     enum class shape : std::uint8_t { constant, linear, cosine, step };
 
-    shape form = shape::constant;
-    double floor = 0;         ///< final factor of linear and cosine
-    double decay = 0.1;       ///< factor per piece of step
-    std::uint64_t pieces = 3; ///< number of pieces of step
+    shape form = shape::constant; ///< shape of the curve
+    double floor = 0;             ///< final factor of linear and cosine
+    double decay = 0.1;           ///< factor per piece of step
+    std::uint64_t pieces = 3;     ///< number of pieces of step
 
     friend bool operator==(const schedule&, const schedule&) = default;
 
@@ -46,6 +47,7 @@ struct schedule {
     }
 };
 
+/// Names of shapes, by value.
 inline constexpr std::array<std::string_view, 4> schedule_names = {"constant", "linear", "cosine", "step"};
 
 /// Returns the schedule of that name with default settings. Throws `invalid_argument` for an unknown name.

@@ -22,7 +22,7 @@ namespace gneiss {
 /// taken per block and added in block order. Semantics as there.
 template <class T>
 struct row_kernels {
-    static constexpr std::size_t rows_per_task = 256;
+    static constexpr std::size_t rows_per_task = 256; ///< rows of a task
 
     static void gather_rows(matrix_view<const T> in, std::span<const std::uint32_t> ids, matrix_view<T> out, executor_ref executor) {
         parallel_for(executor, ids.size(), rows_per_task, [&](std::size_t i, std::size_t end) {

@@ -26,7 +26,8 @@ struct segment_kernels : row_kernels<T> {
     using row_kernels<T>::sum_weighted;
     using row_kernels<T>::dot;
 
-    static constexpr std::size_t segments_per_task = 64;
+    static constexpr std::size_t segments_per_task = 64; ///< segments of a task
+    /// Winner of an empty segment.
     static constexpr std::uint32_t no_winner = std::numeric_limits<std::uint32_t>::max();
 
     static void segment_shares(const edge_segments& s, std::span<T> out, executor_ref executor) {

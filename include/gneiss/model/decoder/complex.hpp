@@ -11,7 +11,8 @@ namespace gneiss {
 /// Source: Trouillon et al., ICML 2016.
 struct complex_decoder : detail::decoder_terms<complex_decoder, 2> {
     static constexpr similarity compare = similarity::inner_product;
-    static constexpr bool complex_rows = true;
+    static constexpr bool complex_rows = true; ///< rows are complex numbers
+    /// True for even dimensions.
     static constexpr bool accepts(std::size_t dim) noexcept { return dim % 2 == 0; }
     static constexpr std::size_t relation_floats(std::size_t dim) noexcept { return dim; }
 
@@ -20,10 +21,12 @@ struct complex_decoder : detail::decoder_terms<complex_decoder, 2> {
     [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side corrupt_side, const term<T>& known, const term<T>& relation) noexcept {
         return product(known, corrupt_side == side::tail ? relation : conjugate(relation));
     }
+    /// Returns the gradient of the known row, for the gradient g of the query.
     template <class T>
     [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side corrupt_side, const term<T>& relation, const term<T>& g) noexcept {
         return product(g, corrupt_side == side::tail ? conjugate(relation) : relation);
     }
+    /// Returns the gradient of the relation, for the gradient g of the query.
     template <class T>
     [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side corrupt_side, const term<T>& known, const term<T>& g) noexcept {
         const term<T> of = product(g, conjugate(known));

@@ -14,12 +14,13 @@
 
 namespace gneiss {
 
+/// Options of `gat_layer`.
 struct gat_options {
-    std::size_t heads = 1;
-    bool concat = true;   ///< concatenate heads; else their mean
-    double slope = 0.2;   ///< slope of LeakyReLU below 0
-    double dropout = 0;   ///< rate on attentions, while training
-    bool bias = true;
+    std::size_t heads = 1; ///< number of heads
+    bool concat = true;    ///< concatenate heads; else their mean
+    double slope = 0.2;    ///< slope of LeakyReLU below 0
+    double dropout = 0;    ///< rate on attentions, while training
+    bool bias = true;      ///< adds b
 };
 
 /// Graph attention: for each head, out[t] = Σ α(t, s) z[s] over neighbors s and t itself, where z = x W and

@@ -16,14 +16,16 @@
 
 namespace gneiss {
 
+/// Weight of an edge.
 enum class gcn_normalization : std::uint8_t {
     row,      ///< 1 / degree of target
     symmetric ///< 1 / √(degree of target · degree of source)
 };
 
+/// Options of `gcn_layer`.
 struct gcn_options {
-    gcn_normalization normalize = gcn_normalization::row;
-    bool bias = true;
+    gcn_normalization normalize = gcn_normalization::row; ///< weight of an edge
+    bool bias = true;                                     ///< adds b
 };
 
 /// Graph convolution: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b.

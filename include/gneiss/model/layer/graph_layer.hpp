@@ -22,12 +22,13 @@ namespace gneiss {
 /// Input of a layer: forward and the following backward get the same value.
 template <class T>
 struct layer_input {
-    const layer_view& view;
-    input_rows<T> rows;                     ///< [view.sources, inputs]
-    executor_ref on;
-    std::optional<random_key> training{};   ///< key of the layer's dropout; none: evaluation, without dropout
-    logical_rows targets{};                 ///< names of the target rows in random keys
+    const layer_view& view;               ///< the layer's edges
+    input_rows<T> rows;                   ///< [view.sources, inputs]
+    executor_ref on;                      ///< executor of the kernels
+    std::optional<random_key> training{}; ///< key of the layer's dropout; none: evaluation, without dropout
+    logical_rows targets{};               ///< names of the target rows in random keys
 
+    /// Returns the targets' own rows.
     [[nodiscard]] input_rows<T> own_rows() const noexcept { return rows.middle_rows(view.first_target, view.targets); }
     /// Returns edges by target, pointing to source rows.
     [[nodiscard]] edge_segments incoming() const noexcept { return {view.offsets, view.neighbors}; }
@@ -79,8 +80,10 @@ public:
     virtual ~graph_layer() = default;
 
     [[nodiscard]] virtual std::size_t outputs() const = 0;
+    /// Writes out = then(…) [targets, outputs].
     virtual void forward(
         const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) = 0;
+    /// Adds to the gradients of parameters and writes grad_in; see above.
     virtual void backward(
         dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) = 0;
 
@@ -95,6 +98,7 @@ public:
     //
     // A layer without it can be trained, but inference over whole graphs rejects it.
 
+    /// Returns the columns of the pass in parts. Throws errc::unsupported without one.
     [[nodiscard]] virtual part_columns parts() const { refuse_parts(); }
     /// `source_degrees` [n]: number of edges from each node to targets; only if parts().source_degrees.
     virtual void prepare(const dense_parameters<T>& /*weights*/, const input_rows<T>& /*rows*/, std::span<const float> /*source_degrees*/,
@@ -115,26 +119,27 @@ private:
 
 /// Numbers of input columns of a layer.
 struct input_columns {
-    std::size_t dense = 0;
-    std::size_t sparse = 0;
+    std::size_t dense = 0;  ///< dense columns
+    std::size_t sparse = 0; ///< sparse columns
 
+    /// Returns the number of all columns.
     [[nodiscard]] std::size_t total() const noexcept { return dense + sparse; }
 };
 
 /// The sizes of one layer of an encoder in a batch.
 struct layer_sizes {
-    input_columns in{};
-    std::uint64_t sources = 0, targets = 0, edges = 0;
-    std::uint64_t entries = 0; ///< entries of sparse input rows
-    bool first = false;        ///< the first layer, whose input may need no gradient
+    input_columns in{};                                ///< columns of the input
+    std::uint64_t sources = 0, targets = 0, edges = 0; ///< counts of a batch
+    std::uint64_t entries = 0;                         ///< entries of sparse input rows
+    bool first = false;                                ///< the first layer, whose input may need no gradient
 };
 
 /// Operations around a layer in an encoder: out = then(norm(layer(dropout(in)))) + residual.
 struct layer_surround {
-    activation then = activation::none;
-    double dropout = 0;    ///< rate on input rows, while training
-    bool norm = false;     ///< layer normalization (Ba, Kiros and Hinton, 2016) before the activation
-    bool residual = false; ///< adds the target's own row, multiplied by a matrix if the lengths differ
+    activation then = activation::none; ///< activation of the result
+    double dropout = 0;                 ///< rate on input rows, while training
+    bool norm = false;                  ///< layer normalization (Ba, Kiros and Hinton, 2016) before the activation
+    bool residual = false;              ///< adds the target's own row, multiplied by a matrix if the lengths differ
 };
 
 } // namespace gneiss

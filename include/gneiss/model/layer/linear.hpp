@@ -13,6 +13,7 @@ namespace gneiss {
 template <class T, gnn_kernels<T> Backend>
 class linear_layer final : public graph_layer<T> {
 public:
+    /// Adds its arrays to `weights`.
     linear_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width, bool bias, Backend by = {})
         : by_(by), in_(in), width_(width),
           weight_(weights.add(name + ".weight", in.total(), width, initializer::glorot(in.total(), width))) {

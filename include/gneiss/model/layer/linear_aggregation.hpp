@@ -73,6 +73,7 @@ public:
     [[nodiscard]] static std::size_t message_columns(input_columns in, std::size_t width) noexcept {
         return sends_products(in, width) ? width : in.total();
     }
+    /// Writes messages [rows, message_columns].
     static void prepare(const Backend& by, const input_rows<T>& rows, matrix_view<const T> w, matrix_view<T> messages,
         executor_ref executor) {
         if (sends_products({rows.dense.columns(), rows.sparse.columns}, w.columns()))

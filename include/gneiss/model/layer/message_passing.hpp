@@ -24,13 +24,18 @@ namespace gneiss {
 template <class T, gnn_kernels<T> Backend>
 class layer_context {
 public:
+    /// Returns the kernels.
     [[nodiscard]] const Backend& kernels() const noexcept { return by_; }
+    /// Returns the executor of the batch.
     [[nodiscard]] executor_ref executor() const noexcept { return *executor_; }
 
+    /// Returns the values of an array.
     [[nodiscard]] matrix_view<const T> value(std::size_t array) const noexcept { return values_->value(array); }
+    /// Returns the values of an array as a list.
     [[nodiscard]] std::span<const T> list(std::size_t array) const noexcept { return values_->list(array); }
     /// Gradients are accumulated. Precondition: in backward.
     [[nodiscard]] matrix_view<T> gradient(std::size_t array) const noexcept { return gradients_->gradient(array); }
+    /// Returns the gradients of an array as a list.
     [[nodiscard]] std::span<T> gradient_list(std::size_t array) const noexcept { return gradients_->gradient_list(array); }
 
     /// Returns memory by number; in backward it holds the data of forward. Throws `invalid_argument` beyond the layer's
@@ -46,14 +51,19 @@ public:
         return {kept.memory.at_least(rows * columns), rows, columns};
     }
 
+    /// Writes out = a w, then the epilogue.
     void multiply(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then = {}) const { by_.multiply(a, w, out, then, *executor_); }
     void multiply_nt(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, bool accumulate = false) const { by_.multiply_nt(a, w, out, accumulate, *executor_); }
     void add_tn(matrix_view<const T> a, matrix_view<const T> g, matrix_view<T> out) const { by_.add_tn(a, g, out, *executor_); }
+    /// Adds the column sums of g to `out`.
     void add_column_sums(matrix_view<const T> g, std::span<T> out) const { by_.add_column_sums(g, out, *executor_); }
+    /// g *= act'(x), where y = act(x).
     void activate_backward(activation act, matrix_view<const T> y, matrix_view<T> g) const { by_.activate_backward(act, y, g, *executor_); }
+    /// Calls `f` for each row, in parallel.
     template <class F>
     void apply_nodes(std::size_t rows, F&& f) const { gneiss::apply_nodes(rows, *executor_, f); }
 
+    /// Context with the kernels of a backend.
     explicit layer_context(const Backend& by) : by_(by) {}
     /// For the adapter: each pass begins with one of these. `limit` is in floats; backward keeps that of forward.
     void begin(const dense_parameters<T>& weights, std::uint64_t limit, executor_ref executor) {
@@ -63,6 +73,7 @@ public:
         limit_ = limit;
         for (buffer& b : kept_) b.used = 0;
     }
+    /// Starts a backward pass, which adds to the gradients of `weights`.
     void begin_backward(dense_parameters<T>& weights, executor_ref executor) {
         values_ = gradients_ = &weights;
         executor_.emplace(executor);

@@ -15,12 +15,14 @@
 
 namespace gneiss {
 
+/// Reduction over neighbors.
 enum class sage_reduction : std::uint8_t { mean, sum, max };
 
+/// Options of `sage_layer`.
 struct sage_options {
-    sage_reduction reduce = sage_reduction::mean;
+    sage_reduction reduce = sage_reduction::mean; ///< reduction over neighbors
     bool concat = true; ///< separate weights for own and neighbors' rows, as if concatenated; else one W for their sum
-    bool bias = true;
+    bool bias = true;   ///< adds b
 };
 
 /// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbors · W + b. The reduction is 0 for a target without neighbors.

@@ -18,6 +18,7 @@ namespace gneiss {
 /// has them. O(edges); memory is reused between batches.
 class self_loops {
 public:
+    /// Makes the view with self-loops of `view`, which must outlive it.
     void assign(const layer_view& view, executor_ref executor) {
         const std::size_t edges = view.edges() + view.targets;
         resize_discard(offsets_, view.targets + 1);
