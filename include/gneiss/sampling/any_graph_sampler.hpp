@@ -26,12 +26,15 @@ namespace gneiss {
 /// Cost: one indirect call per batch.
 class any_graph_sampler {
 public:
+    /// Takes a function that returns a sampler.
     template <class Make>
         requires(!std::same_as<Make, any_graph_sampler>)
     any_graph_sampler(Make make) // NOLINT(google-explicit-constructor): stands for the sampler
         : self_(std::make_unique<model<Make>>(std::move(make))) {}
 
+    /// Copies the sampler: one copy per thread.
     any_graph_sampler(const any_graph_sampler& other) : self_(other.self_->clone()) {}
+    /// Copies the sampler.
     any_graph_sampler& operator=(const any_graph_sampler& other) {
         self_ = other.self_->clone();
         return *this;

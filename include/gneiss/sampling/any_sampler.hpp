@@ -18,6 +18,7 @@
 
 namespace gneiss {
 
+/// Library samplers.
 enum class sampler_kind : std::uint8_t {
     dense,   ///< draws a node's neighbors once per batch (MariusGNN)
     neighbor ///< draws again at every hop
@@ -33,7 +34,7 @@ template <class Sample>
 /// Sample as seen by training.
 struct drawn_sample {
     std::span<const node_id> nodes; ///< distinct input nodes of the first layer
-    std::uint64_t edges = 0;
+    std::uint64_t edges = 0;        ///< number of sampled edges
 };
 
 /// Lays out the layers of a sample. Throws as `layer_stack::assign`.
@@ -68,7 +69,9 @@ public:
     template <class G, std::copy_constructible Make>
     any_sampler(const G& graph, Make make) : self_(std::make_unique<model<G, Make>>(graph, std::move(make))) {}
 
+    /// Copies the sampler: one copy per thread.
     any_sampler(const any_sampler& other) : self_(other.self_->clone()) {}
+    /// Copies the sampler.
     any_sampler& operator=(const any_sampler& other) {
         self_ = other.self_->clone();
         return *this;

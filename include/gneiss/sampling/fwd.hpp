@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module sampling: batches of link prediction and node classification, type-erased samplers, and superbatches sampled ahead of
-// training. Forward declarations, without default template arguments.
 #pragma once
 
+/// \defgroup sampling sampling
+/// Batches of link prediction and node classification, and superbatches sampled ahead of training.
+///
+/// It joins samplers with the data of a state: `link_sampler` cuts and samples batches of edges, `node_batches` cuts
+/// training nodes, `any_sampler` holds a sampler with its graph. `superbatch_inspector` samples many batches ahead and
+/// computes the contents of a cache for each (Ginex).
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 namespace gneiss {

@@ -34,15 +34,16 @@ struct link_state {
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return batches.size(); }
 
-    std::shared_ptr<const state_edges> edges;
-    state_batches batches;
-    negative_pool resident; ///< nodes and edges of the state
+    std::shared_ptr<const state_edges> edges; ///< edges of the state
+    state_batches batches;                    ///< batches that they are cut into
+    negative_pool resident;                   ///< nodes and edges of the state
 };
 
-/// Upper bounds on the bytes of a link batch of `batch_edges` edges, without rows, and on its distinct nodes.
+/// Result of `bound_link_batch`.
 struct link_batch_bound {
-    std::uint64_t bytes = 0, nodes = 0;
+    std::uint64_t bytes = 0, nodes = 0; ///< bounds
 };
+/// Upper bounds on the bytes of a link batch of `batch_edges` edges, without rows, and on its distinct nodes.
 [[nodiscard]] constexpr link_batch_bound bound_link_batch(
     const negative_options& n, std::uint64_t batch_edges, std::uint64_t nodes) noexcept {
     const std::uint64_t lists = n.all ? 2 * nodes : std::uint64_t{2} * with_chunks(n, batch_edges).chunks * n.per_chunk;
@@ -59,9 +60,11 @@ struct link_batch_bound {
 template <class Negatives = negative_sampler>
 class link_sampler {
 public:
+    /// Draws the library's negatives.
     link_sampler(const negative_options& negatives, std::uint64_t seed)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : builder_(negatives, seed) {}
+    /// Draws negatives from a source of your own.
     link_sampler(const negative_options& negatives, std::type_identity_t<Negatives> from) : builder_(negatives, std::move(from)) {}
 
     /// Draws batch `key` into `arena`; valid until the arena is used again. Errors as in `link_batch_builder::build`.
@@ -87,6 +90,7 @@ public:
     }
     /// Positives of the latest batch, and their positions in the state's buckets.
     [[nodiscard]] std::span<const edge> positives() const noexcept { return positives_; }
+    /// Returns the place of each positive among the state's buckets.
     [[nodiscard]] std::span<const edge_position> positions() const noexcept { return positions_; }
 
 private:
@@ -112,6 +116,7 @@ private:
     std::vector<edge> by_head_, by_tail_; // sorted by query, for filtered negatives
 };
 
+/// Deduces the type of the source.
 template <class Negatives>
     requires std::is_class_v<Negatives>
 link_sampler(const negative_options&, Negatives) -> link_sampler<Negatives>;

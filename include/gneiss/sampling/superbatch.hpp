@@ -35,25 +35,26 @@ enum class superbatch_schedule : std::uint8_t {
 using change_set_maker = std::function<belady_outcome(
     trace_file& trace, const belady_options& options, const std::function<void(std::size_t, const change_set&)>& visit)>;
 
+/// Options of superbatches.
 struct superbatch_options {
-    superbatch_schedule schedule = superbatch_schedule::overlap;
+    superbatch_schedule schedule = superbatch_schedule::overlap; ///< schedule of sampling and training
     std::uint64_t batches = 100;       ///< per superbatch, at least 1; the last of an epoch may have fewer
     std::filesystem::path directory{}; ///< directory for its files: created, emptied before, removed after
-    std::size_t cache_capacity = 0;             ///< capacity of the cache for which change sets are computed; 0: none
+    std::size_t cache_capacity = 0;    ///< capacity of the cache for which change sets are computed; 0: none
     bool direct_table = false;         ///< compute change sets with an array over all nodes instead of a hash table
     bool carry = true;                 ///< keep rows in the cache from one superbatch to the next; not with `alternate`
-    std::uint64_t accesses = 0;        ///< end a superbatch early before its batches exceed this number of nodes; 0: never
-    std::uint64_t epochs = 1;          ///< sampling ahead ends with epoch `epochs` − 1
-    change_set_maker change_sets{};    ///< empty: compute on the CPU
-    trace_recorder* trace = nullptr;   ///< receives tracks of the inspection; must outlive it
+    std::uint64_t accesses = 0;     ///< end a superbatch early before its batches exceed this number of nodes; 0: never
+    std::uint64_t epochs = 1;       ///< sampling ahead ends with epoch `epochs` − 1
+    change_set_maker change_sets{}; ///< empty: compute on the CPU
+    trace_recorder* trace = nullptr; ///< receives tracks of the inspection; must outlive it
 };
 
 /// Statistics of an inspector, with times in seconds. Additive.
 struct superbatch_statistics {
-    double sample_seconds = 0, change_set_seconds = 0, switch_seconds = 0;
-    std::uint64_t superbatches = 0, batches = 0, accesses = 0;
-    std::uint64_t file_bytes = 0;    ///< total over all superbatches
-    std::uint64_t largest_bytes = 0; ///< maximum over superbatches
+    double sample_seconds = 0, change_set_seconds = 0, switch_seconds = 0; ///< time by kind of work
+    std::uint64_t superbatches = 0, batches = 0, accesses = 0;             ///< counts so far
+    std::uint64_t file_bytes = 0;                                          ///< total over all superbatches
+    std::uint64_t largest_bytes = 0;                                       ///< maximum over superbatches
 
     superbatch_statistics& operator+=(const superbatch_statistics& other) noexcept {
         sample_seconds += other.sample_seconds;
@@ -82,11 +83,15 @@ public:
         for (const char* what : kinds) std::filesystem::remove(path(what), ignored);
     }
 
+    /// Returns the number of the epoch.
     [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
     [[nodiscard]] std::uint64_t first() const noexcept { return first_; } ///< number of its first batch
     [[nodiscard]] std::uint64_t last() const noexcept { return last_; }   ///< one past its last
+    /// True if this is the last superbatch of its epoch.
     [[nodiscard]] bool ends_epoch() const noexcept { return ends_epoch_; }
+    /// Returns the number of requested rows.
     [[nodiscard]] std::uint64_t accesses() const noexcept { return accesses_; }
+    /// Returns the bytes of its files.
     [[nodiscard]] std::uint64_t file_bytes() const noexcept { return bytes_; }
 
     /// Rows that the cache admits and evicts before the first batch.

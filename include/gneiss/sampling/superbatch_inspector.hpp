@@ -52,15 +52,16 @@ public:
     /// Numbers of an epoch and of a batch in it.
     using place = std::pair<std::uint64_t, std::uint64_t>;
 
+    /// Inputs of the inspection.
     struct surroundings {
-        any_sampler sampler;
+        any_sampler sampler; ///< sampler of batches, with its graph
         /// Returns the batches of an epoch, a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
         /// For `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered or drawn.
         /// The last `before_gathering` runs on the thread that halts, possibly without a preceding `before_sampling`.
         std::function<void()> before_sampling{}, before_gathering{};
-        std::uint64_t nodes = 0;
-        executor_ref on;
+        std::uint64_t nodes = 0; ///< nodes of the graph
+        executor_ref on;         ///< executor of change sets
     };
 
     /// Starts with the batch at `from`. Throws errc::invalid_argument for superbatches without batches; io_error.
@@ -122,6 +123,7 @@ public:
         if (around_.before_gathering) timed(&superbatch_statistics::switch_seconds, around_.before_gathering);
         caches_gather_ = true;
     }
+    /// True if sampling ahead has been halted.
     [[nodiscard]] bool halted() const {
         const std::scoped_lock lock(mutex_);
         return halted_;
@@ -145,6 +147,7 @@ public:
         changed_.notify_all();
     }
 
+    /// Returns statistics so far.
     [[nodiscard]] superbatch_statistics statistics() const {
         const std::scoped_lock lock(mutex_);
         return statistics_;
