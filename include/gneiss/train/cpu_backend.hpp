@@ -37,10 +37,12 @@ concept loss_head = requires(H& h, training_batch& batch, matrix_view<const floa
 
 /// Softmax cross-entropy of batch.labels; outputs are class scores.
 struct classification_head {
+    /// Gradients replace outputs; no parameters of its own.
     static constexpr bool in_place = true, has_parameters = false;
     void differentiate(training_batch& b, matrix_view<const float> /*scores*/, matrix_view<float> gradients, executor_ref executor) const {
         b.statistics.add(softmax_cross_entropy(gradients, b.labels, executor));
     }
+    /// Does nothing: there are no parameters.
     void step(training_batch& /*batch*/, const any_row_optimizer& /*by*/, executor_ref /*executor*/) const noexcept {}
 };
 static_assert(loss_head<classification_head>);
@@ -49,14 +51,17 @@ static_assert(loss_head<classification_head>);
 /// Arguments outlive this.
 class link_head {
 public:
+    /// Gradients are apart from outputs; relations are parameters.
     static constexpr bool in_place = false, has_parameters = true;
 
+    /// Compares by `model` with `relations`.
     link_head(any_link_model& model, embedding_table& relations) : model_(model), relations_(relations) {}
 
     void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) const {
         const matrix_view<const float> relations = b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
         b.statistics.add(model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor));
     }
+    /// Steps the relations that the batch used.
     void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) const {
         if (b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
             by.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor);
@@ -74,6 +79,7 @@ class cpu_embedding_backend : public host_backend {
     static_assert(loss_head<Head>, "cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
 
 public:
+    /// Compares rows by `head`.
     cpu_embedding_backend(Head head, executor_ref executor) : head_(std::move(head)), executor_(executor) {}
 
     void upload(const training_optimizers& by) { by_ = by; }
@@ -97,6 +103,7 @@ class cpu_encoder_backend : public host_backend {
     static_assert(loss_head<Head>, "cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
 
 public:
+    /// Computes with `encode`; `seed` is that of dropout.
     cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed, executor_ref executor, memory_charge encoder = {})
         : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor), charge_(std::move(encoder)) {}
 

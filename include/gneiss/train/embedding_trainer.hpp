@@ -27,17 +27,19 @@ namespace gneiss {
 
 /// Marius' slots: batches of edges, rows in a partition buffer (OSDI'21).
 using link_batches = sampled_batches<link_task<>, no_topology, no_hops>;
+/// `train_loop` with the slots of Marius.
 using marius_loop = train_loop<link_batches, no_features, buffered_embeddings, cpu_embedding_backend<link_head>>;
 
+/// Options of `embedding_trainer`.
 struct embedding_trainer_options {
-    std::uint64_t batch_edges = 1000;
-    batch_scope batch_from = batch_scope::state;
-    negative_options negatives{}; ///< `filtered` masks negatives that are another true edge of the batch
+    std::uint64_t batch_edges = 1000;            ///< edges of a batch
+    batch_scope batch_from = batch_scope::state; ///< batches end at buckets or at states
+    negative_options negatives{};                ///< `filtered` masks negatives that are another true edge of the batch
     std::optional<any_negatives> own_negatives{}; ///< used in place of the library's; `negatives` bounds their lists
-    step_place step_at = step_place::update;
-    bool async_relations = false; ///< as `buffered_embeddings::options::relations`
-    pipeline_options pipeline{};
-    std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
+    step_place step_at = step_place::update;      ///< stage that steps the rows of nodes
+    bool async_relations = false;                 ///< as `buffered_embeddings::options::relations`
+    pipeline_options pipeline{};                  ///< options of the pipeline
+    std::size_t batches_in_flight = 0;            ///< 0: the number that the stages can use, at most staleness + 2
     std::uint64_t row_memory = 0; ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
     std::uint64_t state_nodes = 0, state_edges = 0; ///< most of a state, to bound memory; 0: all of the graph
     std::uint64_t seed = 0;
@@ -45,11 +47,11 @@ struct embedding_trainer_options {
 
 /// Parts of an `embedding_trainer`; everything held by reference outlives the training.
 struct embedding_parts {
-    any_link_model& model;
-    any_row_optimizer optimizer; ///< steps node rows and relations
-    partition_buffer& rows;
-    edge_buffer& edges;
-    embedding_table& relations;
+    any_link_model& model;          ///< decoder and loss
+    any_row_optimizer optimizer;    ///< steps node rows and relations
+    partition_buffer& rows;         ///< rows of nodes
+    edge_buffer& edges;             ///< edges of the states
+    embedding_table& relations;     ///< rows of relations
     any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same relations
 };
 
@@ -84,7 +86,9 @@ public:
     /// As `train_loop::run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
         const std::stop_token& stop = {});
+    /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
+    /// Restores the number of steps, for a resume.
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// Sets the optimizer of rows and relations from the next epoch on: for schedules. Throws errc::invalid_argument for one
     /// with a different number of state floats.

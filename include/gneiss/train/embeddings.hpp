@@ -30,18 +30,23 @@ enum class step_place : std::uint8_t {
 
 /// No learned rows of nodes.
 struct no_embeddings {
+    /// Returns 0.
     [[nodiscard]] static std::size_t columns() noexcept { return 0; }
+    /// Returns 0.
     [[nodiscard]] static std::size_t state_columns() noexcept { return 0; }
+    /// True: there is nothing to load.
     [[nodiscard]] static bool keeps_all() noexcept { return true; }
     void set_optimizer(const any_row_optimizer& /*by*/) noexcept {}
     void begin_epoch(const epoch_plan& /*states*/, std::uint32_t /*first*/) noexcept {}
     [[nodiscard]] std::optional<lease> acquire(std::uint32_t /*state*/, const std::stop_token& /*stop*/) noexcept { return lease{}; }
     void end_epoch() noexcept {}
+    /// False: there is nothing to write.
     [[nodiscard]] static bool commit_wanted() noexcept { return false; }
     void gather(training_batch& /*batch*/, matrix_view<float> /*rows*/) noexcept {}
     void computed(training_batch& /*batch*/) noexcept {}
     void apply(training_batch& /*batch*/) noexcept {}
     [[nodiscard]] static const resident_embeddings* resident(const lease& /*of*/) noexcept { return nullptr; }
+    /// Returns an empty histogram.
     [[nodiscard]] static staleness_histogram row_staleness() { return {}; }
 };
 static_assert(embedding_source<no_embeddings>);
@@ -51,8 +56,9 @@ static_assert(embedding_source<no_embeddings>);
 /// Memory: the buffer's. Thread-safety: as in `embedding_source`.
 class buffered_embeddings {
 public:
+    /// Options of the slot.
     struct options {
-        step_place step_at = step_place::update;
+        step_place step_at = step_place::update; ///< stage that steps the rows
         /// Relations that are read when a batch is gathered and stepped when it is applied, so that they are as stale as nodes;
         /// null: the backend steps them. Less accurate: each batch changes most relations, but few nodes (Marius, §3 and Figure
         /// 12). CPU only.

@@ -22,8 +22,8 @@ namespace gneiss {
 /// Result of an epoch, or of the rest of one.
 template <class Statistics>
 struct epoch_result {
-    Statistics model;
-    std::uint64_t batches = 0;
+    Statistics model;           ///< sums over the batches
+    std::uint64_t batches = 0;  ///< number of batches
     resume_position position{}; ///< position to resume at
     bool stopped = false;       ///< a stop was requested: `position` is inside the epoch
 };
@@ -49,23 +49,25 @@ using lease = std::shared_ptr<const void>;
 /// their number. `Rows` holds the learned rows of its state.
 template <class Statistics, class Work, class Rows = lease>
 struct driven_batch {
-    using statistics_type = Statistics;
-    using work_type = Work;
+    using statistics_type = Statistics; ///< statistics of a batch
+    using work_type = Work;             ///< data that the batches of a state share
 
+    /// Returns the size of the item, for queues.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return memory; }
+    /// Returns the arguments of its spans.
     [[nodiscard]] trace_arguments traced() const noexcept {
         return {.epoch = key.epoch, .state = key.number.state, .pass = key.number.pass, .batch = key.number.index, .bytes = moved_bytes};
     }
 
-    std::size_t slot = 0; ///< index among the batches in flight
-    batch_key key{};
+    std::size_t slot = 0;             ///< index among the batches in flight
+    batch_key key{};                  ///< the batch within the run
     std::uint64_t step = 0;           ///< t ≥ 1 of optimizers
     std::shared_ptr<const Work> work; ///< until a stage resets it, at the latest until the batch is applied
     bool ends_step = true;            ///< true for the last of the batches that share a step
     Rows rows{};                      ///< null without rows
-    Statistics statistics;
-    std::uint64_t memory = 0; ///< counted by queues
-    trace_track* trace = nullptr; ///< track of the thread that holds the batch; null: no trace
+    Statistics statistics;            ///< statistics of the batch
+    std::uint64_t memory = 0;         ///< counted by queues
+    trace_track* trace = nullptr;     ///< track of the thread that holds the batch; null: no trace
     std::uint64_t moved_bytes = trace_arguments::none; ///< by the stage, if known
 };
 
@@ -85,10 +87,10 @@ struct driven_batch {
 template <class Batch, class Tables>
 class epoch_driver {
 public:
-    using statistics_type = typename Batch::statistics_type;
-    using work_type = typename Batch::work_type;
-    using observer = epoch_observer<statistics_type>;
-    using result = epoch_result<statistics_type>;
+    using statistics_type = typename Batch::statistics_type; ///< statistics of a batch
+    using work_type = typename Batch::work_type;             ///< data that the batches of a state share
+    using observer = epoch_observer<statistics_type>;        ///< callbacks of an epoch
+    using result = epoch_result<statistics_type>;            ///< result of an epoch
 
     /// \param rows              source of the leases that batches hold; outlives this; null: none
     /// \param batches_per_step  consecutive batches of a state that share a step; the last of a state may have fewer
@@ -126,6 +128,7 @@ public:
 
     /// Steps so far: t of the optimizers. A resume restores it.
     [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+    /// Restores the number of steps, for a resume.
     void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
 
     [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }

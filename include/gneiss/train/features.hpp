@@ -23,6 +23,7 @@ namespace gneiss {
 
 /// No features.
 struct no_features {
+    /// No columns.
     [[nodiscard]] static input_columns columns() noexcept { return {}; }
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
@@ -71,6 +72,7 @@ static_assert(feature_source<buffered_features>);
 /// Features of all nodes in memory.
 class features_in_memory {
 public:
+    /// Shares the features.
     features_in_memory(std::shared_ptr<const resident_features> all, executor_ref executor) : all_(std::move(all)), executor_(executor) {}
 
     [[nodiscard]] input_columns columns() const { return detail::columns_of(all_->sparse(), all_->columns()); }
@@ -89,6 +91,7 @@ static_assert(feature_source<features_in_memory>);
 /// Dense features of all nodes in a matrix [nodes, columns], which outlives this.
 class matrix_features {
 public:
+    /// Views the matrix.
     explicit matrix_features(matrix_view<const float> features) : features_(features) {}
 
     [[nodiscard]] input_columns columns() const noexcept { return {.dense = features_.columns(), .sparse = 0}; }
@@ -107,12 +110,12 @@ static_assert(feature_source<matrix_features>);
 
 /// Dense features of nodes as rows of a source, with their encoding.
 struct feature_rows {
-    any_row_source& source;
+    any_row_source& source;                       ///< source of the stored rows
     cached_rows<any_row_source>* cache = nullptr; ///< over the source; null: every row is read
     any_cache_policy* policy = nullptr; ///< controls the contents of the cache; null: the change sets of superbatches
-    std::size_t columns = 0;
-    bool f16 = false;        ///< values are f16, else f32
-    bool normalized = false; ///< rows are scaled by `normalize_row`
+    std::size_t columns = 0;            ///< values of a row
+    bool f16 = false;                   ///< values are f16, else f32
+    bool normalized = false;            ///< rows are scaled by `normalize_row`
 };
 
 /// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of the next
@@ -127,7 +130,7 @@ class cached_features {
 public:
     /// Nanoseconds of each part of the work.
     struct times {
-        std::atomic<std::int64_t> fill{0}, gather{0}, update{0};
+        std::atomic<std::int64_t> fill{0}, gather{0}, update{0}; ///< time of each part
     };
 
     /// Precondition: what `rows` refers to outlives this.
@@ -157,6 +160,7 @@ public:
 
     void enter(phase /*next*/) noexcept {} // superbatches rely on cached rows
 
+    /// Returns times so far.
     [[nodiscard]] const times& spent() const noexcept { return times_; }
 
 private:

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module train: `train_loop`, the concepts of its slots (slots.hpp), types that fill them (tasks, sampled_batches, features,
-// embeddings, cpu_backend), the pipeline below it (epoch_driver, training_pipeline, staleness), and the trainers of Marius
-// (embedding_trainer), MariusGNN and Hanoi (gnn_trainer), and Ginex (superbatch_trainer).
-// Forward declarations, without the default arguments of templates.
 #pragma once
 
+/// \defgroup train train
+/// The training loop, its slots, the pipeline below it, and the trainers.
+///
+/// `train_loop` runs batches of a plan's states through produce, gather, compute and update, with bounded staleness.
+/// Its slots are concepts (slots.hpp): batches, features, embeddings, backend, gradient reducer. Types that fill them
+/// are in tasks.hpp, sampled_batches.hpp, features.hpp, embeddings.hpp and cpu_backend.hpp. `epoch_driver` and
+/// `training_pipeline` run loops of your own. The trainers fix slots: `embedding_trainer` those of Marius,
+/// `gnn_trainer` those of MariusGNN and Hanoi, `superbatch_trainer` those of Ginex.
+
+// Forward declarations, without default arguments of templates.
 #include <cstdint>
 
 namespace gneiss {

@@ -24,11 +24,11 @@ namespace gneiss {
 
 /// Sizes that bound a batch of `gnn_trainer`.
 struct gnn_shape {
-    bool links = false;
-    std::uint64_t nodes = 0; ///< most of a state
-    std::uint64_t edges = 0; ///< among them, counted once
-    std::uint64_t all_nodes = 0; ///< resident or not; 0: unknown
-    input_columns columns{};
+    bool links = false;               ///< link prediction, not node classification
+    std::uint64_t nodes = 0;          ///< most of a state
+    std::uint64_t edges = 0;          ///< among them, counted once
+    std::uint64_t all_nodes = 0;      ///< resident or not; 0: unknown
+    input_columns columns{};          ///< columns of the first layer's input
     std::size_t learned = 0;          ///< learned ones among the dense columns
     std::uint64_t sparse_entries = 0; ///< entries of the state's nodes
 };
@@ -84,7 +84,7 @@ private:
 
 /// Upper bounds [bytes].
 struct gnn_memory {
-    batch_memory batch{};
+    batch_memory batch{};      ///< bounds of a batch
     std::uint64_t sampler = 0; ///< scratch of each sampling thread
     std::uint64_t encoder = 0; ///< memory of the computing thread
 };

@@ -43,16 +43,18 @@ namespace gneiss {
 /// MariusGNN's slots (EuroSys'23): rows and graph of the resident partitions. Hanoi's are the same without learned rows.
 template <class Task, class Sampler, class Head, class Features = buffered_features, class Embeddings = buffered_embeddings>
 using mariusgnn_loop = train_loop<sampled_batches<Task, buffered_topology, Sampler>, Features, Embeddings, cpu_encoder_backend<Head>>;
+/// `train_loop` with the slots of Hanoi.
 using hanoi_loop = mariusgnn_loop<node_task, neighbor_sampler<>, classification_head, buffered_features, no_embeddings>;
 
 /// Sources of the graph and of the first layer's input rows: learned rows, features, or both. Dense columns are the learned
 /// ones, then the features.
 struct graph_inputs {
-    partition_buffer* rows = nullptr;   ///< learned; training steps them
-    feature_buffer* features = nullptr; ///< fixed, of the resident partitions
+    partition_buffer* rows = nullptr;              ///< learned; training steps them
+    feature_buffer* features = nullptr;            ///< fixed, of the resident partitions
     std::optional<feature_rows> stored_features{}; ///< in place of `features`: fixed, read row by row
-    graph_buffer& graph;
+    graph_buffer& graph;                           ///< graph of each state
 
+    /// Returns the number of learned columns.
     [[nodiscard]] std::size_t learned() const noexcept { return rows == nullptr ? 0 : rows->dim(); }
     /// Returns the columns that an encoder takes.
     [[nodiscard]] input_columns columns() const noexcept {
@@ -66,26 +68,27 @@ struct graph_inputs {
 
 /// Link prediction: a decoder compares the encoder's outputs.
 struct predicted_links {
-    any_link_model& model;
-    embedding_table& relations;
-    edge_buffer& edges;
+    any_link_model& model;      ///< decoder and loss
+    embedding_table& relations; ///< rows of relations
+    edge_buffer& edges;         ///< edges of the states
 };
 /// Node classification: the encoder's outputs are class scores.
 struct classified_nodes {
     std::span<const class_id> labels; ///< one per node
-    node_task::nodes_of_state nodes;
+    node_task::nodes_of_state nodes;  ///< appends the nodes that train in a state
 };
+/// Task of a `gnn_trainer`.
 using gnn_task = std::variant<predicted_links, classified_nodes>;
 
 /// Parts of a `gnn_trainer`; everything held by reference outlives the training.
 struct gnn_parts {
-    gnn_task task;
+    gnn_task task;               ///< what to predict
     cpu_encoder& encode;         ///< made for inputs.columns(); its outputs are the decoder's rows, or class scores
     dense_parameters<>& weights; ///< the encoder's, allocated, with the state of `optimizer`
     dense_optimizer optimizer;   ///< steps the weights
     any_row_optimizer row_optimizer{sgd{}}; ///< steps learned rows and relations
-    graph_inputs inputs;
-    any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same parameters
+    graph_inputs inputs;                    ///< where graph and rows come from
+    any_backend* backend = nullptr;         ///< computes batches in place of the CPU, with the same parameters
 };
 
 /// Trains a GNN on sampled neighborhoods, for link prediction or node classification, in memory or out of core: `train_loop`
@@ -120,7 +123,9 @@ public:
         const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {});
     /// As `train_loop::enter`.
     void enter(phase next);
+    /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
+    /// Restores the number of steps, for a resume.
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// As `train_loop::set_optimizers`; also sets the optimizer of relations.
     void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense);

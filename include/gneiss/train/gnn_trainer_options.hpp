@@ -16,19 +16,20 @@
 
 namespace gneiss {
 
+/// Options of `gnn_trainer`.
 struct gnn_trainer_options {
-    std::uint64_t batch = 1000; ///< edges, or nodes, of a batch
-    batch_scope batch_from = batch_scope::state;
-    negative_options negatives{};
+    std::uint64_t batch = 1000;                   ///< edges, or nodes, of a batch
+    batch_scope batch_from = batch_scope::state;  ///< batches of edges end at buckets or at states
+    negative_options negatives{};                 ///< negatives of a batch of edges
     std::optional<any_negatives> own_negatives{}; ///< used in place of the library's; `negatives` bounds their lists
-    neighbor_options neighbors{}; ///< one hop for each layer that takes one
-    sampler_kind sampler = sampler_kind::dense;
+    neighbor_options neighbors{};                 ///< one hop for each layer that takes one
+    sampler_kind sampler = sampler_kind::dense;   ///< sampler of neighborhoods
     /// Draws neighborhoods in place of `sampler`, and excludes edges as `exclude_target_edges` says. `neighbors` bounds its
     /// samples: memory is planned for those of `sampler_kind::neighbor`, and a larger batch is an error (errc::over_budget).
     std::optional<any_graph_sampler> own_sampler{};
-    bool exclude_target_edges = false; ///< link task: samples exclude the edges that the batch predicts
-    pipeline_options pipeline{};
-    std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
+    bool exclude_target_edges = false;     ///< link task: samples exclude the edges that the batch predicts
+    pipeline_options pipeline{};           ///< options of the pipeline
+    std::size_t batches_in_flight = 0;     ///< 0: the number that the stages can use, at most staleness + 2
     std::uint32_t resident_partitions = 0; ///< most of a state, to bound memory; 0: all
     /// maximum of a batch with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`
     std::uint64_t batch_memory = 0;

@@ -33,10 +33,11 @@ namespace gneiss {
 /// Source: Ginex, VLDB'22, section 3.1 and Figures 7 to 9.
 class inspected_batches {
 public:
+    /// Options of the producer.
     struct options {
         std::uint64_t batch = 1000; ///< nodes
         std::uint64_t seed = 0;
-        superbatch_options superbatches{};
+        superbatch_options superbatches{}; ///< options of superbatches
     };
     /// Parts that outlive the batches, or are copied.
     struct parts {
@@ -49,7 +50,7 @@ public:
     };
     /// Nanoseconds of each part of the work.
     struct times {
-        std::atomic<std::int64_t> sample{0}, load{0};
+        std::atomic<std::int64_t> sample{0}, load{0}; ///< time of each part
     };
 
     /// Throws errc::invalid_argument without a training node.
@@ -99,12 +100,14 @@ public:
     [[nodiscard]] static bool repeats() noexcept { return false; }
     void enter(phase /*next*/) noexcept {}
 
+    /// Returns statistics of the inspector.
     [[nodiscard]] superbatch_statistics inspected() const {
         const std::scoped_lock lock(mutex_);
         superbatch_statistics sum = ended_;
         if (inspector_) sum += inspector_->statistics();
         return sum;
     }
+    /// Returns times so far.
     [[nodiscard]] const times& spent() const noexcept { return times_; }
 
 private:

@@ -17,8 +17,8 @@ namespace gneiss {
 
 /// Capacity of a queue. An item larger than `bytes` passes alone.
 struct queue_capacity {
-    std::uint64_t items = 4;
-    std::uint64_t bytes = ~std::uint64_t{0};
+    std::uint64_t items = 4;                 ///< most items
+    std::uint64_t bytes = ~std::uint64_t{0}; ///< most bytes
 };
 
 /// A bounded queue that delivers items in the order of their sequence numbers, regardless of which producer finishes first.
@@ -32,6 +32,7 @@ struct queue_capacity {
 template <class T>
 class ordered_queue {
 public:
+    /// Makes an empty queue.
     explicit ordered_queue(queue_capacity capacity = {}) : capacity_(capacity) {}
 
     /// Waits for room. Returns false if the queue is closed. Adds the time spent waiting to `waited`.

@@ -20,8 +20,8 @@ namespace gneiss {
 
 /// Memory for the rows of a batch, while it has rows.
 struct row_memory {
-    reusable_buffer<float> rows, gradients, relations;
-    std::uint64_t counted = 0; ///< by the `row_room` [bytes]
+    reusable_buffer<float> rows, gradients, relations; ///< memory of each array
+    std::uint64_t counted = 0;                         ///< by the `row_room` [bytes]
 };
 
 /// Upper bounds of a batch [bytes].
@@ -29,6 +29,7 @@ struct batch_memory {
     std::uint64_t sample = 0; ///< for each batch in flight: its edges or nodes, neighbors, layers
     std::uint64_t rows = 0;   ///< for each batch whose rows are in memory: between gather and update
 
+    /// Returns the bound of the whole batch.
     [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return sample + rows; }
 };
 

@@ -48,13 +48,15 @@ struct no_topology {
 static_assert(topology<no_topology>);
 /// No sampling.
 struct no_hops {};
+/// Makes no sampler.
 inline constexpr auto make_no_hops = [] { return no_hops{}; };
 
 /// The graph of the resident partitions.
 class buffered_topology {
 public:
-    using view = resident_graph;
+    using view = resident_graph; ///< graph that samplers read
 
+    /// Options of the slot.
     struct options {
         std::uint32_t resident_partitions; ///< most of a state: the number that memory was planned for
         bool whole_graph = false;          ///< require all partitions in every state
@@ -87,8 +89,9 @@ static_assert(topology<buffered_topology>);
 template <class G>
 class graph_in_memory {
 public:
-    using view = G;
+    using view = G; ///< graph that samplers read
 
+    /// Shares `graph`, which must outlive this.
     explicit graph_in_memory(const G& graph) : graph_(std::shared_ptr<const G>(), &graph) {}
 
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
@@ -187,6 +190,7 @@ private:
     object_pool<std::unique_ptr<worker>> workers_;
 };
 
+/// Deduces the sampler from the function that makes it.
 template <class Task, class Topology, std::invocable Make, class... Rest>
 sampled_batches(Task&, Topology&, Make, Rest&&...) -> sampled_batches<Task, Topology, std::invoke_result_t<const Make&>>;
 

@@ -95,7 +95,7 @@ concept embedding_source = requires(T& t, const T& c, const epoch_plan& states, 
 /// Nodes of a sample that a device drew.
 struct drawn_nodes {
     std::span<const node_id> nodes; ///< rows of the first layer's input; valid until the batch ends
-    std::uint64_t edges = 0;
+    std::uint64_t edges = 0;        ///< number of edges
 };
 
 /// Base with defaults for backends that compute in host memory.

@@ -20,9 +20,10 @@ namespace gneiss {
 /// Histogram of the updates that each batch (or row) missed: counts for 0, 1, 2, … and a last bin for all more. Merges by
 /// addition. `add` is O(1), the rest O(bins). Not thread-safe.
 struct staleness_histogram {
-    static constexpr std::size_t bins = 129;
-    std::array<std::uint64_t, bins> count{};
+    static constexpr std::size_t bins = 129; ///< number of counts
+    std::array<std::uint64_t, bins> count{}; ///< batches by missed updates
 
+    /// Counts `times` batches that missed `staleness` updates.
     void add(std::uint64_t staleness, std::uint64_t times = 1) noexcept {
         count[std::min<std::uint64_t>(staleness, bins - 1)] += times;
     }
@@ -30,6 +31,7 @@ struct staleness_histogram {
         for (std::size_t i = 0; i < bins; ++i) count[i] += other.count[i];
         return *this;
     }
+    /// Returns the number of batches.
     [[nodiscard]] std::uint64_t total() const noexcept {
         std::uint64_t sum = 0;
         for (const std::uint64_t c : count) sum += c;
@@ -45,6 +47,7 @@ struct staleness_histogram {
         }
         return 0;
     }
+    /// Returns the most updates missed; 0 without batches.
     [[nodiscard]] std::uint64_t max() const noexcept {
         for (std::size_t i = bins; i-- > 0;)
             if (count[i] != 0) return i;
@@ -69,6 +72,7 @@ struct staleness_bound {
 /// Source: Marius, OSDI'21, §3.
 class staleness_gate {
 public:
+    /// Gate with no batch read or applied.
     explicit staleness_gate(staleness_bound bound) : bound_(bound.updates), exact_(bound.exact) {}
 
     /// Blocks until batch `k` may read rows; sets `missed` to the number of updates it misses. Returns false if closed.
@@ -105,10 +109,12 @@ public:
         changed_.wait(lock, [&] { return closed_ || applied_ >= count; });
         return !closed_;
     }
+    /// Returns the number of batches applied.
     [[nodiscard]] std::uint64_t applied() const {
         const std::scoped_lock lock(mutex_);
         return applied_;
     }
+    /// Ends all waits, now and later.
     void close() {
         const std::scoped_lock lock(mutex_);
         closed_ = true;
@@ -148,6 +154,7 @@ public:
             if (const auto row = pending_.find(id); --row->second == 0) pending_.erase(row);
         unapplied_.pop_front();
     }
+    /// Returns the histogram of followed rows.
     [[nodiscard]] staleness_histogram histogram() const {
         const std::scoped_lock lock(mutex_);
         return histogram_;

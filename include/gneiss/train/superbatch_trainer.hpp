@@ -33,6 +33,7 @@ using ginex_loop = train_loop<inspected_batches, cached_features, no_embeddings,
 /// Input features: rows of a source, or all of them in memory, dense or sparse.
 using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_features>>;
 
+/// Options of `superbatch_trainer`.
 struct superbatch_trainer_options {
     std::uint64_t batch = 1000; ///< nodes
     std::uint64_t seed = 0;
@@ -47,20 +48,21 @@ struct superbatch_trainer_options {
 
 /// Parts of a `superbatch_trainer`; everything held by reference outlives the training.
 struct superbatch_parts {
-    any_sampler sampler; ///< samples the whole graph, made with the options' seed
-    feature_input features;
+    any_sampler sampler;                 ///< samples the whole graph, made with the options' seed
+    feature_input features;              ///< features of the nodes
     std::span<const class_id> labels;    ///< one per node
     std::vector<node_id> training_nodes; ///< distinct
-    cpu_encoder& encode;
-    dense_parameters<>& weights; ///< the encoder's, allocated, with the state of `optimizer`
-    dense_optimizer optimizer;   ///< steps the weights
-    any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same parameters
+    cpu_encoder& encode;                 ///< the GNN
+    dense_parameters<>& weights;         ///< the encoder's, allocated, with the state of `optimizer`
+    dense_optimizer optimizer;           ///< steps the weights
+    any_backend* backend = nullptr;      ///< computes batches in place of the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
 };
 
 /// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is the cost of turns: loading,
 /// filling and releasing caches.
 struct superbatch_times {
+    /// Time of each stage.
     double sample = 0, change_set = 0, switching = 0, load = 0, gather = 0, update = 0, compute = 0, wait = 0;
 };
 
@@ -82,13 +84,17 @@ public:
 
     /// Runs epoch `epoch` from batch `from` on, as `train_loop::run`.
     training_epoch run(std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {}, const std::stop_token& stop = {});
+    /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
+    /// Restores the number of steps, for a resume.
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// Sets the optimizer from the next epoch on: for schedules. It must have the same number of state floats.
     void set_optimizer(const dense_optimizer& optimizer);
 
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
+    /// Returns statistics of the inspector.
     [[nodiscard]] superbatch_statistics inspected() const { return batches_.inspected(); }
+    /// Returns times so far.
     [[nodiscard]] superbatch_times times() const;
 
 private:

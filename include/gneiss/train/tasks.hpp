@@ -26,8 +26,8 @@ namespace gneiss {
 
 /// Nodes whose outputs a batch needs, and edges that their sample excludes. Views of the cutter's memory.
 struct seed_set {
-    std::span<const node_id> nodes; ///< distinct
-    std::span<const excluded_edge<>> excluded{};
+    std::span<const node_id> nodes;              ///< distinct
+    std::span<const excluded_edge<>> excluded{}; ///< edges that the sample leaves out
 };
 
 /// Cuts the examples of a state into batches, without the sampled neighborhood.
@@ -44,10 +44,11 @@ concept train_task = requires(T& t, const T& c, const epoch_start& start, std::u
     { T::repeats } -> std::convertible_to<bool>;
 };
 
+/// Options of `link_task`.
 struct link_task_options {
-    std::uint64_t batch = 1000; ///< edges
-    batch_scope batch_from = batch_scope::state;
-    negative_options negatives{};
+    std::uint64_t batch = 1000;                  ///< edges
+    batch_scope batch_from = batch_scope::state; ///< batches end at buckets or at states
+    negative_options negatives{};                ///< negatives of a batch
     std::uint64_t seed = 0;
 };
 
@@ -57,11 +58,12 @@ class link_task {
     static_assert(negative_source<Negatives>, "link_task: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
 
 public:
-    static constexpr bool repeats = false;
+    static constexpr bool repeats = false; ///< a state is trained once
 
-    using options = link_task_options;
+    using options = link_task_options; ///< options of the task
+    /// Data of a state.
     struct view {
-        link_state links;
+        link_state links;                   ///< edges and negatives of the state
         std::vector<edge_index> first_edge; ///< number of each bucket's edge 0 if target edges are excluded; else empty
     };
 
@@ -89,12 +91,16 @@ public:
             for (const edge_bucket& b : s.edge_buckets) result.first_edge.push_back(exclude_from_->first_edge(b));
         return std::make_shared<const view>(std::move(result));
     }
+    /// Returns the number of batches of a state.
     [[nodiscard]] static std::uint64_t batches(const view& v) noexcept { return v.links.size(); }
 
+    /// Cuts batches; one per thread.
     class cutter_type {
     public:
+        /// Draws negatives from a copy of `from`.
         cutter_type(const negative_options& negatives, const Negatives& from) : links_(negatives, from) {}
 
+        /// Samples the batch, and lists its edges if the sample excludes them.
         seed_set cut(training_batch& b, const view& v) {
             b.links = links_.sample(b.key, v.links, b.link_arena);
             excluded_.clear();
@@ -112,6 +118,7 @@ public:
         link_sampler<Negatives> links_;
         std::vector<excluded_edge<>> excluded_;
     };
+    /// Returns a cutter.
     [[nodiscard]] cutter_type cutter() const { return {options_.negatives, source_}; }
 
 private:
@@ -127,13 +134,14 @@ static_assert(train_task<link_task<>>);
 /// batch.seeds.
 class node_task {
 public:
-    static constexpr bool repeats = true;
-    using view = node_batches;
+    static constexpr bool repeats = true; ///< a state may be passed over again
+    using view = node_batches;            ///< data of a state
 
     /// Appends the nodes that train in state `state` of the epoch's plan: resident ones, each in one state. Called on the
     /// driving thread.
     using nodes_of_state = std::function<void(std::uint32_t state, std::vector<node_id>& out)>;
 
+    /// Options of the task.
     struct options {
         std::uint64_t batch = 1000; ///< nodes
         std::uint64_t seed = 0;
@@ -160,10 +168,13 @@ public:
                 throw error(errc::out_of_range, "node " + std::to_string(v) + " trains in state " + std::to_string(i) + ", where it is not resident");
         return std::make_shared<const view>(std::move(nodes), options_.batch, options_.seed, start.epoch, i);
     }
+    /// Returns the number of batches of a state.
     [[nodiscard]] static std::uint64_t batches(const view& v) noexcept { return v.size(); }
 
+    /// Cuts batches; one per thread.
     class cutter_type {
     public:
+        /// Labels seeds by `labels`.
         cutter_type(std::span<const class_id> labels, std::size_t classes) : labels_(labels), classes_(classes) {}
 
         /// Throws errc::out_of_range for a label that is not below `classes`, naming the node.
@@ -177,6 +188,7 @@ public:
         std::span<const class_id> labels_;
         std::size_t classes_;
     };
+    /// Returns a cutter.
     [[nodiscard]] cutter_type cutter() const { return {labels_, classes_}; }
 
 private:

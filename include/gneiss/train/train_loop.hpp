@@ -22,8 +22,9 @@
 
 namespace gneiss {
 
+/// Options of `train_loop`.
 struct train_loop_options {
-    pipeline_options pipeline{};
+    pipeline_options pipeline{};       ///< options of the pipeline
     std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
     std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight, without rows
     /// charged for the rows of all batches; a batch that does not fit with others runs alone; 0: no bound
@@ -44,12 +45,15 @@ struct train_loop_options {
     }
 };
 
+/// Result of an epoch.
 using training_epoch = epoch_result<training_statistics>;
+/// Callbacks of an epoch.
 using training_observer = epoch_observer<training_statistics>;
 
 /// Steps after every batch, by its own gradients.
 struct identity_reducer {
-    static constexpr std::uint32_t batches_per_step = 1;
+    static constexpr std::uint32_t batches_per_step = 1; ///< every batch ends a step
+    /// Leaves the gradients as they are.
     void reduce(std::span<float> /*gradients*/, std::uint32_t /*replica*/, bool /*last*/) noexcept {}
 };
 
@@ -77,8 +81,8 @@ class train_loop {
         "train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp");
 
 public:
-    using epoch = training_epoch;
-    using observer = training_observer;
+    using epoch = training_epoch;       ///< result of an epoch
+    using observer = training_observer; ///< callbacks of an epoch
 
     /// Precondition: all slots outlive this. Throws errc::invalid_argument for slots that do not fit together; over_budget.
     train_loop(train_loop_options options, Batches& batches, Features& features, Embeddings& embeddings, Backend& backend,
@@ -144,6 +148,7 @@ public:
 
     /// Steps so far: t of the optimizers. A resume restores it.
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
+    /// Restores the number of steps, for a resume.
     void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
 
     /// Sets the optimizers from the next epoch on: for schedules. Throws errc::invalid_argument if rows need a different number
@@ -160,6 +165,7 @@ public:
         if (next == phase::evaluate) room_.release();
     }
 
+    /// Returns the number of batches in memory at once.
     [[nodiscard]] std::size_t in_flight() const noexcept { return options_.in_flight(); }
     [[nodiscard]] pipeline_statistics statistics() const { return driver_.statistics(); }
 

@@ -27,9 +27,9 @@ namespace gneiss {
 
 /// Start of an epoch, or of the rest of one. A view: the plan outlives it.
 struct epoch_start {
-    const epoch_plan& states;
-    std::uint64_t epoch = 0;
-    batch_number from{};
+    const epoch_plan& states; ///< states of the epoch
+    std::uint64_t epoch = 0;  ///< number of the epoch
+    batch_number from{};      ///< first batch
     const buffer_state* ahead = nullptr; ///< first state of the next epoch, to be loaded after the last of this one; null: none
 
     /// Returns the states to load: those of the epoch, then the one ahead.
@@ -42,9 +42,9 @@ struct epoch_start {
 
 /// Data that the batches of one state share.
 struct state_work {
-    lease view;     ///< from the batch producer: edges or training nodes, and the graph
-    lease features; ///< from the feature source; null: none
-    std::uint64_t batches = 0;
+    lease view;                ///< from the batch producer: edges or training nodes, and the graph
+    lease features;            ///< from the feature source; null: none
+    std::uint64_t batches = 0; ///< number of batches
 
     [[nodiscard]] std::uint64_t size() const noexcept { return batches; }
 };
@@ -61,19 +61,19 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     std::shared_ptr<superbatch> window; ///< accesses around this batch, if known; else null
 
     // Written by the feature source and the embeddings.
-    lease features;
-    row_memory memory_of_rows;
-    matrix_view<float> rows_read;  ///< [nodes, learned columns, state columns where compute steps rows, dense features]
-    input_rows<float> in;          ///< [nodes]; learned columns are unset if the backend holds embeddings
-    sparse_feature_rows sparse;    ///< memory of in.sparse
+    lease features;               ///< features of the state, until they are gathered
+    row_memory memory_of_rows;    ///< memory of its rows, while it has rows
+    matrix_view<float> rows_read; ///< [nodes, learned columns, state columns where compute steps rows, dense features]
+    input_rows<float> in;         ///< [nodes]; learned columns are unset if the backend holds embeddings
+    sparse_feature_rows sparse;   ///< memory of in.sparse
     /// [nodes, dense columns], written by the backend; empty: nothing is learned, or the backend holds embeddings
     matrix_view<float> gradients;
     matrix_view<float> relations;  ///< as gathered with the batch; empty: the backend's own, which it steps
 
     // Written by the backend.
-    sparse_gradients relation_gradients;
+    sparse_gradients relation_gradients; ///< gradients of relations
 
-    mini_batch_arena link_arena, sample_arena;
+    mini_batch_arena link_arena, sample_arena; ///< memory of links and samples
 
     /// Returns memory for a custom task's data of this batch. The first call creates it; it is reused from batch to batch.
     template <class T>

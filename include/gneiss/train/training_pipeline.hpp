@@ -29,14 +29,15 @@ namespace gneiss {
 /// earlier updates, while gathering must.
 enum class stage : std::uint8_t { sample, gather, to_device, compute, to_host, update };
 
-inline constexpr std::size_t stage_count = 6;
+inline constexpr std::size_t stage_count = 6; ///< number of stages
+/// Names of the stages, in order.
 inline constexpr std::array<const char*, stage_count> stage_names{
     "sample", "gather", "to_device", "compute", "to_host", "update"};
 
 /// The function of each stage. An empty transfer is skipped, with its thread and queue: the CPU backend has none.
 template <class Batch>
 struct pipeline_stages {
-    using function = std::function<void(Batch&)>;
+    using function = std::function<void(Batch&)>; ///< function of a stage
 
     function sample;    ///< edges, negatives, local ids: a pure function of the batch number; several workers
     function gather;    ///< rows of the batch's nodes
@@ -47,22 +48,23 @@ struct pipeline_stages {
     function admit{}; ///< optional: waits for room for the rows before they are gathered; its time counts as waiting for gather
 };
 
+/// Options of a pipeline.
 struct pipeline_options {
-    std::uint64_t staleness = 16;    ///< maximum updates that a batch's gather may miss; 0: synchronous
-    bool deterministic = false;      ///< fixed schedule: the same results in every run, at any staleness
-    std::size_t sample_workers = 1;
-    queue_capacity queues{};         ///< capacity of each queue
+    std::uint64_t staleness = 16;   ///< maximum updates that a batch's gather may miss; 0: synchronous
+    bool deterministic = false;     ///< fixed schedule: the same results in every run, at any staleness
+    std::size_t sample_workers = 1; ///< threads that sample
+    queue_capacity queues{};        ///< capacity of each queue
     trace_recorder* trace = nullptr; ///< gets a track per thread, with spans of stages and of waits; outlives the pipeline
 };
 
 /// Times and counts of a pipeline. Merges by addition.
 struct pipeline_statistics {
-    std::array<double, stage_count> busy_seconds{};
+    std::array<double, stage_count> busy_seconds{}; ///< work of each stage
     std::array<double, stage_count> wait_seconds{}; ///< waiting for the stage before, or for staleness
     std::array<double, stage_count> gate_seconds{}; ///< part of wait_seconds that was for staleness
     std::array<double, stage_count> room_seconds{}; ///< waiting for room before the next stage
     staleness_histogram staleness;                  ///< per batch
-    std::uint64_t batches = 0;
+    std::uint64_t batches = 0;                      ///< batches that passed all stages
 
     pipeline_statistics& operator+=(const pipeline_statistics& other) noexcept {
         for (std::size_t i = 0; i < stage_count; ++i) {
