@@ -41,9 +41,9 @@ using layerwise_progress = std::function<void(std::uint64_t done, std::uint64_t 
 struct layerwise_result {
     memory_charge charge;               ///< charge for the rows; released after them
     std::unique_ptr<scratch_rows> rows; ///< [nodes, outputs of the encoder]
-    layerwise_plan plan;
-    io_stats io;             ///< without the input's
-    std::uint64_t edges = 0; ///< neighbor list entries summed, over all layers
+    layerwise_plan plan;                ///< the memory plan of the run
+    io_stats io;                        ///< without the input's
+    std::uint64_t edges = 0;            ///< neighbor list entries summed, over all layers
 };
 
 /// Runs all nodes through all layers with all their neighbors, layer by layer, without dropout. Computes every row once and

@@ -30,7 +30,7 @@ using layerwise_reader = std::function<input_rows<float>(partition_id, const std
 
 /// Input rows of the first layer: learned embeddings, fixed features, or both concatenated.
 struct layerwise_input {
-    input_columns columns;
+    input_columns columns;                    ///< columns of a row
     std::uint64_t bytes = 0;                  ///< memory of a reader
     std::function<layerwise_reader()> open{}; ///< opens a reader for one run, released after all partitions were read
 };

@@ -22,16 +22,16 @@ namespace gneiss {
 /// Options of layer-wise inference.
 struct layerwise_options {
     neighbor_direction direction = neighbor_direction::in; ///< for every layer, as trained
-    engine_factory engines{};
-    std::filesystem::path scratch{}; ///< directory for rows that exceed memory; empty: all must fit
+    engine_factory engines{};                              ///< make the engines that read edges and write rows
+    std::filesystem::path scratch{};                 ///< directory for rows that exceed memory; empty: all must fit
     std::uint64_t memory = memory_budget::unlimited; ///< maximum, within the rest of the budget
 };
 
 /// Memory plan of a run, made in advance.
 struct layerwise_plan {
-    bool in_memory = false;    ///< partitions summed at a time
-    std::uint32_t targets = 1; ///< partitions that are summed for at a time
-    std::vector<memory_part> parts;
+    bool in_memory = false;         ///< partitions summed at a time
+    std::uint32_t targets = 1;      ///< partitions that are summed for at a time
+    std::vector<memory_part> parts; ///< everything charged
 };
 
 namespace detail {
@@ -48,7 +48,7 @@ inline constexpr std::size_t layerwise_rows = 8192; // rows prepared or finished
 
 /// Memory of the edges of a graph: between all pairs of partitions, and for the largest pair [bytes].
 struct layerwise_edges {
-    std::uint64_t all = 0, most = 0;
+    std::uint64_t all = 0, most = 0; ///< all edges, and those of the largest pair
 
     /// Counts the edges that a run of the encoder reads. O(p²).
     template <class Backend>
