@@ -20,6 +20,7 @@ namespace gneiss {
 /// the order and grouping of `add` and `+=`. Memory O(classes).
 class classification_metrics {
 public:
+    /// Starts without predictions.
     explicit classification_metrics(std::size_t classes = 0) : of_(classes) {}
 
     /// Throws `out_of_range` for an invalid class.
@@ -44,6 +45,7 @@ public:
     }
     friend bool operator==(const classification_metrics&, const classification_metrics&) = default;
 
+    /// Returns the number of predictions.
     [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
     /// Fraction of correct predictions; 0 if empty. Equals micro-F1.
     [[nodiscard]] double accuracy() const noexcept {

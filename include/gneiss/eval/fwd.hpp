@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module eval: metrics of link prediction (full, sampled and given ranking, top-k answers) and of node classification. Forward
-// declarations, without default template arguments.
 #pragma once
 
+/// \defgroup eval eval
+/// Metrics of link prediction and node classification.
+///
+/// Edges are ranked among all nodes, among sampled candidates or among given ones, raw or filtered; `top_k` lists the
+/// best answers. Accuracy, F1 and ROC-AUC measure classification. Ranks and counts are integers, so metrics do not
+/// depend on blocks or threads. Candidates stream from any `embedding_stream`.
+
+// Forward declarations, without default arguments of templates.
 namespace gneiss {
 
 class classification_metrics;

@@ -19,9 +19,12 @@ namespace gneiss {
 /// Does not own the matrices. Models `candidate_source`.
 class given_candidates {
 public:
+    /// Views the matrices, which must outlive this.
     given_candidates(matrix_view<const node_id> heads, matrix_view<const node_id> tails) : heads_(heads), tails_(tails) {}
 
+    /// Returns the number of candidates of an end.
     [[nodiscard]] std::uint64_t size(std::size_t, side target_side) const noexcept { return lists(target_side).columns(); }
+    /// Shows the lists of edges [first, first + count).
     void read(std::size_t first, std::size_t count, const candidate_visitor& visit) const {
         for (const side target_side : {side::head, side::tail})
             for (std::size_t i = first; i < first + count && size(i, target_side) != 0; ++i)

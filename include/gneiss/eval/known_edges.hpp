@@ -25,7 +25,7 @@ namespace gneiss {
 /// Cost: two scans of the edges (count, then keep), O(1) for an edge that answers no query, else O(log queries).
 class known_answers {
 public:
-    static constexpr std::uint64_t bytes_per_query = sizeof(link_query) + 4 + 8 + 8 + 8;
+    static constexpr std::uint64_t bytes_per_query = sizeof(link_query) + 4 + 8 + 8 + 8; ///< memory of a query [bytes]
 
     known_answers() = default;
 

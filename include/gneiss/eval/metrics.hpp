@@ -15,6 +15,7 @@ struct rank_counts {
     /// scores therefore ranks in the middle, not first (Sun et al., "A Re-evaluation of Knowledge Graph Completion Methods",
     /// ACL 2020).
     [[nodiscard]] constexpr double rank() const noexcept { return static_cast<double>(twice_rank()) / 2; }
+    /// Returns twice the rank, with ties at the mean of their ranks.
     [[nodiscard]] constexpr std::uint64_t twice_rank() const noexcept { return 2 + 2 * greater + ties; }
 
     friend bool operator==(const rank_counts&, const rank_counts&) = default;
@@ -26,6 +27,7 @@ struct rank_counts {
 /// bit. Exact up to 2⁶³ ranks and a sum of ranks below 2⁶³. All means are 0 if nothing was ranked.
 class rank_metrics {
 public:
+    /// Adds a rank.
     constexpr void add(const rank_counts& counts) noexcept {
         const std::uint64_t twice = counts.twice_rank();
         ++count_;
@@ -48,12 +50,17 @@ public:
     friend constexpr rank_metrics operator+(rank_metrics a, const rank_metrics& b) noexcept { return a += b; }
     friend bool operator==(const rank_metrics&, const rank_metrics&) = default;
 
+    /// Returns the number of ranks.
     [[nodiscard]] constexpr std::uint64_t count() const noexcept { return count_; }
+    /// Returns the mean reciprocal rank.
     [[nodiscard]] constexpr double mrr() const noexcept { return mean(static_cast<double>(reciprocals_) * 0x1p-64); }
+    /// Returns the mean rank.
     [[nodiscard]] constexpr double mean_rank() const noexcept { return mean(static_cast<double>(twice_ranks_) / 2); }
     /// Fraction of ranks that are at most k; a rank of 1.5 does not count for hits@1.
     [[nodiscard]] constexpr double hits_at_1() const noexcept { return mean(static_cast<double>(hits_1_)); }
+    /// Returns the share of ranks up to 3.
     [[nodiscard]] constexpr double hits_at_3() const noexcept { return mean(static_cast<double>(hits_3_)); }
+    /// Returns the share of ranks up to 10.
     [[nodiscard]] constexpr double hits_at_10() const noexcept { return mean(static_cast<double>(hits_10_)); }
 
 private:
@@ -71,8 +78,8 @@ private:
 
 /// Metrics of a link-prediction evaluation: every edge is ranked among heads and among tails.
 struct link_metrics {
-    rank_metrics head;
-    rank_metrics tail;
+    rank_metrics head; ///< ranks of true heads
+    rank_metrics tail; ///< ranks of true tails
 
     /// Metrics over both sides, as published for "the" MRR.
     [[nodiscard]] constexpr rank_metrics both() const noexcept { return head + tail; }

@@ -23,16 +23,16 @@ namespace gneiss {
 /// key {seed, evaluate}.with(1).with(e).with(s), draws 2c and 2c + 1, independent of memory and threads. Draws by degree are
 /// positions in the order in which training edges are shown.
 struct candidate_sampling {
-    std::uint32_t count = 1000;
-    double by_degree = 0.5;
-    std::uint64_t edges_per_set = 1000;
+    std::uint32_t count = 1000;         ///< candidates of an end
+    double by_degree = 0.5;             ///< share of candidates drawn in proportion to degree
+    std::uint64_t edges_per_set = 1000; ///< consecutive edges that share candidates
     std::uint64_t seed = 0;
 };
 
 /// All training edges: their number, and a scan that always shows them in the same order.
 struct training_edges {
-    std::uint64_t count = 0;
-    edge_scan scan{};
+    std::uint64_t count = 0; ///< number of edges
+    edge_scan scan{};        ///< shows all edges
 };
 
 /// Returns `count` of the edges, or all, chosen at random by {seed, evaluate}.with(0) and kept in order. O(count log count).

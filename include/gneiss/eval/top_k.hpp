@@ -21,8 +21,8 @@ namespace gneiss {
 
 /// Candidate with its score by the model.
 struct scored_node {
-    node_id node{};
-    float score = 0;
+    node_id node{};  ///< id of the candidate
+    float score = 0; ///< its score
 
     friend bool operator==(const scored_node&, const scored_node&) = default;
 };
