@@ -1,12 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// gneiss/cuda is the device side of the library. core: memory, streams, transfers, recorded steps, primitives of kernels.
-// storage: feature rows for kernels. cache: Belady's change sets. sample: neighbor samplers. model: kernels, layers and training
-// steps. train: backends of the trainers. Only these headers include CUDA.
+/// \defgroup cuda cuda
+/// The device side: mirrors the other modules for a GPU.
+///
+/// Only these headers include CUDA. A kernel reads arguments by value and changing values from device memory, is
+/// started by `launch`, and allocates nothing, so a whole training step can be recorded in a CUDA graph. With
+/// `GNEISS_SIMT` the same source compiles for an emulator on the CPU, as the tests do.
 
-/// The vocabulary of kernels, and the only header that knows the compiler: nvcc, or (with GNEISS_SIMT defined) a host compiler
-/// and the SIMT emulator of the tests, so that the same source runs on a GPU and on a CPU.
+/// \defgroup cuda_core cuda/core
+/// \ingroup cuda
+/// Device memory, streams, transfers, recorded steps, primitives of kernels.
+
+/// \defgroup cuda_cache cuda/cache
+/// \ingroup cuda
+/// Belady's change sets, computed on a device.
+
+/// \defgroup cuda_storage cuda/storage
+/// \ingroup cuda
+/// Feature rows for kernels: a cache on the device, rows read over the bus.
+
+/// \defgroup cuda_sample cuda/sample
+/// \ingroup cuda
+/// Neighbor samplers, and samples as kernel arguments.
+
+/// \defgroup cuda_train cuda/train
+/// \ingroup cuda
+/// Backends of the training loop on a device.
+
+/// \defgroup cuda_model cuda/model
+/// \ingroup cuda
+/// Kernels, layers and training steps.
+
+/// \defgroup cuda_model_block cuda/model/block
+/// \ingroup cuda_model
+/// Parts of kernels that a block of threads computes together.
+
+/// \defgroup cuda_model_device cuda/model/device
+/// \ingroup cuda_model
+/// Kernels over whole matrices, lists and batches.
+
+/// \defgroup cuda_model_layer cuda/model/layer
+/// \ingroup cuda_model
+/// GNN layers on a device.
+
+/// \defgroup cuda_model_step cuda/model/step
+/// \ingroup cuda_model
+/// Training steps on a device: encoders, classifiers, link models.
+
+/// \addtogroup cuda
+/// device_api.cuh is the vocabulary of kernels, and the only header that knows the compiler: nvcc, or (with GNEISS_SIMT
+/// defined) a host compiler and the SIMT emulator of the tests, so that the same source runs on a GPU and on a CPU.
 ///
 /// A kernel is CUDA C++20 within these limits:
 ///
@@ -41,20 +85,23 @@
 #include <cuda_runtime.h>
 #endif
 
-/// Precedes a loop that must be unrolled, so that arrays it indexes stay in registers; or one that must not, if registers are
-/// scarce.
+/// \ingroup cuda
+/// Precedes a loop that must be unrolled, so that arrays it indexes stay in registers.
 #if defined(__CUDACC__)
 #define GNEISS_UNROLL _Pragma("unroll")
+/// \ingroup cuda
+/// Precedes a loop that must not be unrolled, since registers are scarce.
 #define GNEISS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define GNEISS_UNROLL
 #define GNEISS_NO_UNROLL
 #endif
 
+/// The device side of gneiss.
 namespace gneiss::cuda {
 
-#if defined(GNEISS_SIMT)
 /// Returns the dynamic shared memory of the block, of the size given at its launch, aligned to 16 bytes.
+#if defined(GNEISS_SIMT)
 template <class T>
 [[nodiscard]] T* dynamic_shared() noexcept {
     return reinterpret_cast<T*>(simt::dynamic_shared());

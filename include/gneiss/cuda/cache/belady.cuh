@@ -41,11 +41,11 @@ namespace gneiss::cuda {
 /// Change sets of a superbatch in the memory of a device, or of the host with Thrust's other systems: those of batch b are in
 /// [starts[b], starts[b + 1]). Exactly the result of `gneiss::belady`.
 struct belady_sets {
-    thrust::device_vector<node_id> in{}, out{};
-    thrust::device_vector<std::uint32_t> in_position{};
+    thrust::device_vector<node_id> in{}, out{};           ///< rows that enter and leave, of all batches
+    thrust::device_vector<std::uint32_t> in_position{};   ///< position in the batch of each row that enters
     std::vector<std::uint32_t> in_starts{}, out_starts{}; ///< [batches + 1]
-    change_set fill{};
-    std::vector<node_id> resident{}; ///< in the cache after the last batch
+    change_set fill{};                                    ///< initial rows of the cache
+    std::vector<node_id> resident{};                      ///< in the cache after the last batch
 };
 
 /// Belady's cache as in `gneiss::belady_policy`, by algorithms over all accesses of the trace at once.
@@ -55,10 +55,10 @@ struct belady_sets {
 /// rows they are: an access is a hit unless a batch since the previous access cut its whole list. The one list that is cut in
 /// the middle is ranked by (resident before incoming, id), batch by batch, by one scan over its accesses.
 ///
-/// \param on      a Thrust policy that runs everything; for a stream, `par_nosync` and a caching allocator are best. Results
-/// are allocated by Thrust itself
-/// \param ids     of all accesses, batch by batch; distinct within each
-/// \param starts  [batches + 1] start of each batch
+/// \param executor  a Thrust policy that runs everything; for a stream, `par_nosync` and a caching allocator are best.
+/// Results are allocated by Thrust itself
+/// \param ids       of all accesses, batch by batch; distinct within each
+/// \param starts    [batches + 1] start of each batch
 ///
 /// Cost: two sorts of the accesses, some passes over them, and two passes over one list per batch; nothing over nodes or slots,
 /// unless rows without further use fill up the slots. Passes grow with batches² / 2²⁴. Memory: `belady_device_bytes`. Errors:

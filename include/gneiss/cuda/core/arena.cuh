@@ -25,7 +25,7 @@ namespace gneiss::cuda {
 /// Parts start at multiples of 256 bytes of the memory. O(1) each. Not thread-safe.
 class device_arena {
 public:
-    static constexpr std::uint64_t unit = 256;
+    static constexpr std::uint64_t unit = 256; ///< alignment of parts [bytes]
 
     /// Makes a counting arena: every part is null.
     device_arena() = default;
@@ -44,6 +44,7 @@ public:
         return counts() ? nullptr : reinterpret_cast<T*>(memory_ + begin);
     }
 
+    /// True if the arena only counts.
     [[nodiscard]] bool counts() const noexcept { return memory_ == nullptr; }
     [[nodiscard]] std::uint64_t used() const noexcept { return used_; } ///< bytes
 

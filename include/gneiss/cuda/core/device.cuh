@@ -11,10 +11,10 @@ namespace gneiss::cuda {
 
 /// Properties of a GPU, as reported by its driver.
 struct device_info {
-    int index = 0;
-    std::string name{};
-    int major = 0, minor = 0; ///< compute capability
-    int multiprocessors = 0;
+    int index = 0;                   ///< number of the device
+    std::string name{};              ///< name by the driver
+    int major = 0, minor = 0;        ///< compute capability
+    int multiprocessors = 0;         ///< streaming multiprocessors
     std::uint64_t memory = 0;        ///< bytes
     std::uint64_t shared_memory = 0; ///< bytes that one block can opt in to
     std::uint64_t l2_cache = 0;      ///< bytes

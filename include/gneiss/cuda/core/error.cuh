@@ -12,10 +12,12 @@ namespace gneiss::cuda {
 /// `errc::over_budget` if device or pinned memory ran out, else `errc::io`; `reason()` is CUDA's own.
 class device_error : public error {
 public:
+    /// Makes an error of a failed call, named by `operation`.
     device_error(cudaError_t reason, const std::string& operation)
         : error(code_of(reason), operation + ": " + cudaGetErrorString(reason) + " (" + cudaGetErrorName(reason) + ")"),
           reason_(reason) {}
 
+    /// Returns the error code of CUDA.
     [[nodiscard]] cudaError_t reason() const noexcept { return reason_; }
 
 private:

@@ -33,6 +33,7 @@ public:
         for (std::size_t i = 0; i < slots; ++i) last_use_.emplace_back();
     }
 
+    /// Returns the number of slots.
     [[nodiscard]] std::size_t slots() const noexcept { return last_use_.size(); }
 
     /// Returns the next slot; waits until its last use has passed.

@@ -82,7 +82,9 @@ public:
         refuse(bytes);
     }
 
+    /// Returns the size of the pool [bytes].
     [[nodiscard]] std::uint64_t capacity() const noexcept { return memory_.size(); }
+    /// Returns the bytes handed out now.
     [[nodiscard]] std::uint64_t in_use() const {
         const std::scoped_lock lock(mutex_);
         return in_use_;

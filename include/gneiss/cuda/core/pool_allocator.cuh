@@ -13,8 +13,9 @@ namespace gneiss::cuda {
 /// thrust::cuda::par_nosync(allocator).on(stream), one stream per pool. Refers to the pool. Not thread-safe.
 class pool_allocator {
 public:
-    using value_type = char;
+    using value_type = char; ///< bytes, as Thrust asks for them
 
+    /// Refers to `pool`.
     explicit pool_allocator(device_pool& pool) noexcept : pool_(&pool) {}
     pool_allocator(const pool_allocator&) = delete; // it must free its own allocations
     pool_allocator& operator=(const pool_allocator&) = delete;
@@ -26,6 +27,7 @@ public:
         if (data != nullptr) lent_.emplace(data, std::move(part));
         return data;
     }
+    /// Returns memory to the pool.
     void deallocate(char* data, std::size_t /*bytes*/) noexcept { lent_.erase(data); }
 
 private:

@@ -15,16 +15,17 @@ namespace gneiss::cuda {
 
 /// Number of items, in device memory: each · ⌈*of / per⌉.
 struct item_count {
-    const std::uint32_t* of = nullptr;
-    std::uint32_t per = 1, each = 1;
+    const std::uint32_t* of = nullptr; ///< count in device memory
+    std::uint32_t per = 1, each = 1;   ///< divisor and factor
 
+    /// Reads the count and returns the number of items.
     [[nodiscard]] __device__ std::uint32_t operator()() const { return each * ceil_div(__ldcg(of), per); }
 };
 
 /// Tiling of prefix sums.
 struct prefix_tiles {
-    static constexpr unsigned threads = 256, rounds = 4;
-    static constexpr std::uint32_t items = threads * rounds;
+    static constexpr unsigned threads = 256, rounds = 4;     ///< threads of a block, and items of a thread
+    static constexpr std::uint32_t items = threads * rounds; ///< items of a tile
 
     /// Returns the words of scratch for at most `capacity` items.
     [[nodiscard]] static constexpr std::size_t scratch(std::size_t capacity) noexcept {

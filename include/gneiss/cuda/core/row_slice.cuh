@@ -21,18 +21,22 @@ concept storage = std::is_same_v<std::remove_const_t<T>, float> || std::is_same_
 /// of the last row: if a stride is a multiple of 16 bytes, kernels read them, and ignore their values.
 template <class T>
 struct rows_view {
-    T* data = nullptr;
-    std::uint32_t columns = 0;
-    std::uint32_t stride = 0;
+    T* data = nullptr;         ///< first value
+    std::uint32_t columns = 0; ///< values of a row
+    std::uint32_t stride = 0;  ///< distance of rows [values]
 
     rows_view() = default;
+    /// View of rows that are `apart` values apart.
     GNEISS_HD rows_view(T* rows, std::size_t width, std::size_t apart)
         : data(rows), columns(static_cast<std::uint32_t>(width)), stride(static_cast<std::uint32_t>(apart)) {}
+    /// Converts a view of device memory.
     rows_view(matrix_view<T> of) : rows_view(of.data(), of.columns(), of.stride()) {} // NOLINT(google-explicit-constructor)
+    /// Converts a view of T to one of const T.
     template <class U>
         requires(std::is_const_v<T> && std::is_same_v<const U, T>)
     GNEISS_HD rows_view(const rows_view<U>& of) : rows_view(of.data, of.columns, of.stride) {} // NOLINT(google-explicit-constructor)
 
+    /// Returns the address of a row.
     [[nodiscard]] GNEISS_HD T* operator[](std::size_t row) const noexcept { return data + row * stride; }
     /// True if every row starts at a multiple of 16 bytes.
     [[nodiscard]] bool aligned() const noexcept {

@@ -25,12 +25,14 @@ public:
         if (event_ != nullptr) static_cast<void>(cudaEventDestroy(event_));
     }
 
+    /// Returns CUDA's handle.
     [[nodiscard]] cudaEvent_t get() const noexcept { return event_; }
 
     /// Records the point after all current work of `in`.
     void record(cudaStream_t in) { check(cudaEventRecord(event_, in), "recording an event"); }
     /// Waits on the host.
     void synchronize() const { check(cudaEventSynchronize(event_), "waiting for an event"); }
+    /// True if the device has passed the event.
     [[nodiscard]] bool passed() const {
         const cudaError_t result = cudaEventQuery(event_);
         if (result == cudaErrorNotReady) return false;
@@ -63,11 +65,13 @@ public:
         if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
     }
 
+    /// Returns CUDA's handle.
     [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
     operator cudaStream_t() const noexcept { return stream_; } ///< for `launch` and the copies NOLINT(google-explicit-constructor)
 
     /// Waits on the host for all work. Throws `device_error`, also for errors of kernels.
     void synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+    /// True if all work of the stream is done.
     [[nodiscard]] bool idle() const {
         const cudaError_t result = cudaStreamQuery(stream_);
         if (result == cudaErrorNotReady) return false;

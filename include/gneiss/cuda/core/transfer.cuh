@@ -22,8 +22,8 @@ namespace gneiss::cuda {
 /// An array on both sides: `size` elements that are copied between host and device.
 template <class T>
 struct transferred {
-    std::span<T> host; ///< pinned
-    T* device = nullptr;
+    std::span<T> host;   ///< pinned
+    T* device = nullptr; ///< same elements in device memory
 
     [[nodiscard]] std::size_t size() const noexcept { return host.size(); }
 };
@@ -64,6 +64,7 @@ public:
         parts_.reserve(32);
     }
 
+    /// Returns the size of the slot [bytes].
     [[nodiscard]] std::size_t capacity() const noexcept { return host_.size(); }
     /// Returns the bytes taken by arrays since begin().
     [[nodiscard]] std::size_t used() const noexcept { return used_; }
@@ -98,6 +99,7 @@ public:
         }
         return {{reinterpret_cast<T*>(host_.data() + begin), size}, reinterpret_cast<T*>(device_.data() + begin)};
     }
+    /// Adds an array of `size` elements without spare room.
     template <class T>
     transferred<T> room(std::size_t size) {
         return room<T>(size, size);
@@ -109,6 +111,7 @@ public:
         if (!from.empty()) std::memcpy(result.host.data(), from.data(), from.size_bytes());
         return result;
     }
+    /// Adds a copy of `from` without spare room.
     template <class T>
     transferred<std::remove_const_t<T>> put(std::span<T> from) {
         return put(from, from.size());
@@ -169,6 +172,7 @@ public:
     /// Waits for the copies.
     ~transfer_stage() { static_cast<void>(cudaStreamSynchronize(copies_)); }
 
+    /// Returns the number of slots.
     [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
     /// Returns the next slot, after its begin().
     [[nodiscard]] transfer_slot& next() {
@@ -176,6 +180,7 @@ public:
         slots_[current_].begin();
         return slots_[current_];
     }
+    /// Returns the stream of copies.
     [[nodiscard]] stream& copies() noexcept { return copies_; }
 
 private:

@@ -14,9 +14,9 @@ namespace gneiss::cuda {
 
 /// The batch to sample, in device memory: values that change between replays of a recorded sample, except the seed nodes.
 struct sample_request {
-    std::uint64_t seed = 0; ///< the run's seed
-    batch_key batch{};
-    std::uint32_t seeds = 0;  ///< seed nodes
+    std::uint64_t seed = 0;     ///< the run's seed
+    batch_key batch{};          ///< the batch
+    std::uint32_t seeds = 0;    ///< seed nodes
     std::uint32_t excluded = 0; ///< number of excluded edges
 };
 
@@ -27,22 +27,25 @@ enum class sample_failure : std::uint32_t { none, too_many_seeds, seed_out_of_ra
 /// any batch that fan-outs and graph allow: a hop that takes all neighbors has room for all edges of the graph in its
 /// directions, so give a bound for it.
 struct sample_capacity {
-    std::uint32_t seeds = 0;
+    std::uint32_t seeds = 0;                                         ///< seed nodes
     std::uint32_t nodes = std::numeric_limits<std::uint32_t>::max(); ///< maximum of a sample
     std::vector<std::uint32_t> edges{};                              ///< [hops] or empty: no bounds
-    std::uint32_t excluded = 0;                                        ///< excluded edges
+    std::uint32_t excluded = 0;                                      ///< excluded edges
 };
 
 /// A batch exceeds a sampler's capacity, or its seeds are invalid; `batch()` is the first one since the host last checked. Its
 /// layers were empty. `code()`: `errc::invalid_argument` for a repeated seed, else `errc::out_of_range`.
 class sample_error : public error {
 public:
+    /// Makes an error for a batch that needs `needed` where there is room for `room`.
     sample_error(sample_failure what, const batch_key& batch, std::uint32_t hop, std::uint64_t needed, std::uint64_t room)
         : error(what == sample_failure::seed_repeated ? errc::invalid_argument : errc::out_of_range,
               describe(what, hop, needed, room) + " (" + to_string(batch) + ")"),
           what_(what), batch_(batch) {}
 
+    /// Returns the cause.
     [[nodiscard]] sample_failure failure() const noexcept { return what_; }
+    /// Returns the first batch that failed.
     [[nodiscard]] const batch_key& batch() const noexcept { return batch_; }
 
 private:

@@ -28,13 +28,13 @@ namespace gneiss::cuda {
 template <node_id_type NodeId = node_id>
 struct dense_view {
     const std::uint32_t* node_id_offsets = nullptr; ///< [hops + 2], all 0 if the batch failed; the last is the number of nodes
-    const NodeId* node_ids = nullptr;
-    const std::uint32_t* nbr_offsets = nullptr;
-    const NodeId* nbrs = nullptr;
-    const std::uint32_t* repr_map = nullptr;
-    const relation_id* relations = nullptr; ///< or null
-    const edge_index* edge_ids = nullptr;   ///< or null
-    std::uint32_t node_capacity = 0, edge_capacity = 0;
+    const NodeId* node_ids = nullptr;                   ///< as in `gneiss::dense_sample`
+    const std::uint32_t* nbr_offsets = nullptr;         ///< as in `gneiss::dense_sample`
+    const NodeId* nbrs = nullptr;                       ///< as in `gneiss::dense_sample`
+    const std::uint32_t* repr_map = nullptr;            ///< as in `gneiss::dense_sample`
+    const relation_id* relations = nullptr;             ///< or null
+    const edge_index* edge_ids = nullptr;               ///< or null
+    std::uint32_t node_capacity = 0, edge_capacity = 0; ///< maximum nodes and edges of a sample
 };
 
 /// `gneiss::dense_sampler` on a device: the same sample, bit for bit, for the same seed, batch key, seed nodes, graph and
@@ -92,12 +92,17 @@ public:
         set(in, batch, seeds, excluded);
         run(in);
     }
+    /// Sets the batch, its seed nodes and excluded edges, in stream order.
     void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
         hops_.set(in, batch, seeds, excluded);
     }
+    /// Returns the address of the request, in device memory.
     [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
+    /// Returns the seed nodes, in device memory.
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
+    /// Returns the excluded edges, in device memory.
     [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
+    /// Waits for the stream and returns the sizes of the sample. Throws `sample_error`.
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
     /// Samples. Can be recorded.
@@ -126,6 +131,7 @@ public:
             (*transpose_)(in, layer(i), lists_[i].by_source_offsets.data(), lists_[i].by_source_edges.data());
     }
 
+    /// Returns the number of layers.
     [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
     /// Returns the input of layer `i`, from 0: the rows of Δ_i, Δ_{i+1}, …, to those of Δ_{i+1}, ….
     [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
@@ -134,6 +140,7 @@ public:
         return {counts_.data() + i, room.targets, room.sources, of.edges, of.offsets.data(), of.neighbors.data(), of.by_source_offsets.data(),
             of.by_source_edges.data(), of.edge_target.data()};
     }
+    /// Returns the arrays of the sample.
     [[nodiscard]] dense_view<NodeId> view() const noexcept {
         return {node_id_offsets_.data(), node_ids_.data(), lists_[0].offsets.data(), nbrs_.data(), lists_[0].neighbors.data(), relations_.data(),
             edge_ids_.data(), hops_.room().back().known, lists_[0].edges};

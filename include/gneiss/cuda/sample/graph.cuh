@@ -26,9 +26,9 @@ struct adjacency_view {
 /// A graph as a kernel argument. Ids are dataset ids.
 template <node_id_type NodeId = node_id>
 struct graph_view {
-    std::uint64_t nodes = 0;
-    edge_index edges = 0;
-    adjacency_view<NodeId> in{}, out{};
+    std::uint64_t nodes = 0;            ///< number of nodes
+    edge_index edges = 0;               ///< number of edges
+    adjacency_view<NodeId> in{}, out{}; ///< lists of each direction; empty if not stored
 };
 
 /// A copy of a `csr_graph` for kernels, with its directions and arrays: offsets in device memory, the rest also there or in
@@ -41,6 +41,7 @@ public:
     device_graph(memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
         : nodes_(graph.nodes()), edges_(graph.edges()), in_(budget, graph.in(), in, where), out_(budget, graph.out(), in, where) {}
 
+    /// Returns the graph as a kernel argument.
     [[nodiscard]] graph_view<NodeId> view() const noexcept { return {nodes_, edges_, in_.view(), out_.view()}; }
 
 private:

@@ -9,18 +9,18 @@ namespace gneiss::cuda {
 
 /// Values of a layer that change per batch, in device memory, so that a captured step serves any batch.
 struct layer_counts {
-    std::uint32_t targets = 0;
-    std::uint32_t sources = 0;
-    std::uint32_t edges = 0;
+    std::uint32_t targets = 0;      ///< target rows
+    std::uint32_t sources = 0;      ///< source rows
+    std::uint32_t edges = 0;        ///< edges
     std::uint32_t first_target = 0; ///< source row of target 0
 };
 
 /// `gneiss::layer_view` for devices: lists in device memory with room for the capacities, filled up to the counts.
 struct layer_view {
-    const layer_counts* counts = nullptr;
-    std::uint32_t target_capacity = 0, source_capacity = 0, edge_capacity = 0;
-    const std::uint32_t* offsets = nullptr;           ///< [targets + 1] into neighbors, from 0
-    const std::uint32_t* neighbors = nullptr;        ///< [edges] source rows
+    const layer_counts* counts = nullptr;                                      ///< counts of the batch
+    std::uint32_t target_capacity = 0, source_capacity = 0, edge_capacity = 0; ///< maximum counts
+    const std::uint32_t* offsets = nullptr;                                    ///< [targets + 1] into neighbors, from 0
+    const std::uint32_t* neighbors = nullptr;                                  ///< [edges] source rows
     const std::uint32_t* by_source_offsets = nullptr; ///< [sources + 1] into by_source_edges; null: none
     const std::uint32_t* by_source_edges = nullptr;   ///< [edges] edge positions, ascending per source
     const std::uint32_t* edge_target = nullptr;       ///< [edges] target of each edge
@@ -31,26 +31,28 @@ struct layer_view {
 struct edge_lists {
     /// The list of one row: places [begin, end); the last is the row's self-loop if it has one.
     struct list {
-        std::uint32_t begin, end;
-        std::uint32_t own; ///< the row that the self-loop leads to, or no_row
+        std::uint32_t begin, end; ///< first and end place
+        std::uint32_t own;        ///< the row that the self-loop leads to, or no_row
 
         [[nodiscard]] __device__ std::uint32_t size() const noexcept { return end - begin; }
     };
     /// An edge of a list: its number among those of the sample, and the row at its other end.
     struct edge {
-        std::uint32_t number, row;
+        std::uint32_t number, row; ///< number among the sample's edges, and row at the other end
     };
-    static constexpr std::uint32_t no_row = 0xffffffffU;
+    static constexpr std::uint32_t no_row = 0xffffffffU; ///< row of a list without a self-loop
 
-    const layer_counts* counts = nullptr;
+    const layer_counts* counts = nullptr; ///< counts of the batch
+    /// Lists of edges by row, and the rows at their other ends.
     const std::uint32_t *offsets = nullptr, *edges = nullptr, *rows = nullptr;
     const std::uint32_t* other_offsets = nullptr; ///< offsets of the lists of the rows at the other ends
     std::uint32_t capacity = 0;                   ///< maximum number of rows with lists
-    bool outgoing = false, loops = false;
-    const std::uint32_t* ids = nullptr; ///< positions of the other ends' rows in the input; null: in order
+    bool outgoing = false, loops = false;         ///< by source instead of by target; with self-loops
+    const std::uint32_t* ids = nullptr;           ///< positions of the other ends' rows in the input; null: in order
 
     [[nodiscard]] __device__ std::uint32_t size() const noexcept { return outgoing ? counts->sources : counts->targets; }
 
+    /// Returns the list of a row.
     [[nodiscard]] __device__ list operator[](std::uint32_t row) const noexcept {
         const std::uint32_t own = other_end(row, outgoing);
         return {__ldg(offsets + row), __ldg(offsets + row + 1) + (own != no_row), own};

@@ -79,7 +79,9 @@ public:
     }
     /// Buffers that set() fills, for callers that choose batches on the device. [seeds], [excluded]
     [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
+    /// Returns the seed nodes, in device memory.
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
+    /// Returns the excluded edges, in device memory.
     [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
 
     /// Samples. Can be recorded.
@@ -94,6 +96,7 @@ public:
     /// since the last call.
     [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
+    /// Returns the number of layers.
     [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
     /// Returns the input of layer `i`, from 0: the hop farthest from the seeds comes first.
     [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
@@ -109,12 +112,15 @@ public:
     }
     /// Returns [edges] of the layer, null unless requested.
     [[nodiscard]] const relation_id* relations(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).relations.data(); }
+    /// Returns [edges] of the layer, null unless requested.
     [[nodiscard]] const edge_index* edge_ids(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).edge_ids.data(); }
 
     /// Returns ids of the sample's nodes by number, seeds first: the rows that layer 0 reads. *node_count() of at most
     /// node_capacity().
     [[nodiscard]] const NodeId* nodes() const noexcept { return hops_.nodes(); }
+    /// Returns the address of the number of nodes, in device memory.
     [[nodiscard]] const std::uint32_t* node_count() const noexcept { return &counts_.data()->sources; }
+    /// Returns the maximum number of nodes.
     [[nodiscard]] std::uint32_t node_capacity() const noexcept { return hops_.room().back().known; }
 
 private:

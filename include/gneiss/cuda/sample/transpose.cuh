@@ -122,6 +122,7 @@ __global__ void __launch_bounds__(Threads) begin_of_keys(const layer_counts* cou
 /// Then a binary search per source. Memory: 17 bytes per edge.
 class layer_transposer {
 public:
+    /// Allocates scratch for layers of at most `most_edges` edges. Throws `over_budget`.
     layer_transposer(memory_budget& budget, std::uint32_t most_edges)
         : keys_{buffer(budget, "sources of edges, sorted", most_edges), buffer(budget, "sources of edges, sorted", most_edges)},
           edges_{buffer(budget, "edges by source", most_edges), buffer(budget, "edges by source", most_edges)},

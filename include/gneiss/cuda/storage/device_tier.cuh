@@ -45,7 +45,7 @@ namespace gneiss::cuda {
 template <storage T, row_source Below>
 class device_tier {
 public:
-    /// \param slots       maximum number of rows; 0: it only passes rows on
+    /// \param capacity    maximum number of rows; 0: it only passes rows on
     /// \param batch_rows  maximum ids of a gather
     /// Precondition: source, executor and budget outlive this. Throws `over_budget`, `device_error`; errc::invalid_argument if
     /// rows are not values of T.
@@ -64,11 +64,13 @@ public:
         return stages * (transfer_slot::array_bytes(1, sizeof(std::uint32_t)) + transfer_slot::array_bytes(batch_rows, sizeof(std::uint32_t)) +
                             transfer_slot::array_bytes(batch_rows * detail::aligned_stride<T>(columns), sizeof(T)));
     }
+    /// Returns the device memory of a tier [bytes].
     [[nodiscard]] static constexpr std::uint64_t device_bytes(std::size_t columns, std::size_t capacity, std::size_t batch_rows, std::size_t stages) noexcept {
         return capacity * detail::aligned_stride<T>(columns) * sizeof(T) + pinned_bytes(columns, batch_rows, stages);
     }
 
     [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
+    /// Returns the number of values of a row.
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::size_t held() const noexcept { return held_.held(); } ///< rows in slots

@@ -47,6 +47,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
+    /// Returns the number of values of a row.
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
     /// Returns the table for kernels.
     [[nodiscard]] rows_view<const T> view() const noexcept { return {table_.data(), columns_, stride()}; }

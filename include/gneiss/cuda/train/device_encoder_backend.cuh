@@ -215,6 +215,7 @@ private:
 /// once. Throws `over_budget` with the device's parts if its memory is too small.
 class device_node_backend final : public detail::device_encoder_backend<detail::node_task_on_device> {
 public:
+    /// Copies the network's options; weights are uploaded when an epoch begins.
     device_node_backend(memory_budget& budget, const network_setup& network, const device_choices& options = {})
         : device_encoder_backend(budget, network, options) {}
 };
@@ -222,6 +223,7 @@ public:
 /// The backend for link prediction; relations are stored and updated on the device, too.
 class device_link_backend final : public detail::device_encoder_backend<detail::link_task_on_device> {
 public:
+    /// Copies the options; weights and relations are uploaded when an epoch begins.
     device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& options = {})
         : device_encoder_backend(budget, network, options, links) {}
 

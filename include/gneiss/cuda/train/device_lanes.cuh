@@ -26,6 +26,7 @@ namespace gneiss::cuda {
 /// by one thread, for different batches.
 class device_lanes {
 public:
+    /// Lanes without slots, which are made when batches come.
     explicit device_lanes(memory_budget& budget) : in_(budget, "batches"), back_(budget, "gradients") {}
     device_lanes(const device_lanes&) = delete;
     device_lanes& operator=(const device_lanes&) = delete;
@@ -41,11 +42,14 @@ public:
         times_.resize(count);
     }
 
+    /// Returns the stream of uploads.
     [[nodiscard]] stream& coming() noexcept { return coming_; }
+    /// Returns the stream of kernels.
     [[nodiscard]] stream& computing() noexcept { return computing_; }
 
     /// Returns the slot for uploading a batch, after its begin(), with room for `bytes`. Throws `over_budget`, `device_error`.
     [[nodiscard]] transfer_slot& stage_in(std::size_t batch, std::uint64_t bytes) { return in_.begin(batch, bytes); }
+    /// Uploads the arrays of a batch.
     void copy_in(std::size_t batch) { in_[batch].copy_in(coming_); }
 
     /// Returns the slot for downloading, likewise.

@@ -41,19 +41,21 @@ class device_network {
 public:
     /// A batch in a transfer slot.
     struct batch {
-        std::vector<layer_view> views{};
-        encoder_input<float> input{};
-        rows_view<float> dense{}; ///< [nodes, dense columns] from the host
-        const random_key* key = nullptr;
-        const node_id* names = nullptr;
-        const step_state* at = nullptr;
-        layer_stack words{}; ///< entries of a sparse input by row and by column
+        std::vector<layer_view> views{}; ///< layers of the sample
+        encoder_input<float> input{};    ///< input rows
+        rows_view<float> dense{};        ///< [nodes, dense columns] from the host
+        const random_key* key = nullptr; ///< key of dropout; null: none
+        const node_id* names = nullptr;  ///< ids of the input rows, for dropout
+        const step_state* at = nullptr;  ///< number of the step and rate
+        layer_stack words{};             ///< entries of a sparse input by row and by column
 
         /// Number of input rows.
         [[nodiscard]] const std::uint32_t* inputs() const noexcept { return &views.front().counts->sources; }
+        /// Returns the maximum number of input rows.
         [[nodiscard]] std::uint32_t input_count() const noexcept { return views.front().source_capacity; }
         /// Number of targets of the last layer: the seeds.
         [[nodiscard]] const std::uint32_t* outputs() const noexcept { return &views.back().counts->targets; }
+        /// Returns the maximum number of targets.
         [[nodiscard]] std::uint32_t output_count() const noexcept { return views.back().target_capacity; }
     };
 
@@ -62,6 +64,7 @@ public:
         : budget_(budget), setup_(with), parameters_memory_(budget, "weights", parameter_bytes()), arena_(parameters_memory_.span()),
           parameters_(arena_, with.weights, states()) {}
 
+    /// Returns the number of dense input columns.
     [[nodiscard]] std::size_t columns() const noexcept { return setup_.in.dense; }
     /// Returns the floats from one row of the dense input, or of its gradient, to the next: rows start at multiples of 16
     /// bytes.
@@ -119,8 +122,9 @@ public:
     /// Rows of the seeds [seeds, outputs], valid until the next batch, and room for their gradients, the argument of
     /// `backward`.
     struct outputs {
-        rows_view<float> rows, gradients;
+        rows_view<float> rows, gradients; ///< rows and their gradients
     };
+    /// Computes the outputs of a batch.
     [[nodiscard]] outputs forward(stream& in, const batch& b) {
         fit(b, in);
         outputs result{.rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};

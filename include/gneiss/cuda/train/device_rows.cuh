@@ -36,6 +36,7 @@ public:
     device_rows(memory_budget& budget, const device_embeddings& of)
         : layout_(of.layout), table_(budget, "rows of nodes", static_cast<std::size_t>(of.nodes * of.layout.floats())) {}
 
+    /// Returns the number of values of a row.
     [[nodiscard]] std::uint32_t dim() const noexcept { return layout_.dim; }
 
     /// Copies all rows from the host, or back to it, and waits.
@@ -43,6 +44,7 @@ public:
         for_each_partition(from, [&](std::span<float> host, std::span<float> here) { copy_async(here, std::span<const float>(host), in); });
         in.synchronize();
     }
+    /// Copies all rows to the host and waits.
     void give(const resident_embeddings& to, stream& in) {
         for_each_partition(to, [&](std::span<float> host, std::span<float> here) { copy_async(host, std::span<const float>(here), in); });
         in.synchronize();

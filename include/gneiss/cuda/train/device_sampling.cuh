@@ -85,6 +85,7 @@ public:
 
     /// Returns the last sample in a slot: the layers in order of computation, and ids of the first one's sources.
     [[nodiscard]] std::span<const layer_view> views(std::size_t number) const { return slots_.at(number)->views; }
+    /// Returns the ids of a slot's nodes, in device memory.
     [[nodiscard]] const node_id* names(std::size_t number) const { return slots_.at(number)->names; }
 
 private:

@@ -22,6 +22,7 @@ namespace gneiss::cuda {
 /// different slots.
 class growing_slots {
 public:
+    /// Slots that charge `budget` under `name`.
     growing_slots(memory_budget& budget, std::string name) : budget_(budget), name_(std::move(name)) {}
 
     /// Makes slots for batches 0 … count − 1. Precondition: no work is in flight.
@@ -38,6 +39,7 @@ public:
         slot = std::make_unique<transfer_slot>(budget_, name_, grown(bytes));
         return *slot;
     }
+    /// Returns a slot.
     [[nodiscard]] transfer_slot& operator[](std::size_t number) { return *slots_.at(number); }
 
 private:
@@ -50,6 +52,7 @@ private:
 template <class T>
 class reusable_device_buffer {
 public:
+    /// Buffer that charges `budget` under `name`.
     reusable_device_buffer(memory_budget& budget, std::string name) : budget_(budget), name_(std::move(name)) {}
 
     /// Returns room for `size` elements, uninitialized; before growing, waits for the work of `in`. Throws `over_budget`.

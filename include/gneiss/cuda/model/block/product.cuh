@@ -16,10 +16,10 @@ namespace gneiss::cuda {
 
 /// Epilogue of a product whose sums are in registers: out = dropped(then((accumulate ? out : 0) + product + bias)).
 struct epilogue {
-    bool accumulate = false;
-    const float* bias = nullptr; ///< [columns], or null: none
-    activation then = activation::none;
-    dropout_mask dropout{}; ///< by row and column of the result
+    bool accumulate = false;            ///< adds to `out` instead of replacing it
+    const float* bias = nullptr;        ///< [columns], or null: none
+    activation then = activation::none; ///< activation of the result
+    dropout_mask dropout{};             ///< by row and column of the result
 };
 
 namespace detail {

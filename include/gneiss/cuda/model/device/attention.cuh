@@ -17,9 +17,9 @@ namespace gneiss::cuda {
 
 /// Options of attention. A row consists of `heads` slices of equal width.
 struct attention_options {
-    std::uint32_t heads = 1;
-    float slope = 0.2F;         ///< slope of LeakyReLU below 0
-    dropout_mask dropout{};     ///< dropout of attentions: row = target, column = place in its list · heads + head
+    std::uint32_t heads = 1; ///< slices of a row
+    float slope = 0.2F;      ///< slope of LeakyReLU below 0
+    dropout_mask dropout{};  ///< dropout of attentions: row = target, column = place in its list · heads + head
 };
 
 /// Terms of the scores of a layer's targets, and data for the backward pass: [targets, 3 · heads] floats, [terms | log-sum-exps

@@ -18,9 +18,10 @@ namespace gneiss::cuda {
 /// Gradients of scores [edge_capacity + target_capacity, heads]: those of edges by number, then those of the targets'
 /// self-loops.
 struct edge_gradients {
-    float* values = nullptr;
-    std::uint32_t edge_capacity = 0;
+    float* values = nullptr;         ///< first gradient
+    std::uint32_t edge_capacity = 0; ///< maximum number of edges
 
+    /// Returns the gradients of an edge, or of a target's self-loop.
     [[nodiscard]] __device__ float* of(std::uint32_t number, std::uint32_t target, std::uint32_t heads) const noexcept {
         return values + std::size_t{number == edge_lists::no_row ? edge_capacity + target : number} * heads;
     }

@@ -15,8 +15,8 @@ namespace gneiss::cuda {
 
 /// Results of `softmax_cross_entropy` in device memory.
 struct classification_outcome {
-    classification_statistics statistics{};
-    std::uint64_t invalid = 0; ///< labels out of range: if any, nothing else was written
+    classification_statistics statistics{}; ///< sums over the batch
+    std::uint64_t invalid = 0;              ///< labels out of range: if any, nothing else was written
 };
 
 namespace detail {

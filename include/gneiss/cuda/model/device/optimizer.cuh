@@ -43,7 +43,7 @@ struct step_state {
 
 /// Norm of the gradients before clipping, in device memory. If it is not finite, nothing was updated.
 struct gradient_norm {
-    double value = 0;
+    double value = 0; ///< norm of all gradients
 };
 
 namespace detail {
@@ -201,9 +201,9 @@ void step_rows(cudaStream_t stream, const O& optimizer, const step_state* at, co
 
 /// `dense_optimizer_options` for devices, with the values that decay: one byte per 16 values of the arena, 0 or 1.
 struct dense_step_options {
-    double weight_decay = 0;
-    bool decoupled = false;
-    double clip_norm = 0;
+    double weight_decay = 0;              ///< weight decay, as in `dense_optimizer_options`
+    bool decoupled = false;               ///< decay applies to values instead of gradients
+    double clip_norm = 0;                 ///< maximum norm of the gradients; 0: no clipping
     const std::uint8_t* decays = nullptr; ///< [⌈size / 16⌉], in device memory; may be null without decay
 };
 

@@ -15,17 +15,19 @@ namespace gneiss::cuda {
 /// Rows of a product: `count` of them, at most `capacity`, from row *first of a matrix on. In device memory except the
 /// capacity.
 struct row_range {
-    const std::uint32_t* count = nullptr;
-    std::uint32_t capacity = 0;
+    const std::uint32_t* count = nullptr; ///< number of rows, in device memory
+    std::uint32_t capacity = 0;           ///< maximum number of rows
     const std::uint32_t* first = nullptr; ///< null: 0
 };
 
 /// Partition of rows for sums: depends only on the capacity, so sums always have the same parts.
 struct partial_slices {
+    /// Least rows of a slice, most slices, and the unit of rows.
     static constexpr std::uint32_t least_rows = 512, most = 256, unit = 32;
 
-    std::uint32_t slices, slice_rows;
+    std::uint32_t slices, slice_rows; ///< number of slices, and rows of each
 
+    /// Divides at most `capacity` rows.
     explicit partial_slices(std::uint32_t capacity)
         : slices(std::clamp(ceil_div(capacity, least_rows), 1U, most)),
           slice_rows(std::max(round_up(ceil_div(capacity, slices), unit), unit)) {}

@@ -16,23 +16,24 @@
 // Queries of link prediction, and the computations per query that do not depend on how scores are made.
 namespace gneiss::cuda {
 
+/// Losses of link prediction, as `any_loss` on the host.
 enum class link_loss : std::uint8_t { softmax, marius, logistic, margin };
 
 /// Queries that share a list of negatives: `count` of them; the first has index `first` in the arrays of a `query_batch`, and
 /// index `number` in its masks and corrections.
 struct link_list {
-    std::uint32_t count = 0, first = 0, number = 0;
+    std::uint32_t count = 0, first = 0, number = 0; ///< number of queries, and their places
 };
 
 /// Queries in device memory: known node, relation and answer.
 struct query_batch {
-    const link_list* lists = nullptr; ///< lists to process; row y of a grid has list y
-    std::uint32_t capacity = 0;       ///< maximum of a list
-    side missing = side::tail;        ///< missing side for the decoder
+    const link_list* lists = nullptr;                         ///< lists to process; row y of a grid has list y
+    std::uint32_t capacity = 0;                               ///< maximum of a list
+    side missing = side::tail;                                ///< missing side for the decoder
     const std::uint32_t *known = nullptr, *answers = nullptr; ///< [queries] rows of nodes
-    const std::uint32_t* relations = nullptr;                 ///< [queries] rows of relations; null: the decoder has none
-    const std::uint64_t* mask_offsets = nullptr;              ///< offsets of masked negatives; null: none is masked
-    const std::uint32_t* mask_columns = nullptr;
+    const std::uint32_t* relations = nullptr;         ///< [queries] rows of relations; null: the decoder has none
+    const std::uint64_t* mask_offsets = nullptr;      ///< offsets of masked negatives; null: none is masked
+    const std::uint32_t* mask_columns = nullptr;      ///< columns of masked negatives
     const negative_correction* corrections = nullptr; ///< [queries] or null
     const std::uint32_t* negatives = nullptr;         ///< number per list; null: the capacity
     const float* scale = nullptr;                     ///< factor of gradients; null: 1
@@ -40,19 +41,19 @@ struct query_batch {
 
 /// Result of one query.
 struct query_outcome {
-    float loss = 0;
-    float grad_positive = 0; ///< scaled
-    float score = 0;         ///< score of the answer, not corrected
-    float weight_sum = 0;    ///< Σ of the weights of its negatives
-    std::uint32_t masked = 0;
+    float loss = 0;           ///< loss of the query
+    float grad_positive = 0;  ///< scaled
+    float score = 0;          ///< score of the answer, not corrected
+    float weight_sum = 0;     ///< Σ of the weights of its negatives
+    std::uint32_t masked = 0; ///< number of masked negatives
 };
 
 /// Lists of negatives, one per list of queries: list y starts at ids[y · apart].
 struct link_negatives {
     const std::uint32_t* ids = nullptr; ///< rows of nodes
     std::uint32_t capacity = 0;         ///< size of a list
-    std::uint32_t lists = 1;
-    std::uint32_t apart = 0; ///< distance of lists, for ids and gradients
+    std::uint32_t lists = 1;            ///< number of lists
+    std::uint32_t apart = 0;            ///< distance of lists, for ids and gradients
 };
 
 /// Destination of queries' gradients: row `first + i` of each for query i of a list.

@@ -27,8 +27,8 @@ struct sparse_rows {
 
 /// Rows of a sparse matrix in a product: counts->targets of them, at most `capacity`, from row *first on.
 struct sparse_range {
-    const layer_counts* counts = nullptr;
-    std::uint32_t capacity = 0;
+    const layer_counts* counts = nullptr; ///< counts of the batch
+    std::uint32_t capacity = 0;           ///< maximum number of rows
     const std::uint32_t* first = nullptr; ///< null: 0
 };
 

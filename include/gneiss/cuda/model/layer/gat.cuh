@@ -17,6 +17,7 @@ namespace gneiss::cuda {
 template <storage T>
 class gat_layer final : public graph_layer<T> {
 public:
+    /// Finds the arrays and scratch of the layer.
     gat_layer(const layer_setup& with, std::size_t width, const gat_options& options)
         : concat_(options.concat), heads_(static_cast<std::uint32_t>(options.heads)), columns_(options.heads * width),
           slope_(static_cast<float>(options.slope)), weight_(with, false, "weight", columns_),

@@ -14,6 +14,7 @@ namespace gneiss::cuda {
 template <storage T>
 class gcn_layer final : public graph_layer<T> {
 public:
+    /// Finds the arrays and scratch of the layer.
     gcn_layer(const layer_setup& with, std::size_t width, const gcn_options& options)
         : linear_(with, "weight", width, options.normalize == gcn_normalization::row ? edge_weight::mean : edge_weight::symmetric, true),
           bias_(with, options.bias, width) {}

@@ -20,7 +20,7 @@ namespace gneiss::cuda {
 
 /// Maximum sizes of a layer of a batch.
 struct layer_capacity {
-    std::uint32_t targets = 0, sources = 0, edges = 0;
+    std::uint32_t targets = 0, sources = 0, edges = 0; ///< maximum counts of the layer
 };
 
 /// Floats that kernels of all layers use in turn: the maximum over all.
@@ -28,6 +28,7 @@ class shared_scratch {
 public:
     /// Requests room for `sums` sums over `rows` rows. Call before `allocate`.
     void need(std::uint32_t rows, std::size_t sums) { floats_ = std::max(floats_, partial_slices(rows).floats(sums)); }
+    /// Allocates what the layers need.
     void allocate(device_arena& memory) { data_ = memory.take<float>(floats_); }
     [[nodiscard]] float* data() const noexcept { return data_; }
 
@@ -39,12 +40,13 @@ private:
 /// Context of a layer's construction.
 struct layer_setup {
     const dense_parameters<float>& weights; ///< the layer finds its arrays by name
-    std::string name;
-    input_columns in;
-    layer_capacity capacity;
-    device_arena& memory;
-    shared_scratch& scratch;
+    std::string name;                       ///< name of the layer's arrays
+    input_columns in;                       ///< columns of the input
+    layer_capacity capacity;                ///< maximum sizes
+    device_arena& memory;                   ///< memory of the layer
+    shared_scratch& scratch;                ///< scratch shared with other layers
 
+    /// Finds an array of the layer by name and shape.
     [[nodiscard]] weight_array array(const std::string& what, std::size_t rows, std::size_t columns) const {
         return weight_array::find(weights, name + "." + what, rows, columns);
     }
@@ -72,19 +74,22 @@ struct input_rows {
         result.own_first = own_first;
         return result;
     }
+    /// True if there are sparse columns.
     [[nodiscard]] bool has_sparse() const noexcept { return sparse.columns != 0; }
 };
 
 /// The input of a layer: forward and the following backward get the same value.
 template <storage T>
 struct layer_input {
-    cudaStream_t stream = nullptr;
-    dense_weights weights{};
-    layer_view view{};
-    input_rows<T> rows{};
-    dropout_mask attention{}; ///< by target
+    cudaStream_t stream = nullptr; ///< stream of the kernels
+    dense_weights weights{};       ///< values and gradients of parameters
+    layer_view view{};             ///< lists of the layer
+    input_rows<T> rows{};          ///< rows of the sources
+    dropout_mask attention{};      ///< by target
 
+    /// Returns the range of source rows.
     [[nodiscard]] row_range sources() const noexcept { return {&view.counts->sources, view.source_capacity, nullptr}; }
+    /// Returns the range of target rows.
     [[nodiscard]] row_range targets() const noexcept { return {&view.counts->targets, view.target_capacity, nullptr}; }
     /// Returns the targets' rows among the sources' rows.
     [[nodiscard]] row_range own_sources() const noexcept { return {&view.counts->targets, view.target_capacity, &view.counts->first_target}; }
@@ -141,6 +146,7 @@ public:
 template <storage T>
 class layer_bias {
 public:
+    /// Finds the bias and scratch for its gradient.
     layer_bias(const layer_setup& with, bool there, std::size_t columns) : there_(there), scratch_(with.scratch) {
         if (!there) return;
         array_ = with.array("bias", 1, columns);
@@ -148,6 +154,7 @@ public:
     }
     /// Returns null without a bias.
     [[nodiscard]] const float* value(const dense_weights& of) const noexcept { return there_ ? array_.value(of).data : nullptr; }
+    /// Adds the column sums of g to the gradient.
     void add_gradient(const layer_input<T>& in, rows_view<const T> g) const {
         if (there_) add_column_sums<T>(in.stream, in.targets(), g, scratch_.data(), array_.gradient(in.weights).data);
     }
@@ -162,10 +169,12 @@ private:
 template <storage T>
 class layer_weight {
 public:
+    /// Finds the weights and scratch for products.
     layer_weight(const layer_setup& with, bool own, const std::string& name, std::size_t columns)
         : own_(own), array_(with.array(name, with.in.total(), columns)), scratch_(with.scratch) {
         with.scratch.need(own ? with.capacity.targets : with.capacity.sources, with.in.dense * columns);
     }
+    /// Writes the product of the rows and the weights, then the epilogue.
     void multiply(const layer_input<T>& in, rows_view<T> out, const epilogue& then = {}) const { in.multiply(own_, array_, out, then); }
     /// Adds to the gradient of the weights, given the gradient g of the product, and writes that of dense rows, or adds to it,
     /// if requested.

@@ -20,6 +20,7 @@ public:
         : edges_(weight), loops_(loops), project_first_(projecting_is_cheaper(with, width)), weight_(with, !project_first_, name, width),
           rows_(project_first_ ? with.rows<T>(with.capacity.sources, width) : with.rows<T>(with.capacity.targets, with.in.total())) {}
 
+    /// True if rows are multiplied before they are aggregated.
     [[nodiscard]] bool project_first() const noexcept { return project_first_; }
 
     /// out = A x W, before the epilogue.

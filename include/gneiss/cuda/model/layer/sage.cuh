@@ -18,6 +18,7 @@ namespace gneiss::cuda {
 template <storage T>
 class sage_layer final : public graph_layer<T> {
 public:
+    /// Finds the arrays and scratch of the layer.
     sage_layer(const layer_setup& with, std::size_t width, const sage_options& options)
         : own_(with, true, "own", width), bias_(with, options.bias, width) {
         const std::string name = options.concat ? "neighbours" : "own";

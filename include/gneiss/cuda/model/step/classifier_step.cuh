@@ -22,18 +22,18 @@ namespace gneiss::cuda {
 /// A batch of a classifier, in device memory.
 template <storage T>
 struct classifier_batch {
-    std::span<const layer_view> views{};
-    encoder_input<T> input{};
-    encoder_pass pass{};                ///< without `training`: evaluation
-    const class_id* labels = nullptr;   ///< [targets of the last hop], or `unlabeled`
-    const step_state* at = nullptr;     ///< step number from 1, factor of the rate
-    rows_view<T> grad_in{};             ///< [rows, dense columns] if rows are learned
+    std::span<const layer_view> views{}; ///< layers of the sample
+    encoder_input<T> input{};            ///< input rows
+    encoder_pass pass{};                 ///< without `training`: evaluation
+    const class_id* labels = nullptr;    ///< [targets of the last hop], or `unlabeled`
+    const step_state* at = nullptr;      ///< step number from 1, factor of the rate
+    rows_view<T> grad_in{};              ///< [rows, dense columns] if rows are learned
 };
 
 /// Results of a step in device memory, to be read after the stream has passed it.
 struct classifier_outcome {
-    classification_outcome classes{};
-    gradient_norm norm{}; ///< before clipping
+    classification_outcome classes{}; ///< loss and accuracy
+    gradient_norm norm{};             ///< before clipping
 
     /// Returns the statistics; throws the host step's errors: `out_of_range` for an invalid label, `not_finite` for a loss or
     /// gradient that is not finite. Nothing was updated then.
@@ -81,7 +81,9 @@ public:
         if (encode_.keeps_output()) gradient_ = {memory.take<T>(targets_ * stride), encode_.outputs(), stride};
     }
 
+    /// Returns the encoder.
     [[nodiscard]] encoder<T>& encode() noexcept { return encode_; }
+    /// Returns the parameters on the device.
     [[nodiscard]] device_parameters& parameters() noexcept { return parameters_; }
     /// Sets the optimizer for later steps; recorded steps keep the previous one. The number of state floats must be the same.
     void set_optimizer(const dense_optimizer& optimizer) {

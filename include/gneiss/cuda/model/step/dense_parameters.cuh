@@ -20,14 +20,14 @@ namespace gneiss::cuda {
 
 /// Values and gradients of an arena of parameters, as kernel arguments.
 struct dense_weights {
-    const float* values = nullptr;
-    float* gradients = nullptr;
+    const float* values = nullptr; ///< first value
+    float* gradients = nullptr;    ///< first gradient
 };
 
 /// One array of an arena, by its position, the same as in the host's arena.
 struct weight_array {
-    std::size_t offset = 0;
-    std::uint32_t columns = 0;
+    std::size_t offset = 0;    ///< floats from the start of the arena
+    std::uint32_t columns = 0; ///< columns of the array
 
     /// Returns the array of that name and shape. Throws `invalid_argument` if `of` has none.
     [[nodiscard]] static weight_array find(const dense_parameters<float>& of, std::string_view name, std::size_t rows, std::size_t columns) {
@@ -40,6 +40,7 @@ struct weight_array {
     [[nodiscard]] rows_view<const float> value(const dense_weights& of, std::size_t first = 0) const {
         return {of.values + offset + first * columns, columns, columns};
     }
+    /// Returns the gradients, from row `first` on.
     [[nodiscard]] rows_view<float> gradient(const dense_weights& of, std::size_t first = 0) const {
         return {of.gradients + offset + first * columns, columns, columns};
     }
@@ -86,10 +87,14 @@ public:
         });
     }
 
+    /// Returns values and gradients as kernel arguments.
     [[nodiscard]] dense_weights weights() const noexcept { return {values_, gradients_}; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; } ///< elements of an arena
+    /// Returns all values, in device memory.
     [[nodiscard]] std::span<float> values() const noexcept { return {values_, size_}; }
+    /// Returns all gradients, in device memory.
     [[nodiscard]] std::span<float> gradients() const noexcept { return {gradients_, size_}; }
+    /// Returns the optimizer's state, in device memory.
     [[nodiscard]] std::span<float> state() const noexcept { return {state_, state_size_}; }
 
 private:

@@ -69,9 +69,12 @@ public:
     encoder(const encoder&) = delete;
     encoder& operator=(const encoder&) = delete;
 
+    /// Returns the number of hops.
     [[nodiscard]] std::size_t hops() const noexcept { return most_.hops.size(); }
     [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().options.outputs(); }
+    /// Returns the maximum sizes of batches.
     [[nodiscard]] const encoder_capacity& capacity() const noexcept { return most_; }
+    /// Returns the maximum number of output rows.
     [[nodiscard]] std::uint32_t most_targets() const noexcept { return most_.hops.empty() ? most_.rows : most_.hops.back().targets; }
     /// Returns the range of the last layer's targets in the batch of `forward`.
     [[nodiscard]] row_range targets() const noexcept { return stages_.back().input.targets(); }

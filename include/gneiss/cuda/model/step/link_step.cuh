@@ -23,13 +23,14 @@
 // A whole batch of link prediction on the device, as `gneiss::link_model::forward_backward` on the host.
 namespace gneiss::cuda {
 
+/// Options of a step of link prediction.
 struct link_step_options {
-    link_loss loss = link_loss::softmax;
-    float margin = 1; ///< for the margin loss
-    reduction reduce = reduction::sum;
-    regularizer penalty{};
-    bool reciprocal = false;     ///< the head side uses rows `relations` … 2 · relations of the relation table
-    std::uint32_t relations = 0; ///< relations of the graph
+    link_loss loss = link_loss::softmax; ///< loss of a query
+    float margin = 1;                    ///< for the margin loss
+    reduction reduce = reduction::sum;   ///< reduction of losses to one number
+    regularizer penalty{};               ///< penalty on the rows of positives
+    bool reciprocal = false;             ///< the head side uses rows `relations` … 2 · relations of the relation table
+    std::uint32_t relations = 0;         ///< relations of the graph
     std::uint64_t shared_memory = std::uint64_t{160} << 10; ///< `device_info::shared_memory`, per block [bytes]
 };
 
