@@ -13,6 +13,7 @@
 
 namespace gneiss {
 
+/// Options of `context`.
 struct context_options {
     std::uint64_t memory = memory_budget::unlimited; ///< maximum for stores and batches together [bytes]
     std::size_t threads = 0;                         ///< 0: all CPUs
@@ -27,14 +28,19 @@ struct context_options {
 /// Must outlive everything made with it. Errors: errc::unsupported if no engine works.
 class context {
 public:
+    /// Probes the I/O engines. Throws errc::unsupported if none works.
     explicit context(const context_options& options = {})
         : budget_(options.memory), executor_(options.threads), seed_(options.seed), engines_(options.engines ? options.engines : working_engine()) {}
     context(const context&) = delete;
     context& operator=(const context&) = delete;
 
+    /// Returns the budget that all parts charge.
     [[nodiscard]] memory_budget& budget() noexcept { return budget_; }
+    /// Returns the executor of parallel loops.
     [[nodiscard]] executor_ref executor() const noexcept { return executor_; }
+    /// Returns the maker of I/O engines, one per thread that reads or writes.
     [[nodiscard]] const engine_factory& engines() const noexcept { return engines_; }
+    /// Returns the seed of all random keys.
     [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
 
 private:
@@ -50,16 +56,21 @@ private:
 template <class Trainer, class Epoch>
 class epoch_range {
 public:
+    /// Input iterator; trains an epoch on construction and on each increment.
     class iterator {
     public:
+        /// Trains the first of `left` epochs; 0: the end.
         iterator(Trainer& of, std::uint64_t left) : of_(&of), left_(left) {
             if (left_ != 0) last_ = of_->train_epoch();
         }
+        /// Returns the statistics of the last epoch.
         const Epoch& operator*() const noexcept { return last_; }
+        /// Trains the next epoch, if one is left.
         iterator& operator++() {
             if (--left_ != 0) last_ = of_->train_epoch();
             return *this;
         }
+        /// True after the last epoch.
         bool operator==(std::default_sentinel_t /*end*/) const noexcept { return left_ == 0; }
 
     private:
@@ -68,7 +79,9 @@ public:
         Epoch last_{};
     };
 
+    /// Range of `count` epochs of a trainer, which must outlive it.
     epoch_range(Trainer& of, std::uint64_t count) noexcept : of_(of), count_(count) {}
+    /// Trains the first epoch.
     [[nodiscard]] iterator begin() const { return {of_, count_}; }
     [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
 

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// \defgroup entry entry headers
+/// Entry headers: a trainer in a few lines, and everything that computes in memory.
+///
+/// link_prediction.hpp and node_classification.hpp train with good defaults, on the resources of a `context`; both make
+/// the parts that the other modules offer one by one. gneiss.hpp includes those that compute in memory. version.hpp
+/// states the version.
+
 // Includes all primitives that compute in memory and need no optional dependency: ids, random keys, graphs, orders,
 // partitioners, caches, samplers, models and evaluation. To compile in seconds, it excludes stores (storage/, io/), the modules
 // built on them (sampling/, train/, inference/), the entry points link_prediction.hpp and node_classification.hpp, and

@@ -28,9 +28,11 @@
 
 namespace gneiss {
 
+/// Options of `node_embeddings`.
 struct node_embeddings_options {
-    std::uint32_t dim = 100;
+    std::uint32_t dim = 100;                           ///< values of a row
     any_row_optimizer optimizer{adagrad{.rate = .2F}}; ///< its state is stored next to the values
+    /// Distribution of initial values.
     initializer init = initializer::normal(0, .1F);
 };
 
@@ -46,8 +48,11 @@ public:
     node_embeddings(node_embeddings&&) noexcept;
     node_embeddings& operator=(node_embeddings&&) noexcept;
 
+    /// Returns the file.
     [[nodiscard]] embedding_file& file() noexcept { return *file_; }
+    /// Returns the number of values of a row.
     [[nodiscard]] std::uint32_t dim() const noexcept { return options_.dim; }
+    /// Returns the optimizer of rows.
     [[nodiscard]] const any_row_optimizer& optimizer() const noexcept { return options_.optimizer; }
 
 private:
@@ -57,15 +62,17 @@ private:
 
 /// Options of `link_trainer`. The defaults are those of gneiss-marius.
 struct link_trainer_options {
-    std::uint32_t resident = 0;      ///< partitions in memory at a time; 0: all
-    std::uint32_t prefetch = 2;      ///< further partitions, prefetched or being written
-    std::string order = {};          ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
-    std::uint64_t batch = 1000;      ///< edges
+    std::uint32_t resident = 0; ///< partitions in memory at a time; 0: all
+    std::uint32_t prefetch = 2; ///< further partitions, prefetched or being written
+    std::string order = {};     ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
+    std::uint64_t batch = 1000; ///< edges
     std::optional<any_negatives> own_negatives{}; ///< replaces the library's sampler; `negatives` bounds its lists
-    negative_options negatives{};
-    std::optional<bool> log_q_correction{}; ///< for negatives; unset: if the loss has a log-sum
+    negative_options negatives{};                 ///< negatives of a batch
+    std::optional<bool> log_q_correction{};       ///< for negatives; unset: if the loss has a log-sum
+    /// Loss of a query; see `make_loss`.
     any_loss loss = make_loss("softmax");
-    link_model_options model{};
+    link_model_options model{}; ///< options of the link model, such as regularization
+    /// Distribution of relations' initial values.
     initializer relations = initializer::uniform(-.1F, .1F);
     /// batches that may be unapplied when a batch reads its rows; 0: synchronous and reproducible
     std::uint64_t staleness = 16;
@@ -73,10 +80,10 @@ struct link_trainer_options {
 
 /// Statistics of an epoch of `link_trainer`.
 struct link_epoch {
-    std::uint64_t number = 0;
+    std::uint64_t number = 0;  ///< number of the epoch
     training_statistics model; ///< sums over the epoch
     io_stats io;               ///< embeddings and edges
-    double seconds = 0;
+    double seconds = 0;        ///< wall-clock time
     bool stopped = false;      ///< ended early; the next call resumes it
 
     [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); } ///< per query; an edge has two
@@ -121,6 +128,7 @@ public:
     /// Sets the optimizer from the next epoch on, for schedules. Throws errc::invalid_argument for one with a different state.
     void set_optimizer(const any_row_optimizer& optimizer);
 
+    /// Returns the learned relations.
     [[nodiscard]] embedding_table& relations() noexcept;
     /// Current node embeddings, an `embedding_stream`.
     [[nodiscard]] partition_buffer& nodes() noexcept;

@@ -31,16 +31,17 @@ struct node_classifier_options {
     std::string layers = "sage:256,sage"; ///< see `parse_layers`; the last width is the number of classes
     /// replaces `layers` and `dropout`; the last layer is as wide as the number of classes
     std::vector<cpu_layer> own_layers{};
-    std::string fanout = "10,10";         ///< per hop, see `parse_fanout`; "all": every neighbor
-    neighbor_direction direction = neighbor_direction::both;
-    sampler_kind sampler = sampler_kind::neighbor;
-    std::optional<any_graph_sampler> own_sampler{}; ///< replaces `sampler`; `fanout` bounds its samples
+    std::string fanout = "10,10";                            ///< per hop, see `parse_fanout`; "all": every neighbor
+    neighbor_direction direction = neighbor_direction::both; ///< direction that neighbors are sampled in
+    sampler_kind sampler = sampler_kind::neighbor;           ///< sampler of neighborhoods
+    std::optional<any_graph_sampler> own_sampler{};          ///< replaces `sampler`; `fanout` bounds its samples
     /// Creates the policy of a feature cache: features stay on disk, dense rows are read one by one, and the policy decides
     /// which stay in memory. Empty: features of the resident partitions are in memory.
     ///
     ///     .own_cache = [] { return lru(/*rows*/ 100'000); }
     std::function<any_cache_policy()> own_cache{};
-    double dropout = 0.5;
+    double dropout = 0.5; ///< probability that training drops an input of a layer
+    /// Optimizer of the weights.
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     std::uint64_t batch = 1000;           ///< nodes
     std::uint32_t resident = 0;           ///< partitions in memory at a time, shuffled every epoch; 0: all
@@ -50,10 +51,10 @@ struct node_classifier_options {
 
 /// Statistics of an epoch of `node_classifier`.
 struct classification_epoch {
-    std::uint64_t number = 0;
+    std::uint64_t number = 0;  ///< number of the epoch
     training_statistics model; ///< sums over the epoch
     io_stats io;               ///< graph and features
-    double seconds = 0;
+    double seconds = 0;        ///< wall-clock time
     bool stopped = false;      ///< ended early; the next call resumes it
 
     [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); }   ///< per node
@@ -91,7 +92,9 @@ public:
     /// Sets the optimizer from the next epoch on, for schedules.
     void set_optimizer(const dense_optimizer& optimizer);
 
+    /// Returns the GNN.
     [[nodiscard]] cpu_encoder& encoder() noexcept;
+    /// Returns the weights of the GNN.
     [[nodiscard]] dense_parameters<>& weights() noexcept;
     [[nodiscard]] pipeline_statistics statistics() const;
     [[nodiscard]] io_stats io() const;
