@@ -83,6 +83,7 @@ public:
     epoch_range(Trainer& of, std::uint64_t count) noexcept : of_(of), count_(count) {}
     /// Trains the first epoch.
     [[nodiscard]] iterator begin() const { return {of_, count_}; }
+    /// Returns the end of the range.
     [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
 
 private:

@@ -33,6 +33,7 @@ struct change_set {
         out.clear();
         in_position.clear();
     }
+    /// True if no row enters or leaves.
     [[nodiscard]] bool empty() const noexcept { return in.empty() && out.empty(); }
 
     friend bool operator==(const change_set&, const change_set&) = default;

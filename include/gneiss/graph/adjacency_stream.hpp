@@ -20,6 +20,7 @@ struct adjacency_chunk {
     std::span<const std::uint32_t> offsets{}; ///< [size() + 1], ascending, may not start at 0; empty at the end
     std::span<const node_id> neighbors{};     ///< [offsets.back()] or more
 
+    /// Returns the number of lists.
     [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }
     /// Returns the node of list i.

@@ -46,6 +46,7 @@ public:
         graph.neighbors_at({ids, direction, offsets_, positions_}, {.neighbors = neighbors_});
     }
 
+    /// Returns the number of lists.
     [[nodiscard]] std::size_t size() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
     /// Neighbors of the i-th node, in the graph's order. Precondition: i < size().
     [[nodiscard]] std::span<const NodeId> operator[](std::size_t i) const noexcept {

@@ -39,6 +39,7 @@ public:
         const auto words = array_.elements<std::uint32_t>();
         edges_ = {reinterpret_cast<const edge*>(words.data()), words.size() / 3};
     }
+    /// Returns all edges.
     [[nodiscard]] std::span<const edge> edges() const noexcept { return edges_; }
 
 private:

@@ -46,6 +46,7 @@ public:
             throw error(errc::corrupt, "has another length than the names", {.path = hashes_file_->path()});
     }
 
+    /// Returns the number of names.
     [[nodiscard]] std::uint64_t size() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
 
     /// Returns a name, valid while the table exists. Precondition: id < size(). Throws errc::corrupt for offsets that do not

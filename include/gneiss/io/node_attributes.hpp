@@ -105,6 +105,7 @@ public:
         rows_ = p.shape[0] - 1;
     }
 
+    /// True without features.
     [[nodiscard]] bool empty() const noexcept { return columns_ == 0; }
     /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return indptr_.has_value(); }

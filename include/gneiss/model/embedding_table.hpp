@@ -29,6 +29,7 @@ public:
 
     /// Returns the whole table, row by row: the content of a checkpoint.
     [[nodiscard]] std::span<float> data() noexcept { return data_.span(); }
+    /// Returns the whole table, row by row.
     [[nodiscard]] std::span<const float> data() const noexcept { return data_.span(); }
     /// Returns the rows with state: [rows, dim + state].
     [[nodiscard]] matrix_view<float> table() noexcept { return {data_.data(), rows_, layout_.floats()}; }

@@ -46,6 +46,7 @@ struct edge_segments {
     std::span<const std::uint32_t> rows;    ///< [edges]
     std::span<const std::uint32_t> edges{}; ///< [edges] or empty
 
+    /// Returns the number of segments.
     [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
     /// Returns the edge at a place.
     [[nodiscard]] std::size_t edge(std::size_t place) const noexcept { return edges.empty() ? place : edges[place]; }

@@ -87,6 +87,7 @@ public:
         });
     }
 
+    /// Returns the number of layers.
     [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
     /// Returns layer i, from 0.
     [[nodiscard]] const layer_view& operator[](std::size_t i) const noexcept { return views_[i]; }

@@ -128,6 +128,7 @@ public:
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
         return {base_, static_cast<std::size_t>(head().used)};
     }
+    /// True if no memory is attached.
     [[nodiscard]] bool empty() const noexcept { return base_ == nullptr; }
 
 private:

@@ -78,6 +78,7 @@ public:
         partitions_ = std::max(partitions, ranges_.size());
     }
 
+    /// Returns the number of nodes.
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     /// Returns the ranges, in order.
     [[nodiscard]] std::span<const id_range> ranges() const noexcept { return ranges_; }

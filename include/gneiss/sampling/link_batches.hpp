@@ -32,6 +32,7 @@ struct link_state {
         resident = negative_pool(resident_nodes(ranges, with_nodes));
         for (std::size_t i = 0; i < edges->buckets(); ++i) resident.add(edges->bucket(i));
     }
+    /// Returns the number of batches.
     [[nodiscard]] std::uint64_t size() const noexcept { return batches.size(); }
 
     std::shared_ptr<const state_edges> edges; ///< edges of the state

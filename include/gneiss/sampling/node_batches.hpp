@@ -25,6 +25,7 @@ public:
     node_batches(std::vector<node_id> nodes, std::uint64_t batch, std::uint64_t seed, std::uint64_t epoch, std::uint32_t state)
         : nodes_(std::move(nodes)), batch_(batch), key_(edge_shuffle_key(seed, epoch, state)), first_pass_(cut(0)) {}
 
+    /// Returns the number of batches of a pass.
     [[nodiscard]] std::uint64_t size() const noexcept { return first_pass_.size(); }
 
     /// Writes the nodes of batch `index` of a pass, the seeds of its sample. O(batch).

@@ -46,6 +46,7 @@ struct state_work {
     lease features;            ///< from the feature source; null: none
     std::uint64_t batches = 0; ///< number of batches
 
+    /// Returns the number of batches.
     [[nodiscard]] std::uint64_t size() const noexcept { return batches; }
 };
 

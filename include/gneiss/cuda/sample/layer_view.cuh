@@ -34,6 +34,7 @@ struct edge_lists {
         std::uint32_t begin, end; ///< first and end place
         std::uint32_t own;        ///< the row that the self-loop leads to, or no_row
 
+        /// Returns the number of edges, the self-loop included.
         [[nodiscard]] __device__ std::uint32_t size() const noexcept { return end - begin; }
     };
     /// An edge of a list: its number among those of the sample, and the row at its other end.
@@ -50,6 +51,7 @@ struct edge_lists {
     bool outgoing = false, loops = false;         ///< by source instead of by target; with self-loops
     const std::uint32_t* ids = nullptr;           ///< positions of the other ends' rows in the input; null: in order
 
+    /// Returns the number of rows with lists.
     [[nodiscard]] __device__ std::uint32_t size() const noexcept { return outgoing ? counts->sources : counts->targets; }
 
     /// Returns the list of a row.

@@ -70,6 +70,7 @@ struct import_node_attributes {
     }
     /// Returns true if the part of each node is given.
     [[nodiscard]] bool has_split() const noexcept { return !split.empty() || !lists.empty() || compute_split; }
+    /// True without any attribute.
     [[nodiscard]] bool empty() const noexcept {
         return !has_features() && !has_labels() && !has_split() && !fractions;
     }

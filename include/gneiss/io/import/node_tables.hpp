@@ -32,7 +32,7 @@ struct node_keys {
     bool by_line = false;       ///< line i is node i
     std::uint64_t nodes = 0;    ///< upper bound of integers, exclusive
     name_hasher hash = nullptr; ///< hash of names
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0;     ///< seed of the hash
 
     /// Returns a number, or the hash of a name.
     [[nodiscard]] std::uint64_t of(std::string_view field, const line_place& place) const {

@@ -57,6 +57,7 @@ public:
         first_.push_back(cut.nodes);
     }
 
+    /// Returns the number of windows.
     [[nodiscard]] std::size_t size() const noexcept { return first_.size() - 1; }
     /// Returns the first row of a window.
     [[nodiscard]] std::uint64_t first_row(std::size_t window) const noexcept { return first_[window]; }

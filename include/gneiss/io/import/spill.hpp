@@ -44,6 +44,7 @@ public:
     }
     /// Makes appended data durable, before a journal records it. Throws io_error.
     void sync() { file_.sync(); }
+    /// Returns the bytes appended.
     [[nodiscard]] std::uint64_t size() const noexcept { return end_ ? end_->load() : 0; }
     /// Returns the file.
     [[nodiscard]] const plain_file& file() const noexcept { return file_; }

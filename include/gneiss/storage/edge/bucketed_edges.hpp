@@ -64,7 +64,9 @@ public:
         : rows_(on_disk.rows()), relations_(std::max<std::uint64_t>(on_disk.layout().relations, 1)), disk_(std::make_shared<const bucket_store>(std::move(on_disk))) {}
 
     [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
+    /// Returns the number of relations.
     [[nodiscard]] std::uint64_t relations() const noexcept { return relations_; }
+    /// Returns the number of edges.
     [[nodiscard]] std::uint64_t size() const noexcept { return memory_ ? memory_->edges.size() : disk_->edges(); }
 
     /// Edge loader for an `edge_buffer`, with its reader. One thread at a time loads.

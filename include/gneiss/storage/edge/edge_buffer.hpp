@@ -36,6 +36,7 @@ public:
     [[nodiscard]] std::size_t buckets() const noexcept { return buckets_.size(); }
     /// Returns the number of edges of each bucket.
     [[nodiscard]] std::span<const edge_index> sizes() const noexcept { return sizes_; }
+    /// Returns the number of edges.
     [[nodiscard]] edge_index size() const noexcept { return first_.back(); }
     /// Returns edge `position` of the state, buckets concatenated. O(log buckets). Precondition: position < size().
     [[nodiscard]] const edge& operator[](edge_index position) const noexcept {

@@ -63,6 +63,7 @@ public:
     /// True if it bypasses the page cache.
     [[nodiscard]] bool direct() const noexcept { return alignment_ > 1; }
 
+    /// Returns the size [bytes].
     [[nodiscard]] std::uint64_t size() const {
         return named([&] { return engine_->size(handle_); });
     }

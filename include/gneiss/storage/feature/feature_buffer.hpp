@@ -48,6 +48,7 @@ public:
 
     /// Returns the values, as stored.
     [[nodiscard]] const std::byte* stored_values() const noexcept { return of(feature_part::values).data(); }
+    /// Returns the begin of each sparse row.
     [[nodiscard]] std::span<const std::uint64_t> offsets() const noexcept {
         return as<std::uint64_t>(of(feature_part::offsets));
     }
