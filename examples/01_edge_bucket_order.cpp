@@ -11,6 +11,7 @@ int main() {
     constexpr std::uint32_t partitions = 32, slots = 8;
     constexpr std::uint64_t partition_bytes = 64 << 20; // rows: values and optimizer state
 
+    //! [orders]
     // A plan is a value: its cost and validity are known before any I/O.
     std::printf("%-18s %6s %10s %10s\n", "order", "swaps", "read GiB", "write GiB");
     for (const char* name : {"row-major", "hilbert", "hilbert-symmetric", "beta"}) {
@@ -21,6 +22,7 @@ int main() {
         std::printf("%-18s %6llu %10.2f %10.2f\n", name, static_cast<unsigned long long>(cost.swaps),
             static_cast<double>(cost.read_bytes) * 0x1p-30, static_cast<double>(cost.written_bytes) * 0x1p-30);
     }
+    //! [orders]
     const std::uint64_t bound = swap_lower_bound(partitions, slots);
     std::printf("%-18s %6llu\n\n", "lower bound", static_cast<unsigned long long>(bound));
 

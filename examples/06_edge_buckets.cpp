@@ -12,6 +12,7 @@ int main() {
     constexpr std::uint64_t edges = 100000, relations = 3;
     std::filesystem::remove_all("buckets");
 
+    //! [build]
     // Edges come in any order; what exceeds memory is sorted on disk.
     dataset_writer writer("buckets");
     bucket_builder<> builder({rows, relations}, 64 << 10, writer.partial());
@@ -21,13 +22,16 @@ int main() {
             static_cast<node_id>(draw.below(rows.nodes))});
     writer.edges(builder);
     writer.commit({.nodes = rows.nodes, .relations = relations, .train_edges = edges, .partitions = rows.partitions});
+    //! [build]
     std::printf("%llu sorted runs, %llu bytes spilled\n", static_cast<unsigned long long>(builder.report().runs),
         static_cast<unsigned long long>(builder.report().spilled_bytes));
 
+    //! [read]
     // A block is verified and checked before use. It lists only nodes with edges.
     const bucket_store store = dataset("buckets").buckets();
     const loaded_block bucket = store.read({2, 1}, edge_direction::out);
     const edge_block& block = bucket.block;
+    //! [read]
     std::printf("bucket (2, 1): %zu edges from %zu nodes; those of node %u of partition 2:\n", block.edges(),
         block.nodes.size(), block.nodes[0]);
     for (std::uint32_t e = block.starts[0]; e < block.starts[1]; ++e)

@@ -49,6 +49,7 @@ void train(const std::string& name, std::uint64_t most) {
     const tbb_executor executor;
     any_link_model model = make_link_model("dot", "softmax", row.dim);
     embedding_table relations; // a dot product needs none
+    //! [trainer]
     partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
     const edge_loader source{.size = [](edge_bucket b) { return edges_of(b).size(); },
         .load = [](edge_bucket b, std::span<edge> to) { std::ranges::copy(edges_of(b), to.begin()); }};
@@ -57,6 +58,7 @@ void train(const std::string& name, std::uint64_t most) {
     options.pipeline.staleness = 0; // synchronous: results depend only on the plan and the seed
     embedding_trainer training(options,
         {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
+    //! [trainer]
 
     std::stop_source stop;
     std::uint64_t applied = 0, asked = 0;

@@ -16,6 +16,7 @@ int main() {
                                     "earth\tis-a\tplanet\n"
                                     "mars\tis-a\tplanet\n";
 
+    //! [import]
     import_options options;
     options.sources = {{.path = "planets.tsv"}}; // any number of files, plain or gzip; also integer ids and arrays
     options.out = "planets";
@@ -23,6 +24,7 @@ int main() {
     options.partitions = 2;    // node partitions: 2 x 2 edge buckets
     options.force = true;
     const import_report report = import_dataset(options, tbb_executor());
+    //! [import]
     std::printf("%llu nodes, %llu edges, %llu relations\n", static_cast<unsigned long long>(report.nodes),
         static_cast<unsigned long long>(report.edges), static_cast<unsigned long long>(report.relations));
 

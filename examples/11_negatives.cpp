@@ -7,6 +7,7 @@
 int main() {
     using namespace gneiss;
     const std::vector<edge> edges{{0, 0, 1}, {0, 0, 2}, {1, 1, 2}, {7, 0, 2}};
+    //! [negatives]
     const std::vector<id_range> partitions{{0, 4}, {6, 10}}; // nodes 4 and 5 are on disk: they are never drawn
     const negative_pool resident(resident_nodes(partitions), edges);
 
@@ -15,6 +16,7 @@ int main() {
     mini_batch_arena arena, other;
     const batch_key key{.epoch = 3, .number = {.state = 0, .pass = 0, .index = 17}};
     const link_batch batch = builder.build(key, edges, resident, arena);
+    //! [negatives]
 
     std::printf("%s: %zu positives, %zu distinct nodes\n", to_string(batch.key).c_str(), batch.positives(),
         batch.nodes.size());

@@ -42,13 +42,16 @@ int main() {
         for (const partition_id p : states[s].resident)
             for (auto v = nodes.begin(p); v < nodes.begin(p + 1); ++v) out.push_back(static_cast<node_id>(v));
     }};
+    //! [buffers]
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
     constexpr auto both = neighbor_direction::both;
     memory_budget budget(256 << 20);
     graph_buffer graphs(edges, engines, both, graph_buffer::bytes_needed(states, edges, both), budget);
     feature_buffer rows(features, engines, feature_buffer::bytes_needed(states, features), budget);
     const graph_inputs inputs{.features = &rows, .graph = graphs};
+    //! [buffers]
 
+    //! [trainer]
     dense_parameters<> weights;
     cpu_encoder encode(weights, parse_layers("sage:32,sage:8"), inputs.columns());
     weights.allocate(/*seed*/ 1);
@@ -57,6 +60,7 @@ int main() {
     const tbb_executor executor;
     gnn_trainer training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}},
         {.task = task, .encode = encode, .weights = weights, .optimizer = optimizer, .inputs = inputs}, executor, budget);
+    //! [trainer]
 
     training_statistics tenth;
     const training_observer watch{.on_batch = [&](const batch_key& key, const training_statistics& batch) {

@@ -25,14 +25,17 @@ int main() {
         trace.append(ids);
     }
 
+    //! [belady]
     // The change sets: rows to read before the first batch; rows in and rows out after each.
     std::size_t in = 0, out = 0;
     const auto outcome = belady(trace, {.capacity = capacity}, serial_executor{}, [&](std::size_t, const change_set& changes) {
         in += changes.in.size();
         out += changes.out.size();
     });
+    //! [belady]
     std::printf("%zu rows are read ahead, later %zu go in and %zu leave\n", outcome.fill.in.size(), in, out);
 
+    //! [compare]
     const auto report = [&](const char* name, auto policy) {
         const cache_counts counts = simulate(policy, trace);
         std::printf("%-8s %.3f of the rows are read\n", name,
@@ -42,5 +45,6 @@ int main() {
     const auto optimal = report("Belady", belady_policy(trace, {.capacity = capacity}, serial_executor{}));
     const auto by_visits = report("visits", static_cache(rank_by(count_visits(trace, nodes), capacity), capacity));
     const auto recent = report("LRU", lru(capacity));
+    //! [compare]
     return optimal < by_visits && optimal < recent ? 0 : 1;
 }

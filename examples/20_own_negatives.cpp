@@ -6,6 +6,7 @@
 #include <cstdio>
 using namespace gneiss;
 
+//! [negatives]
 struct degree_negatives {
     std::vector<double> sums; // cumulative sums of degree^¾
 
@@ -23,6 +24,7 @@ struct degree_negatives {
     }
 };
 static_assert(negative_source<degree_negatives>);
+//! [negatives]
 
 int main() {
     std::vector<edge> graph;

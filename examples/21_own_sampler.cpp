@@ -43,6 +43,7 @@ int main() {
     std::ofstream("features", std::ios::binary)
         .write(reinterpret_cast<const char*>(graph.features.data()), nodes * columns * sizeof(float));
     const tbb_executor executor;
+    //! [trainer]
     const stored_rows file{"features", 0, nodes, columns * sizeof(float)};
     any_row_source features(std::in_place_type<mapped_rows>, file, executor);
     dense_parameters<> weights;
@@ -54,5 +55,6 @@ int main() {
             .training_nodes = graph.nodes, .encode = encode, .weights = weights,
             .optimizer = make_dense_optimizer("sgd", .5F)}, executor);
     for (std::uint64_t e = 0; e < 5; ++e) std::printf("accuracy %.3f\n", training.run(e).model.accuracy());
+    //! [trainer]
     return training.run(5).model.accuracy() > .8 ? 0 : 1;
 }

@@ -45,6 +45,7 @@ int main() {
     const training_optimizers optimizers{.dense = make_dense_optimizer("adam", .01F)};
     optimizers.dense.allocate_state(weights);
 
+    //! [loop]
     node_task task({.batch = 100, .seed = 1}, {nodes + 4, 1}, [](std::uint32_t, std::vector<node_id>& out) {
         out.resize(nodes);
         std::iota(out.begin(), out.end(), node_id{0});
@@ -58,5 +59,6 @@ int main() {
     const epoch_plan all{{.resident = {0}, .edge_buckets = {}}}; // one state that holds every node
     double error = 0;
     for (std::uint64_t epoch = 0; epoch < 20; ++epoch) std::printf("squared error %.5f\n", error = loop.run(all, epoch).model.mean_loss());
+    //! [loop]
     return error < .001 ? 0 : 1;
 }

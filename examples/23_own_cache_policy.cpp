@@ -11,6 +11,7 @@
 #include <gneiss/core/random.hpp>
 using namespace gneiss;
 
+//! [policy]
 class fifo {
 public:
     explicit fifo(std::size_t capacity) : capacity_(capacity) {}
@@ -40,6 +41,7 @@ private:
     std::unordered_set<node_id> held_;
 };
 static_assert(cache_policy<fifo>);
+//! [policy]
 
 int main() {
     constexpr std::size_t nodes = 1000, capacity = 200;

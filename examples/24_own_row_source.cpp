@@ -38,6 +38,7 @@ int main() {
     constexpr std::size_t columns = 16, nodes = 1000;
     std::vector<std::uint8_t> values(columns * nodes);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i / columns % 256);
+    //! [cache]
     any_row_source below(std::in_place_type<byte_rows>, std::move(values), columns);
 
     const tbb_executor executor;
@@ -47,6 +48,7 @@ int main() {
     cache.fill(first); // a policy or change sets would decide
     std::vector<float> rows(3 * columns);
     cache.gather(std::vector<node_id>{7, 900, 5}, gather_target::of(matrix_view<float>(rows.data(), 3, columns)));
+    //! [cache]
     std::printf("%zu of %zu rows were in the cache\n", std::size_t{cache.statistics().hits}, std::size_t{cache.statistics().rows});
     return rows[0] == 7.F / 255 && rows[columns] == 900 % 256 / 255.F && cache.statistics().hits == 2 ? 0 : 1;
 }

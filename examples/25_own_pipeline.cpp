@@ -28,9 +28,11 @@ int main() {
     context run({.memory = 1 << 20});
     node_embeddings nodes(run, "alike.rows", graph.rows(),
         {.dim = 8, .optimizer = sgd{}, .init = initializer::normal(0, 1)}); // SGD keeps no state per row
+    //! [buffers]
     partition_buffer rows(nodes.file(), {.resident_partitions = 2, .prefetch = 1}, run.budget());
     const auto source = graph.open(run.engines());
     edge_buffer edges(source.loader, {}, run.budget());
+    //! [buffers]
 
     const pipeline_stages<pulling> stages{.sample = [](pulling& batch) { batch.edges = batch.work->edges; },
         .gather = [](pulling&) {},
@@ -48,6 +50,7 @@ int main() {
         }};
     std::vector<std::unique_ptr<pulling>> batches;
     for (int i = 0; i < 4; ++i) batches.push_back(std::make_unique<pulling>());
+    //! [driver]
     epoch_driver<pulling, partition_buffer> driver(stages, {.staleness = 2}, std::move(batches), &rows);
     const beta_order order(8, /*resident*/ 2, /*seed*/ 1);
     double sums[5];
@@ -58,5 +61,6 @@ int main() {
         sums[epoch] = driver.run(states, epoch, {}, {}, {}, begin, work).model.sum;
         std::printf("squared distance of neighbors %.1f\n", sums[epoch]);
     }
+    //! [driver]
     return sums[4] < sums[0] / 2 ? 0 : 1;
 }

@@ -34,6 +34,7 @@ int main() {
     for (const auto& epoch : trainer.epochs(40))
         if (epoch.number % 10 == 9) std::printf("loss %.3f\n", epoch.mean_loss());
 
+    //! [evaluate]
     const edge_scan known = [&](const edge_visitor& visit) { // true edges, excluded from the candidates
         edges.for_each_edge(visit);
         visit(data.split("test").edges());
@@ -45,6 +46,7 @@ int main() {
     const edge& e = held_out.edges().front();
     const link_query query = query_of(e, side::tail);
     const auto answers = top_k(trainer.scorer(), trainer.nodes(), std::span(&query, 1), 3, known, run.executor());
+    //! [evaluate]
     for (const auto& answer : answers.front())
         std::printf("%s grandparent %s: %.2f\n", data.node_label(e.source).c_str(), data.node_label(answer.node).c_str(), static_cast<double>(answer.score));
     return mrr > .1 ? 0 : 1;

@@ -50,10 +50,12 @@ int main() {
     options.force = true;
     (void)import_dataset(options, tbb_executor());
 
+    //! [classifier]
     context run({.memory = 128 << 20});
     const dataset data("planted.data");
     node_classifier train(run, data, {.layers = "sage:32,sage", .own_sampler = [] { return largest_ids{5, 2}; },
         .own_cache = [] { return lru(1000); }, .batch = 200, .resident = 2});
     for (const auto& epoch : train.epochs(10)) std::printf("loss %.3f\n", epoch.mean_loss());
+    //! [classifier]
     return train.evaluate(node_split::test).accuracy() > .8 ? 0 : 1;
 }

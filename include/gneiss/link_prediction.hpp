@@ -40,6 +40,9 @@ struct node_embeddings_options {
 ///
 /// Initial values depend only on seed and node. Disk: two versions of every partition.
 /// Errors: io_error.
+///
+/// From examples/25_own_pipeline.cpp:
+/// \snippet 25_own_pipeline.cpp buffers
 class node_embeddings {
 public:
     /// Precondition: `run` outlives this.
@@ -102,6 +105,9 @@ struct link_epoch {
 /// budget.
 /// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments; io_error.
 /// Thread-safety: one driving thread.
+///
+/// From examples/00_hello.cpp:
+/// \include 00_hello.cpp
 class link_trainer {
 public:
     /// Precondition: arguments passed by reference outlive this.

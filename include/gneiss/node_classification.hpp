@@ -73,6 +73,9 @@ struct classification_epoch {
 /// Memory: graph and features of two states and the batches in flight, charged to the context's budget. An evaluation uses the
 /// rest of the budget and the memory that the buffers free. Errors: errc::invalid_argument for a dataset without labels,
 /// training nodes or features, naming it; over_budget with all parts. Thread-safety: one driving thread.
+///
+/// From examples/27_own_classifier_parts.cpp:
+/// \snippet 27_own_classifier_parts.cpp classifier
 class node_classifier {
 public:
     /// Precondition: arguments passed by reference outlive this.

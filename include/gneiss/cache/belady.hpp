@@ -57,6 +57,9 @@ struct belady_options {
 /// Errors: errc::out_of_range for 2³² accesses or a row beyond `nodes`; errc::invalid_argument for more resident rows than
 /// slots, batches that differ from the trace, or a row requested twice by a batch; errors of reading the trace.
 /// Source: Belady, IBM Systems Journal 5(2), 1966; Ginex (VLDB'22), sections 3.3 and 3.4.
+///
+/// From examples/17_belady.cpp:
+/// \snippet 17_belady.cpp compare
 class belady_policy {
 public:
     /// Reads the trace and links the uses of each row.

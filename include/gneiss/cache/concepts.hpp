@@ -20,6 +20,9 @@ namespace gneiss {
 /// hits and misses exactly.
 /// Cost: `next` O(ids) amortized, independent of the number of nodes and slots.
 /// Thread-safety: one batch at a time.
+///
+/// From examples/23_own_cache_policy.cpp:
+/// \snippet 23_own_cache_policy.cpp policy
 template <class P>
 concept cache_policy =
     requires(P& policy, const P& as_is, std::span<const node_id> ids, change_set& out) {

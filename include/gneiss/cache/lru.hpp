@@ -22,6 +22,9 @@ namespace gneiss {
 ///     const cache_counts counts = simulate(policy, trace); // or policy.next(ids, changes) per batch
 ///
 /// Cost: O(ids) per batch. Memory: 24 bytes per slot.
+///
+/// From examples/17_belady.cpp:
+/// \snippet 17_belady.cpp compare
 class lru {
 public:
     /// Makes an empty cache of `capacity` rows. Memory: O(capacity).

@@ -24,6 +24,9 @@ namespace gneiss {
 ///
 /// Ranked by out-degree it is PaGraph's cache (Lin et al., SoCC'20), the baseline of Ginex. Ranked by visits of a profiled
 /// stretch it reflects the sampler's access pattern. Cost of `next`: O(1).
+///
+/// From examples/17_belady.cpp:
+/// \snippet 17_belady.cpp compare
 class static_cache {
 public:
     /// `ranked`: distinct rows, most wanted first; entries after the first `capacity` are ignored.

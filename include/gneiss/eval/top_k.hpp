@@ -37,6 +37,9 @@ struct scored_node {
 /// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out, two scans
 /// of them. The result is the same for any memory, table blocks and number of threads.
 /// Errors: out_of_range for a query with an unknown row or relation; not_finite if a score is NaN; over_budget.
+///
+/// From examples/26_evaluate.cpp:
+/// \snippet 26_evaluate.cpp evaluate
 template <class Rows, class E, class K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30,

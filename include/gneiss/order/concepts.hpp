@@ -14,6 +14,9 @@ namespace gneiss {
 /// partitions, with at most resident_partitions() partitions resident. It is a pure function of the order and the epoch:
 /// repeated calls, also on other machines, return the same plan, so a run can resume inside it.
 /// Cost: O(p²) time and memory per epoch, up to logarithms. Thread-safe.
+///
+/// From examples/01_edge_bucket_order.cpp:
+/// \snippet 01_edge_bucket_order.cpp orders
 template <class O>
 concept edge_bucket_order = requires(const O& order, std::uint64_t epoch) {
     { order(epoch) } -> std::same_as<epoch_plan>;

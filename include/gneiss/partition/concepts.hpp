@@ -68,6 +68,9 @@ struct partition_request {
 /// arcs, request)` is its maximum memory, without the stream [bytes].
 /// Errors: errc::invalid_argument for an invalid request (`check_request`), errc::unsupported for a guarantee that this
 /// partitioner cannot give, errc::canceled. A graph without nodes gives an empty vector.
+///
+/// From examples/28_partition.cpp:
+/// \snippet 28_partition.cpp partition
 template <class P>
 concept partitioner = requires(const P& p, any_adjacency& stream, const partition_request& request,
     const serial_executor& executor, std::uint64_t nodes, edge_index arcs) {

@@ -23,6 +23,9 @@ namespace gneiss {
 /// Cost: O(arcs + nodes log k) per pass. Memory: 2 bytes per node, 68 per part, 256 KiB. Caps: `detail::greedy_engine`.
 /// Errors: errc::unsupported for a label cap; errc::invalid_argument for 0 passes.
 /// Source: Stanton and Kliot, KDD 2012, "Linear Deterministic Greedy"; passes: Nishimura and Ugander, KDD 2013.
+///
+/// From examples/28_partition.cpp:
+/// \snippet 28_partition.cpp partition
 struct ldg_partitioner {
     std::uint32_t passes = 1;            ///< later passes move nodes one by one
     std::span<const partition_id16> initial{};  ///< [nodes] or empty: initial parts

@@ -62,6 +62,9 @@ struct partition_quality {
 /// errc::invalid_argument for a wrong number of parts or labels, or for zero parts; errc::out_of_range for a part beyond
 /// `parts`; errors of the stream.
 /// Source: `kept` is Table 4.3 of the Hanoi thesis, which draws nodes and not parts.
+///
+/// From examples/28_partition.cpp:
+/// \snippet 28_partition.cpp partition
 template <adjacency_stream Stream>
 [[nodiscard]] partition_quality measure_partition(Stream& stream, std::span<const partition_id16> assignment,
     std::uint32_t parts, std::span<const class_id> labels = {}, std::uint32_t pinned = 0) {

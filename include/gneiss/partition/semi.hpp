@@ -62,6 +62,9 @@ namespace detail {
 /// Caps: exact, including label caps; a node weighted by its list that fits nowhere goes to the lightest part.
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887.
+///
+/// From examples/28_partition.cpp:
+/// \snippet 28_partition.cpp partition
 struct semi_partitioner {
     std::uint32_t clustering_passes = 5; ///< maximum
     std::uint32_t passes = 4;            ///< maximum passes of refinement

@@ -108,6 +108,9 @@ struct dense_sample {
 /// at each, so the outputs of its layers are correlated, and fewer distinct nodes are seen. Batches are independent. Cost:
 /// O(sampled edges) time, scratch and arena; weighted O(degrees of the visited nodes). Scratch is kept: use one sampler per
 /// thread; the executor works inside a batch.
+///
+/// From examples/29_sample.cpp:
+/// \snippet 29_sample.cpp sample
 template <node_id_type NodeId = node_id>
 class dense_sampler {
 public:

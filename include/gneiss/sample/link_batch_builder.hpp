@@ -98,6 +98,9 @@ private:
 /// A batch is a pure function of (seed, key, positives, resident nodes). O(positives + negatives) time and scratch, and a
 /// binary search per known true answer for filtered negatives. Scratch is kept, so the steady state does not allocate: use one
 /// builder per thread.
+///
+/// From examples/11_negatives.cpp:
+/// \snippet 11_negatives.cpp negatives
 template <class Negatives = negative_sampler>
 class link_batch_builder {
     static_assert(negative_source<Negatives>, "link_batch_builder: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");

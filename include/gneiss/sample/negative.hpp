@@ -150,6 +150,9 @@ private:
 /// Cost: one call per list, i.e. `chunks` · sides per batch. Thread-safe: many threads draw from one source.
 /// Errors: an exception ends the epoch. `link_batch_builder` rejects lists longer than `negative_options` allow
 /// (errc::invalid_argument) and nodes that are not resident (errc::out_of_range).
+///
+/// From examples/20_own_negatives.cpp:
+/// \snippet 20_own_negatives.cpp negatives
 template <class N>
 concept negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
     std::span<node_id> list) {

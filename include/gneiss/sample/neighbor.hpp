@@ -189,6 +189,9 @@ private:
 /// Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the visited nodes). Scratch is kept: use one sampler
 /// per thread; the executor works inside a batch.
 /// Source: Hamilton, Ying, Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017, Algorithm 2.
+///
+/// From examples/29_sample.cpp:
+/// \snippet 29_sample.cpp sample
 template <node_id_type NodeId = node_id>
 class neighbor_sampler {
 public:

@@ -62,6 +62,9 @@ struct embedding_parts {
 ///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(trainer.run(plan, e).model.mean_loss());
 ///
 /// Memory: in_flight · `bound_batch().sample` + `row_memory`, charged to the budget. Thread-safety: one driving thread.
+///
+/// From examples/07_observer.cpp:
+/// \snippet 07_observer.cpp trainer
 class embedding_trainer {
 public:
     /// Precondition: executor and budget outlive this. Throws over_budget; errc::invalid_argument for parts that do not match.

@@ -84,6 +84,9 @@ struct driven_batch {
 ///
 /// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as in `partition_buffer`.
 /// Thread-safety: one driving thread. Errors: see `run`.
+///
+/// From examples/25_own_pipeline.cpp:
+/// \snippet 25_own_pipeline.cpp driver
 template <class Batch, class Tables>
 class epoch_driver {
 public:

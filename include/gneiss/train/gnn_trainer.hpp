@@ -105,6 +105,9 @@ struct gnn_parts {
 /// bounded staleness.
 /// Memory: `in_flight` batches, a sampler per sampling thread and the encoder, bounded by `bound_gnn_memory` and charged to the
 /// budget; a cache of stored features has its own charge. Thread-safety: one driving thread.
+///
+/// From examples/16_graph_network.cpp:
+/// \snippet 16_graph_network.cpp trainer
 class gnn_trainer {
 public:
     /// Precondition: executor and budget outlive this. Throws over_budget; errc::invalid_argument for parts that do not match.

@@ -71,6 +71,9 @@ struct superbatch_times {
 /// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller charges
 /// it, as it knows the sizes from a profile.
 /// Thread-safety: one driving thread. Source: Ginex, sections 3.1 and 3.3, Figures 7 to 9.
+///
+/// From examples/21_own_sampler.cpp:
+/// \snippet 21_own_sampler.cpp trainer
 class superbatch_trainer {
 public:
     /// Throws errc::invalid_argument for parts that do not fit together.

@@ -69,6 +69,9 @@ struct identity_reducer {
 /// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture.md).
 /// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`. Thread-safety: one driving thread.
 /// Source: Marius, OSDI'21, §3 and Algorithm 2.
+///
+/// From examples/22_own_task.cpp:
+/// \snippet 22_own_task.cpp loop
 template <class Batches, class Features, class Embeddings, class Backend, class Reducer = identity_reducer>
 class train_loop {
     static_assert(batch_producer<Batches>, "train_loop: Batches must be a gneiss::batch_producer, see gneiss/train/slots.hpp");

@@ -35,6 +35,9 @@ namespace importing {
 /// Cost: text is parsed once; every edge is written and read once between the passes, twice more if the map of nodes does not
 /// fit, and sorted once. Disk: about 64 bytes per edge during the import, 25 after it.
 /// Errors: `error` and `io_error`, one line that names file, line and column; `over_budget` if the memory is too small.
+///
+/// From examples/09_import.cpp:
+/// \snippet 09_import.cpp import
 import_report import_dataset(const import_options& options, executor_ref executor);
 
 } // namespace gneiss

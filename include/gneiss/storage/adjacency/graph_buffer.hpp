@@ -57,6 +57,9 @@ struct graph_buffer_options {
 /// are read; O(edges), and O(log degree) per node of a partition that both states have.
 /// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; graphs may be dropped on any.
 /// Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
+///
+/// From examples/16_graph_network.cpp:
+/// \snippet 16_graph_network.cpp buffers
 class graph_buffer {
 public:
     /// \param store  outlives this

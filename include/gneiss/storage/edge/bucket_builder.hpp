@@ -162,6 +162,9 @@ private:
 /// are kept. Memory: the table of buckets; half of the rest of `memory` for sorting, half for the bucket being written.
 /// Cost: one external sort of 12-byte records. Errors: over_budget if `memory` does not hold the table; errc::out_of_range for
 /// ids beyond the layout; `io_error`.
+///
+/// From examples/06_edge_buckets.cpp:
+/// \snippet 06_edge_buckets.cpp build
 template <executor E = serial_executor>
 class bucket_builder {
 public:

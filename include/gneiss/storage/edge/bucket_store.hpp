@@ -45,6 +45,9 @@ struct loaded_block {
 /// Two ways to read: `read` (one thread, through the page cache), or an engine that reads `extent(b).range(d)` of the file
 /// `path(d)` at `data_offset(d) + offset` and passes the bytes to `parse_and_verify`. Immutable; all calls are thread-safe.
 /// Memory: the table, 48·p² bytes, and 16 bytes per checksum block. Errors: `io_error`; errc::corrupt with path and offset.
+///
+/// From examples/06_edge_buckets.cpp:
+/// \snippet 06_edge_buckets.cpp read
 class bucket_store {
 public:
     /// One block file: its path and checksums.

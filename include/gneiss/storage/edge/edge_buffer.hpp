@@ -91,6 +91,9 @@ struct edge_buffer_options {
 /// Memory: see `bytes_needed`; the memory of a plan is charged to the budget before loading. If the budget has room for one
 /// state only, the next is loaded when that is gone. Thread-safety: one thread acquires states; a state's edges may be dropped
 /// on any thread. Errors of the background thread are rethrown by `acquire`.
+///
+/// From examples/25_own_pipeline.cpp:
+/// \snippet 25_own_pipeline.cpp buffers
 class edge_buffer {
 public:
     /// A plan that needs more than `options.bytes`, as a randomized order may, charges the difference when it begins.

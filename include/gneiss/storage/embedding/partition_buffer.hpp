@@ -55,6 +55,9 @@ struct partition_buffer_options {
 /// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. Exact I/O: `cost_of(plan)`.
 /// Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any thread.
 /// Errors of the background threads are rethrown by the next driving call; none is lost.
+///
+/// From examples/25_own_pipeline.cpp:
+/// \snippet 25_own_pipeline.cpp buffers
 class partition_buffer {
 public:
     /// Precondition: `file` outlives the buffer. Throws over_budget; std::system_error if a thread cannot be started.

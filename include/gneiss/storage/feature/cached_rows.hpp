@@ -41,6 +41,9 @@ namespace gneiss {
 /// no slot claims a row it does not hold.
 /// Thread-safety: as a row source; `fill`, `apply`, `release` and `acquire` count as gathers.
 /// Source: Park et al., "Ginex", VLDB 2022, section 3.3 (feature cache: structure and update).
+///
+/// From examples/24_own_row_source.cpp:
+/// \snippet 24_own_row_source.cpp cache
 template <class Below>
 class cached_rows {
     static_assert(row_source<Below>, "cached_rows: Below must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");

@@ -173,6 +173,9 @@ private:
 /// state of an epoch to the first of the next. With all partitions resident each is read once.
 /// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread acquires states; features may be dropped on any.
 /// Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
+///
+/// From examples/16_graph_network.cpp:
+/// \snippet 16_graph_network.cpp buffers
 class feature_buffer {
 public:
     /// \param store  outlives this
