@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests check.sh: a valid tree passes, and every violation planted in it is reported with its place.
+# Tests check.sh and pages.sh: a valid tree passes, and every violation planted in it is reported with its place.
 set -euo pipefail
 check=$(cd "$(dirname "$0")" && pwd)/check.sh
 scratch=$(mktemp -d)
@@ -33,8 +33,9 @@ tree_in_order() {
     put cuda/order/plan.cuh '#include <gneiss/cuda/device_api.cuh>' '#include <gneiss/order/plan.hpp>'
 }
 
+checker=$check
 expect_caught() { # place and text of the expected report
-    if "$check" "$scratch/tree" >"$scratch/said"; then
+    if "$checker" "$scratch/tree" >"$scratch/said"; then
         echo "not caught: $1" && failures=$((failures + 1))
     elif ! grep -qF "$1" "$scratch/said"; then
         echo "expected: $1" && cat "$scratch/said" && failures=$((failures + 1))
@@ -142,6 +143,35 @@ for place in CHANGELOG.md:3 CITATION.cff:2 conanfile.py:2 packaging/vcpkg/ports/
     rm "$scratch/tree/${place%:*}"
     expect_caught "${place%:*}:1: does not show version 1.20.3"
 done
+
+# Pages.
+checker=${check%check.sh}pages.sh
+pages_in_order() {
+    rm -rf "$scratch/tree"
+    mkdir -p "$scratch/tree/docs/guide"
+    printf '%s\n' '# Top' '' '## Again' '## A `name`, and [a link](docs/a.md)' '## Again' '' '    [code](gone.md)' '' '```' '[code](gone.md)' '```' \
+        '[one](docs/a.md#first-part) [two](docs/guide/) [three](#again-1) [four](#a-name-and-a-link) [web](https://x.invalid)' \
+        "| $(printf 'ü%.0s' {1..200}) |" "$(printf 'ü%.0s' {1..120})" '`docs/a.md`' >"$scratch/tree/README.md"
+    printf '%s\n' '## First part' '- [up](../README.md#top)' '    - [in a list](guide)' >"$scratch/tree/docs/a.md"
+}
+# planted_page REPORT LINES…: at the end of docs/a.md
+planted_page() {
+    local expected=$1
+    shift
+    pages_in_order
+    printf '%s\n' "$@" >>"$scratch/tree/docs/a.md"
+    expect_caught "docs/a.md:$expected"
+}
+pages_in_order
+"$checker" "$scratch/tree" || failures=$((failures + 1))
+planted_page '4: links to README.md, which does not exist' '[x](README.md)'
+planted_page '4: links to ../../b, which does not exist' '[x](../../b)'
+planted_page '4: links to #second-part, but docs/a.md has no such heading' '[x](#second-part)'
+planted_page '5: links to ../README.md#again-2, but README.md has no such heading' '' '[y](a.md) [x](../README.md#again-2)'
+planted_page '8: links to gone.md, which does not exist' '' '    [code](gone.md)' '' '    - [in a list](guide) [x](gone.md)' '[x](gone.md)'
+planted_page '4: has 121 columns; 120 are allowed' "$(printf 'ü%.0s' {1..121})"
+planted_page '4: names docs/gone.md, which does not exist' 'see `docs/gone.md`'
+planted_page '4: a heading that is not ASCII' '## ü'
 
 [ $failures -eq 0 ] || { echo "$failures plants went unseen" && exit 1; }
 echo "every plant was caught"
