@@ -96,7 +96,7 @@ TEST_CASE("only partitions of unequal sizes and pinned ones need version 3") {
 TEST_CASE("fields of later versions are accepted") {
     const std::string text = changed([](auto& root) {
         root["features"] = {{"dim", 128}};
-        root["arrays"][0]["unit"] = "metre";
+        root["arrays"][0]["unit"] = "meter";
     });
     CHECK(gneiss::parse_manifest(text, "x") == sample());
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the structure of the library: includes point down only; each optional dependency stays behind its fence; headers
 # neither print nor read the environment; none is too long; gneiss.hpp includes all headers that compute in memory and need
-# no option; README.md shows the first program unchanged; all files show the version of version.hpp; and retired words stay
-# away.
+# no option; README.md shows the first program unchanged; all files show the version of version.hpp; retired words stay
+# away; and, if codespell is installed, it finds no misspelled or British word (words.txt lists those that it takes for one).
 #
 #   check.sh [ROOT]                every violation as FILE:LINE: TEXT; exit 1 if there is one
 #   check.sh --without-cuda [ROOT] the same for the tree without cuda/, on which no other header may depend
@@ -26,7 +26,8 @@ case "${1:-}" in
 --update) mode=update && shift ;;
 --needing) mode=needing && needing=$2 && shift 2 ;;
 esac
-root=${1:-$(dirname "$0")/../..}
+here=$(cd "$(dirname "$0")" && pwd)
+root=${1:-$here/../..}
 cd "$root/include/gneiss"
 violations=0
 report() {
@@ -228,7 +229,7 @@ for folder in include examples docs tests bench README.md CHANGELOG.md CONTRIBUT
 while IFS=: read -r file line text; do
     echo "$file:$line: has a retired word: $text"
     violations=$((violations + 1))
-done < <(grep -rIniP "$retired" "${prose[@]}" --exclude='check*.sh' --exclude='*.svg' --exclude-dir=corpus || true)
+done < <(grep -rIniP "$retired" "${prose[@]}" --exclude='check*.sh' --exclude=words.txt --exclude='*.svg' --exclude-dir=corpus || true)
 # shellcheck disable=SC2016 # fields of awk
 while IFS=: read -r file line _; do
     echo "$file:$line: the comment opens with a clause, not with what the thing is or does"
@@ -238,6 +239,25 @@ done < <(find "${prose[@]}" -type f \( -name '*.hpp' -o -name '*.cuh' -o -name '
     { comment = $0 ~ /^[ \t]*\/\// }
     (comment && !inside && $0 ~ "^[ \t]*//+ *" opener "[ ,]") || $0 ~ "[;,{] *///?< *" opener "[ ,]" { print FILENAME ":" FNR ":" }
     { inside = comment }')
+
+# spelled: files whose words are checked. A codespell that fails without a word is no result.
+spelled=()
+for path in "${prose[@]}" scripts cmake packaging test_package .github .ci CMakeLists.txt conanfile.py CITATION.cff; do
+    if [ -e "$path" ]; then spelled+=("$path"); fi
+done
+spelling=', their words are spelled right'
+if command -v codespell >/dev/null; then
+    words=$(codespell --builtin clear,rare,en-GB_to_en-US --ignore-words "$here/words.txt" --check-hidden --quiet-level 3 \
+        --skip '*.svg,*.png,*.npy,*.xxh3,*.gz,*/corpus,tests/data,*/words.txt' -- "${spelled[@]}" 2>&1) && failed=0 || failed=$?
+    [ "$failed" -eq 0 ] || words=${words:-codespell:0: exit code $failed}
+    while IFS= read -r line; do
+        [ -n "$line" ] || continue
+        sed -E 's|^(\./)?([^:]*:[0-9]+): (.*) ==> |\2: is misspelled: \3, correct: |' <<<"$line"
+        violations=$((violations + 1))
+    done <<<"$words"
+else
+    spelling='; spelling was not checked: codespell is not installed'
+fi
 
 for folder in examples tests bench scripts cmake; do
     [ -d $folder ] || continue
@@ -273,4 +293,4 @@ if [ -f CMakeLists.txt ]; then # a whole tree
 fi
 
 [ $violations -eq 0 ] || { echo "$violations violations of the structure" && exit 1; }
-echo "$(wc -w <<<"$headers") headers keep the structure"
+echo "$(wc -w <<<"$headers") headers keep the structure$spelling"

@@ -120,6 +120,15 @@ tree_in_order
 put core/a.hpp '' '// Wh''ether it is' 'bool is();'
 expect_caught 'include/gneiss/core/a.hpp:4: the comment opens with a clause, not with what the thing is or does'
 
+if command -v codespell >/dev/null; then
+    tree_in_order
+    put core/a.hpp '// It is sep''erate from the others' '// of the coo format.'
+    expect_caught 'include/gneiss/core/a.hpp:3: is misspelled: sep''erate, correct: separate'
+    tree_in_order
+    mkdir "$scratch/tree/scripts" && echo '# the col''our' >"$scratch/tree/scripts/run"
+    expect_caught 'scripts/run:1: is misspelled: col''our, correct: color'
+fi
+
 # A whole tree, whose files show the version; with another one in a file, or without the file, that is reported.
 tree_of_version() {
     tree_in_order
@@ -146,6 +155,7 @@ done
 
 # Pages.
 checker=${check%check.sh}pages.sh
+# shellcheck disable=SC2016 # backquotes of Markdown
 pages_in_order() {
     rm -rf "$scratch/tree"
     mkdir -p "$scratch/tree/docs/guide"
@@ -170,6 +180,7 @@ planted_page '4: links to #second-part, but docs/a.md has no such heading' '[x](
 planted_page '5: links to ../README.md#again-2, but README.md has no such heading' '' '[y](a.md) [x](../README.md#again-2)'
 planted_page '8: links to gone.md, which does not exist' '' '    [code](gone.md)' '' '    - [in a list](guide) [x](gone.md)' '[x](gone.md)'
 planted_page '4: has 121 columns; 120 are allowed' "$(printf 'ü%.0s' {1..121})"
+# shellcheck disable=SC2016
 planted_page '4: names docs/gone.md, which does not exist' 'see `docs/gone.md`'
 planted_page '4: a heading that is not ASCII' '## ü'
 
