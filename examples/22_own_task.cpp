@@ -58,7 +58,10 @@ int main() {
     train_loop loop({}, batches, inputs, none, backend, optimizers, executor, budget);
     const epoch_plan all{{.resident = {0}, .edge_buckets = {}}}; // one state that holds every node
     double error = 0;
-    for (std::uint64_t epoch = 0; epoch < 20; ++epoch) std::printf("squared error %.5f\n", error = loop.run(all, epoch).model.mean_loss());
+    for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+        error = loop.run(all, epoch).model.mean_loss();
+        std::printf("squared error %.5f\n", error);
+    }
     //! [loop]
     return error < .001 ? 0 : 1;
 }

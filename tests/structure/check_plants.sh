@@ -158,10 +158,12 @@ checker=${check%check.sh}pages.sh
 # shellcheck disable=SC2016 # backquotes of Markdown
 pages_in_order() {
     rm -rf "$scratch/tree"
-    mkdir -p "$scratch/tree/docs/guide"
+    mkdir -p "$scratch/tree/docs/guide" "$scratch/tree/examples"
+    printf '%s\n' 'int main() {' '    int v = 0;' '    return v;' '}' >"$scratch/tree/examples/a.cpp"
     printf '%s\n' '# Top' '' '## Again' '## A `name`, and [a link](docs/a.md)' '## Again' '' '    [code](gone.md)' '' '```' '[code](gone.md)' '```' \
         '[one](docs/a.md#first-part) [two](docs/guide/) [three](#again-1) [four](#a-name-and-a-link) [web](https://x.invalid)' \
-        "| $(printf 'ü%.0s' {1..200}) |" "$(printf 'ü%.0s' {1..120})" '`docs/a.md`' >"$scratch/tree/README.md"
+        "| $(printf 'ü%.0s' {1..200}) |" "$(printf 'ü%.0s' {1..120})" '`docs/a.md`' \
+        '```cpp' 'int v = 0;' 'return v;' '```' >"$scratch/tree/README.md"
     printf '%s\n' '## First part' '- [up](../README.md#top)' '    - [in a list](guide)' >"$scratch/tree/docs/a.md"
 }
 # planted_page REPORT LINES…: at the end of docs/a.md
@@ -179,6 +181,8 @@ planted_page '4: links to ../../b, which does not exist' '[x](../../b)'
 planted_page '4: links to #second-part, but docs/a.md has no such heading' '[x](#second-part)'
 planted_page '5: links to ../README.md#again-2, but README.md has no such heading' '' '[y](a.md) [x](../README.md#again-2)'
 planted_page '8: links to gone.md, which does not exist' '' '    [code](gone.md)' '' '    - [in a list](guide) [x](gone.md)' '[x](gone.md)'
+planted_page '6: the block of C++ is not part of a program' 'x' '' '```cpp' 'return 2;' '```'
+planted_page '4: the block of C++ is not part of a program' '```cpp' 'int main() {' 'return' '```'
 planted_page '4: has 121 columns; 120 are allowed' "$(printf 'ü%.0s' {1..121})"
 # shellcheck disable=SC2016
 planted_page '4: names docs/gone.md, which does not exist' 'see `docs/gone.md`'

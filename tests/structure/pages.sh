@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the Markdown pages: every relative link leads to a file or folder of the tree, every anchor to a heading; every
-# path in backquotes that begins with a folder of the tree exists (docs/gpu is made by scripts/gpu); a line has at most 120
-# columns, except rows of tables.
+# path in backquotes that begins with a folder of the tree exists (docs/gpu is made by scripts/gpu); every block of C++ is
+# part of a program in examples/, which run as tests; a line has at most 120 columns, except rows of tables.
 #
 #   pages.sh [ROOT]     every violation as FILE:LINE: TEXT; exit 1 if there is one
 set -euo pipefail
@@ -12,6 +12,8 @@ export LC_ALL=C # headings are ASCII, which is checked
 tree() { find . \( -name .git -o -name build -o -name data -path ./data -o -name runs -path ./runs \) -prune -o -print | sed 's|^\./||'; }
 mapfile -t pages < <(tree | grep '\.md$' | sort)
 [ ${#pages[@]} -gt 0 ] || { echo "no pages in $PWD" && exit 1; }
+shopt -s nullglob
+examples=(examples/*.cpp)
 
 # shellcheck disable=SC2016 # fields of awk
 tree | awk '
@@ -44,10 +46,27 @@ tree | awk '
     function columns(text) { gsub(/[\200-\277]/, "", text); return length(text) }
 
     FILENAME == "-" { exists[$0] = 1; next }
+    FILENAME ~ /\.cpp$/ {
+        sub(/^ +/, "")
+        programs[FILENAME] = programs[FILENAME] "\n" $0
+        next
+    }
     FNR == 1 { fenced = 0; blank = 1 }
     columns($0) > 120 && !/^\|/ { complain(FNR, "has " columns($0) " columns; 120 are allowed") }
-    /^ *```/ { fenced = !fenced; next }
-    fenced { next }
+    /^ *```/ {
+        fenced = !fenced
+        if (fenced) {
+            is_cpp = /^```(cpp|c\+\+)$/
+            block = ""; begun = FNR
+        } else if (is_cpp) {
+            shown = 0
+            for (program in programs) if (index(programs[program] "\n", block "\n")) shown = 1
+            if (!shown) complain(begun, "the block of C++ is not part of a program in examples/")
+            snippets++
+        }
+        next
+    }
+    fenced { sub(/^ +/, ""); block = block "\n" $0; next }
     /^    / && (blank || indented) { indented = 1; next } # code
     { indented = 0; blank = /^ *$/ }
     /^#+ / {
@@ -91,5 +110,5 @@ tree | awk '
                 complain(at[i], "links to " target[i] ", but " file " has no such heading")
         }
         if (violations) { print violations " violations of the pages"; exit 1 }
-        print "'"${#pages[@]}"' pages, " links " relative links"
-    }' - "${pages[@]}"
+        print "'"${#pages[@]}"' pages, " links " relative links, " snippets + 0 " blocks of C++ from examples"
+    }' - ${examples[@]+"${examples[@]}"} "${pages[@]}"
