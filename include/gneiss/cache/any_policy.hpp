@@ -14,6 +14,9 @@
 namespace gneiss {
 
 /// Type-erased cache policy, chosen at run time: one indirect call per batch. Models `cache_policy`; movable.
+///
+///     any_cache_policy policy = lru(1000);
+///     if (name == "s3fifo") policy = s3_fifo(1000);
 class any_cache_policy {
 public:
     /// Takes the policy over.

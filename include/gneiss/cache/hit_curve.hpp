@@ -11,6 +11,9 @@ namespace gneiss {
 
 /// Hits of a static cache of any size that holds the entries with the highest scores per byte.
 ///
+///     for (std::size_t v = 0; v < visits.size(); ++v) curve.add(visits[v], row_bytes, later_visits[v]);
+///     const double hits = curve.answered(64 << 20); // of a cache of 64 MiB
+///
 /// Entries are added one by one, in any order. Only sums over classes of similar score are kept, eight per octave; entries of a
 /// class are treated as equal. So `answered` is exact for scores that are powers of two, and otherwise off by at most the
 /// contents of one class. Memory: 8 KiB, independent of the number of entries. Cost: O(1) per entry, O(512) per query.

@@ -15,6 +15,10 @@ namespace gneiss {
 
 /// Estimates the miss ratio of a static cache of any size from sampled requests, without a counter per row.
 ///
+///     miss_ratio_sampler sampler(nodes);
+///     for (const auto& batch : batches) sampler.add(batch); // its distinct rows
+///     const double misses = sampler.miss_ratio(capacity);   // per request
+///
 /// Watches one row of each `stride` consecutive rows, at a position specific to the block. Its requests in every second batch
 /// rank it, and those in the other batches count as hits or misses; then the roles swap. No request ranks itself, so the cache
 /// is filled by a profile and evaluated on unseen batches. With a large `stride` only some hubs are watched.

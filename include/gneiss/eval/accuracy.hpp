@@ -18,6 +18,10 @@ namespace gneiss {
 
 /// Accuracy and F1 from per-class counts of correct and wrong predictions. Counts are integers: the result is independent of
 /// the order and grouping of `add` and `+=`. Memory O(classes).
+///
+///     classification_metrics metrics(classes);
+///     for (std::size_t i = 0; i < labels.size(); ++i) metrics.add(labels[i], predicted[i]);
+///     const double accuracy = metrics.accuracy(), f1 = metrics.macro_f1();
 class classification_metrics {
 public:
     /// Starts without predictions.

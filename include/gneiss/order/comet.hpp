@@ -53,6 +53,9 @@ enum class logical_order : std::uint8_t {
 /// logical partitions are resident; one is swapped at a time until every pair has met. An edge bucket trains in a random state
 /// that holds both its partitions.
 ///
+///     const comet_order order(64, 16, seed); // 16 of 64 partitions resident, 8 logical partitions
+///     const epoch_plan states = order(epoch);
+///
 /// With l logical partitions of g = ⌊slots/2⌋ partitions (the last has fewer if g does not divide p), an epoch has l(l − 1)/2
 /// states and l(l − 1)/2 − 1 swaps of logical partitions. A buffer of all partitions gives one state. With
 /// `logical_order::beta` the buffer holds four logical partitions, each a quarter of the slots, in BETA's sequence: the bytes

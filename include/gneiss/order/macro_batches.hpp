@@ -18,6 +18,9 @@ namespace gneiss {
 /// loads its partition, or, in a pinned partition, in a random state. Macro-batches without pinned partitions over random
 /// partitions are MariusGNN's batching.
 ///
+///     const node_plan plan = macro_batches(64, 1, 4, seed, epoch); // hubs in partition 0, four others at a time
+///     for (std::uint32_t s = 0; s < plan.states.size(); ++s) append_training_nodes(plan, s, rows, training, seeds);
+///
 /// \param partitions  p, including the pinned ones; some may have no training node
 /// \param pinned      number of leading partitions that stay in memory
 /// \param macro       partitions loaded and evicted together

@@ -86,6 +86,9 @@ inline constexpr double small_block = 1. / 16;
 
 /// Chooses the numbers of partitions and logical partitions and the slots of the buffer for COMET.
 ///
+///     const tuned_partitions t = tune({.nodes = nodes, .row_bytes = 800, .edge_bytes = blocks, .memory = 2ULL << 30});
+///     const comet_order order(t.partitions, t.resident_partitions, seed);
+///
 /// More partitions make the order less biased, at no cost until a read is smaller than D: p is about min(NO / D, √(EO / D)),
 /// where NO is the size of all rows with their optimizer state and EO that of one block file. If that is less than 64, p grows
 /// up to 64 as far as blocks of D/16 allow. A larger buffer, i.e. fewer logical partitions, lowers bias, states and traffic: l

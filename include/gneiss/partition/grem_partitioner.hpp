@@ -38,6 +38,9 @@ struct multilevel_bisector {
 };
 
 /// GREM over adjacency lists, which it reads once if its options shuffle. See `grem`.
+///
+///     memory_scratch<> place;
+///     const auto part = grem_partitioner{{.chunk = .1}}(lists, {.parts = 8}, place, executor);
 struct grem_partitioner {
     grem_options options{}; ///< options of GREM
 

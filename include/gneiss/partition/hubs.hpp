@@ -76,6 +76,9 @@ template <class T, adjacency_stream Stream, class Move>
 /// Influence of each node on the predictions of an L-layer model for the training nodes: the probability that an L-step reverse
 /// lazy random walk from a training node ends in it, summed over all training nodes, [nodes]. The sum is their number.
 ///
+///     symmetric_stream lists(graph); // or an adjacency_file_stream
+///     const std::vector<float> score = influence(lists, training_nodes, {.steps = 2});
+///
 /// One propagation ÃᴸE for all training nodes at once. Scores are linear in them, so this equals the sum of the scores per
 /// partition. On undirected graphs a reverse walk is a walk; a neighbor is chosen in proportion to its edges.
 ///

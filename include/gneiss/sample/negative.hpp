@@ -183,6 +183,9 @@ struct log_q_terms {
 
 /// Library sampler of shared negative lists.
 ///
+///     const negative_sampler negatives({.per_chunk = 500, .chunks = 10, .degree_fraction = .5}, seed);
+///     negatives.draw({epoch, batch}, chunk, side::tail, pool, list); // fills the list
+///
 /// A list is a pure function of (seed, epoch, state, pass, batch, chunk, side) and the resident nodes: the key absorbs these in
 /// that order, word 2j gives draw j and word 2j + 1 chooses an end. The first ⌊fraction · n + ½⌋ entries are ends of uniformly
 /// drawn resident training edges, hence proportional to total degree without a node table; the rest are uniform over the

@@ -164,6 +164,9 @@ struct backend_model final : backend_interface {
 } // namespace detail
 
 /// Type-erased `batch_producer`.
+///
+///     any_batches batches(std::in_place_type<my_batches>, arguments); // owns one; std::ref(batches) refers to one
+///     any_train_loop loop({}, batches, features, embeddings, backend, optimizers, executor, budget);
 class any_batches : public detail::erased<detail::batches_interface, detail::batches_model> {
 public:
     using erased::erased;

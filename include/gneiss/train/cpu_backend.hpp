@@ -97,6 +97,10 @@ static_assert(train_backend<cpu_embedding_backend<link_head>>);
 
 /// Computes batches of an encoder on the CPU: forward, the head's loss, backward, a step of the weights.
 ///
+///     cpu_encoder encode(weights, parse_layers("sage:64,sage:16"), {.dense = 128});
+///     weights.allocate(seed);
+///     cpu_encoder_backend backend(encode, weights, classification_head{}, seed, executor);
+///
 /// Memory: the encoder's, charged by `encoder`. Arguments passed by reference outlive this.
 template <class Head>
 class cpu_encoder_backend : public host_backend {

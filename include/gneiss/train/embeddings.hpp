@@ -53,6 +53,9 @@ static_assert(embedding_source<no_embeddings>);
 
 /// Rows of a partition buffer, stepped by a row optimizer when batches are applied.
 ///
+///     partition_buffer buffer(file, {.resident_partitions = 4}, budget);
+///     buffered_embeddings embeddings(buffer, {}, executor); // the loop's optimizers step the rows
+///
 /// Memory: the buffer's. Thread-safety: as in `embedding_source`.
 class buffered_embeddings {
 public:

@@ -82,6 +82,12 @@ struct driven_batch {
 /// Drives the batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints, stopping and
 /// resuming. The trainer defines the batch and its stages; `train_loop` is one.
 ///
+///     epoch_driver<my_batch, partition_buffer> driver(stages, {.staleness = 2}, std::move(batches), &rows);
+///     driver.run(plan, epoch, {}, {}, {}, [&] { edges.begin_epoch(plan); },
+///         [&](std::uint32_t state) { return std::make_shared<my_work>(edges.acquire(state)); });
+///
+/// examples/25_own_pipeline.cpp is complete.
+///
 /// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as in `partition_buffer`.
 /// Thread-safety: one driving thread. Errors: see `run`.
 ///

@@ -124,6 +124,10 @@ enum class cache_between_superbatches : std::uint8_t { kept, emptied };
 
 /// Features read row by row, through a cache that a policy or the change sets of superbatches control.
 ///
+///     any_cache_policy policy = lru(10'000);
+///     cached_features features({.source = rows, .cache = &cache, .policy = &policy, .columns = 128},
+///         cache_between_superbatches::kept, executor);
+///
 /// The cache is filled when training, or a superbatch, begins; a change set is applied after each batch.
 /// Source: Ginex, VLDB'22, section 3.3.
 class cached_features {

@@ -18,6 +18,11 @@ using pass_record = std::vector<std::vector<std::uint32_t>>;
 /// Decides whether to pass over a resident state again while the next one is not ready, and records the decisions. A record of
 /// an earlier run, if given, decides instead; then nothing depends on timing.
 ///
+///     macro_batch_reuse reuse(4);
+///     training_observer observer;
+///     observer.again = [&](auto state, auto passes, bool ready) { return reuse.again(epoch, state, passes, ready); };
+///     loop.run(plan, epoch, {}, observer);
+///
 /// Thread-safety: the driving thread of the training. Source: Hanoi, thesis, §4.2.2 (macro-batch reuse).
 class macro_batch_reuse {
 public:

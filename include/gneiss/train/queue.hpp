@@ -23,6 +23,10 @@ struct queue_capacity {
 
 /// A bounded queue that delivers items in the order of their sequence numbers, regardless of which producer finishes first.
 ///
+///     ordered_queue<batch> queue({.items = 4});
+///     queue.push(number, std::move(made));     // on any number of threads
+///     while (auto next = queue.pop()) use(*next); // in order, until close()
+///
 /// Producers push (number, item) for numbers 0, 1, 2, … each once, in any order; consumers pop ascending numbers without gaps.
 /// So the number of workers of a stage does not change what the next stage receives. The next item in order never waits for
 /// room, so a full queue cannot deadlock.

@@ -63,6 +63,12 @@ struct staleness_bound {
 
 /// Bounds how many updates a batch's read may miss: batch k gathers after batch k − 1 − updates was applied.
 ///
+///     staleness_gate gate({.updates = 16});
+///     gate.begin_read(k, fence, &missed); // gather the rows of batch k
+///     gate.end_read(k);
+///     gate.begin_update(k, last);         // apply the gradients of batch k
+///     gate.end_update(k);
+///
 /// `updates` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With `exact`,
 /// batch k sees the updates *up to* k − 1 − updates and no later ones, which makes any bound deterministic. The window is cut
 /// at fences (the end of a state of a plan), where everything is applied first.

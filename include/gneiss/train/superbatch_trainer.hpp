@@ -68,6 +68,12 @@ struct superbatch_times {
 
 /// Trains a GNN for node classification, with graph and features in any store: `train_loop` with the slots of Ginex (VLDB'22).
 ///
+///     any_sampler sampler(graph, [=] { return neighbor_sampler<>({.fanout = {{.in = 10}, {.in = 5}}}, seed); }); // of a disk_csc
+///     superbatch_trainer training({.seed = seed, .superbatches = {.batches = 100, .directory = "run"}},
+///         {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128}, .labels = labels,
+///          .training_nodes = nodes, .encode = encoder, .weights = weights, .optimizer = optimizer}, executor);
+///     for (std::uint64_t epoch = 0; epoch < 10; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
+///
 /// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller charges
 /// it, as it knows the sizes from a profile.
 /// Thread-safety: one driving thread. Source: Ginex, sections 3.1 and 3.3, Figures 7 to 9.

@@ -53,6 +53,8 @@ struct link_task_options {
 };
 
 /// Link prediction: batches of edges, with negatives from any `negative_source`.
+///
+///     link_task task({.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 2}, .seed = seed}, edges, partitioning);
 template <class Negatives = negative_sampler>
 class link_task {
     static_assert(negative_source<Negatives>, "link_task: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
@@ -132,6 +134,9 @@ static_assert(train_task<link_task<>>);
 
 /// Batches of training nodes: node classification with labels or, without labels, any loss on nodes whose head reads
 /// batch.seeds.
+///
+///     node_task task({.batch = 1000, .seed = seed}, labels, classes, rows,
+///         [&](std::uint32_t state, std::vector<node_id>& out) { append_training_nodes(plan, state, rows, nodes, out); });
 class node_task {
 public:
     static constexpr bool repeats = true; ///< a state may be passed over again

@@ -59,6 +59,10 @@ protected:
 /// A graph whose neighbors are mapped from files: the operating system reads pages of 4 KiB on access and decides what to keep.
 /// The baseline that Ginex is compared with; a `neighbor_source`.
 ///
+///     const mapped_csc graph({.in = dataset / "csc-in", .out = {}}, budget);
+///     neighbor_sampler<> sampler({.fanout = {{.in = 10}}}, seed);
+///     const auto sample = sampler.sample(key, graph, seeds, executor, arena);
+///
 /// Each sampler thread waits for its own page faults: use more threads than cores. Memory: that of `csc_lists`, charged, and
 /// page cache. Immutable, thread-safe. Neighbors are checked to be nodes, without verification of checksums; `verify` reads
 /// all.

@@ -97,6 +97,9 @@ private:
 
 /// Wraps `Engine` and injects the failures of a `fault_injector`.
 ///
+///     const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::device_error, .at = 7});
+///     any_engine engine = faulty(threads_engine{}, injector); // its seventh operation fails with EIO
+///
 /// Meaning: a failed operation has no effect, except a short transfer, which moves the shorter length (a multiple of the direct
 /// alignment; a transfer of one unit is not shortened). A failed read, write or sync completes with the error number, as a
 /// device reports it; a failed `open` or `resize` throws io_error.

@@ -75,6 +75,10 @@ inline memory_file_system::content::~content() { place->used -= bytes.size(); }
 
 /// An engine on files in RAM: for tests, and for small datasets.
 ///
+///     const memory_file_system disk;
+///     any_engine engine = memory_engine(disk);
+///     file target(engine, "name", {.write = true, .create = true});
+///
 /// Meaning: operations take effect in `wait`, in a random order fixed by the seed, which exposes callers that rely on an order.
 /// Nothing is durable; direct is ignored. Cost: one copy per operation under the file system's lock. Models `io_engine`.
 class memory_engine {
