@@ -41,11 +41,12 @@ std::vector<fs::path> pages() {
     return all;
 }
 
-/// README.md, and all pages below docs.
+/// README.md, all pages below docs, and the recipes.
 std::vector<fs::path> all_pages() {
     std::vector<fs::path> all = {root() / "README.md"};
     for (const auto& entry : fs::recursive_directory_iterator(root() / "docs"))
         if (entry.path().extension() == ".md") all.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(root() / "examples/recipes")) all.push_back(entry.path());
     return all;
 }
 
@@ -60,7 +61,7 @@ bool starts(const std::string& text, const std::string& with) { return text.comp
 /// The commands of a page in Markdown: the lines of blocks ```sh, and those of indented blocks whose first line is a
 /// command. A block after a line "<!-- test: skip REASON -->" is left out.
 std::vector<command> commands_of(const std::string& page) {
-    static const std::regex first(R"((\$ )?(gneiss-|scripts/|cmake |export |conan |c\+\+ |tar ).*)");
+    static const std::regex first(R"( *(\$ )?(gneiss-|scripts/|cmake |export |conan |c\+\+ |tar ).*)");
     std::vector<command> found;
     std::istringstream in(page);
     std::string line, before; // the last line with text before a block
@@ -84,9 +85,9 @@ std::vector<command> commands_of(const std::string& page) {
             if (code) line.erase(0, 4);
         }
         if (!taken) continue;
+        line.erase(0, line.find_first_not_of(' '));
         if (starts(line, "$ ")) line.erase(0, 2);
-        const std::size_t text = line.find_first_not_of(' ');
-        if (text == std::string::npos || line[text] == '#') continue;
+        if (line.empty() || line[0] == '#') continue;
         const bool more = line.back() == '\\';
         if (more) line.pop_back();
         if (joined) {
@@ -124,7 +125,7 @@ struct page_workshop : gneiss::test::workshop {
         constexpr std::size_t people = 400;
         std::vector<std::string> names = {"ann", "bob"};
         while (names.size() < people) names.push_back("person" + std::to_string(names.size()));
-        std::string parts[3], edges, features, labels;
+        std::string parts[3], edges, features, labels, edges_csv, nodes_csv = "name,topic,age,income\n";
         std::vector<std::int64_t> x, y, split, numbers[3];
         for (std::size_t v = 0; v < people; ++v) {
             const auto id = static_cast<std::int64_t>(v);
@@ -133,9 +134,11 @@ struct page_workshop : gneiss::test::workshop {
                 const std::string drink = k % 2 == 0 ? "tea" : "drink" + std::to_string(k * (v % 5));
                 parts[part] += names[v] + "\tlikes\t" + drink + "\n" + names[v] + "\tknows\t" + names[other] + "\n";
                 edges += names[v] + "\t" + names[other] + "\n";
+                edges_csv += names[v] + "," + names[other] + "\n";
                 numbers[part].insert(numbers[part].end(), {id, k % 2 == 0 ? 0 : 1, static_cast<std::int64_t>(other)});
             }
             features += names[v] + "\t" + std::to_string(v % 3) + "\t" + std::to_string(v % 5) + "\n";
+            nodes_csv += names[v] + ",topic" + std::to_string(v % 3) + "," + std::to_string(20 + v % 50) + "," + std::to_string(v * 7 % 90) + "\n";
             labels += names[v] + "\t" + std::to_string(v % 3) + "\n";
             x.insert(x.end(), {id % 3, id % 5});
             y.push_back(id % 3);
@@ -148,6 +151,8 @@ struct page_workshop : gneiss::test::workshop {
                 write(folder + std::string(split_names[part]) + ".tsv", parts[part]);
         write("ask.tsv", "ann\tlikes\t?\n?\tlikes\ttea\n");
         for (const char* name : {"edges.tsv", "names.tsv"}) write(name, edges);
+        write("edges.csv", edges_csv);
+        write("nodes.csv", nodes_csv);
         write("x.tsv", features);
         write("y.tsv", labels);
         write("names.txt", "ann\nbob\n");
@@ -321,7 +326,7 @@ TEST_CASE("every command of a block is found, and one that fails is reported wit
     const auto found = commands_of(page);
     REQUIRE(found.size() == 4);
     CHECK(found[0].line == 3);
-    CHECK(found[1].text == "gneiss-data     verify data/likes");
+    CHECK(found[1].text == "gneiss-data verify data/likes");
     CHECK(found[2].text == "scripts/setup");
     const auto failed = shop.failures(page, "page.md");
     REQUIRE(failed.size() == 1);
