@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the structure of the library: includes point down only; each optional dependency stays behind its fence; headers
 # neither print nor read the environment; none is too long; gneiss.hpp includes all headers that compute in memory and need
-# no option; README.md shows the first program unchanged; all files show the version of version.hpp; retired words stay
+# no option; README.md shows the first program unchanged, headers the snippets that tests/structure compiles; all files show the version of version.hpp; retired words stay
 # away; and, if codespell is installed, it finds no misspelled or British word (words.txt lists those that it takes for one).
 #
 #   check.sh [ROOT]                every violation as FILE:LINE: TEXT; exit 1 if there is one
@@ -273,6 +273,29 @@ if [ -f README.md ] && [ -f examples/00_hello.cpp ]; then # the first block of C
         echo "README.md:1: its first program is not examples/00_hello.cpp"
         violations=$((violations + 1))
     fi
+fi
+
+if [ -f tests/structure/snippets.cpp ]; then # the lines from "//<" to "//>" are in comments of the header named before
+    # shellcheck disable=SC2016 # fields of awk
+    while IFS= read -r line; do
+        echo "$line"
+        violations=$((violations + 1))
+    done < <(awk '
+        function comments(header,    line, text) {
+            while ((getline line < ("include/gneiss/" header)) > 0)
+                if (sub(/^ *\/\/\/ */, "", line)) text = text "\n" line
+            return text "\n"
+        }
+        /^\/\/ [a-z0-9_\/]+\.hpp$/ { header = $2; next }
+        { sub(/^ +/, "") }
+        $0 == "//<" { inside = 1; at = FNR; snippet = "\n"; next }
+        $0 == "//>" {
+            inside = 0
+            if (!index(comments(header), snippet)) print FILENAME ":" at ": the snippet is not in a comment of include/gneiss/" header
+            close("include/gneiss/" header)
+            next
+        }
+        inside { snippet = snippet $0 "\n" }' tests/structure/snippets.cpp)
 fi
 
 # shows FILE PATTERN: the first line of FILE with PATTERN and a version after it shows the version of version.hpp.

@@ -120,6 +120,14 @@ tree_in_order
 put core/a.hpp '' '// Wh''ether it is' 'bool is();'
 expect_caught 'include/gneiss/core/a.hpp:4: the comment opens with a clause, not with what the thing is or does'
 
+tree_in_order
+put core/a.hpp '/// An a.' '///' '///     a x(1); // one' '///     x.b();' 'struct a {};'
+mkdir -p "$scratch/tree/tests/structure"
+printf '%s\n' '// core/a.hpp' 'void f() {' '    //<' '    a x(1); // one' '    x.b();' '    //>' '}' >"$scratch/tree/tests/structure/snippets.cpp"
+"$check" "$scratch/tree" || failures=$((failures + 1))
+sed -i 's/x\.b/x.c/' "$scratch/tree/tests/structure/snippets.cpp"
+expect_caught 'tests/structure/snippets.cpp:3: the snippet is not in a comment of include/gneiss/core/a.hpp'
+
 if command -v codespell >/dev/null; then
     tree_in_order
     put core/a.hpp '// It is sep''erate from the others' '// of the coo format.'
