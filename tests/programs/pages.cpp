@@ -138,7 +138,8 @@ struct page_workshop : gneiss::test::workshop {
                 numbers[part].insert(numbers[part].end(), {id, k % 2 == 0 ? 0 : 1, static_cast<std::int64_t>(other)});
             }
             features += names[v] + "\t" + std::to_string(v % 3) + "\t" + std::to_string(v % 5) + "\n";
-            nodes_csv += names[v] + ",topic" + std::to_string(v % 3) + "," + std::to_string(20 + v % 50) + "," + std::to_string(v * 7 % 90) + "\n";
+            nodes_csv += names[v] + ",topic" + std::to_string(v % 3) + "," + std::to_string(20 + v % 50) + "," +
+                         std::to_string(v * 7 % 90) + "\n";
             labels += names[v] + "\t" + std::to_string(v % 3) + "\n";
             x.insert(x.end(), {id % 3, id % 5});
             y.push_back(id % 3);
@@ -262,16 +263,18 @@ public:
             for (; at != end; ++at) {
                 const std::string name = (*at)[1].str();
                 CAPTURE(name);
-                const std::set<std::string> flags = flags_in(shop.run(name + " --help", program).out);
+                const std::string of_name = shop.run(name + " --help", program).out;
+                const std::set<std::string> flags = flags_in(of_name);
                 REQUIRE(flags.size() > 3);
+                add_values(of_name);
                 of_command_[program + " " + name] = flags;
                 all_.insert(flags.begin(), flags.end());
             }
         }
     }
 
-    /// Returns a line for each flag that no program has, and for each that its command does not have. Adds to
-    /// `commands`.
+    /// Returns a line for each flag that no program has, for each that its command does not have, and for each value
+    /// that is not one of those that help lists for its flag. Adds to `commands`.
     [[nodiscard]] std::vector<std::string> unknown(
         const std::string& page, const std::string& file, int* commands = nullptr) const {
         std::vector<std::string> found;
@@ -288,6 +291,17 @@ public:
                 if (command->second.count(flag) == 0)
                     found.push_back(file + ": " + command->first + " has no flag " + flag);
         }
+        static const std::regex given("(--[a-z][a-z0-9-]*) ([a-z][a-z0-9_-]*)");
+        for (std::sregex_iterator at(text.begin(), text.end(), given), end; at != end; ++at)
+            check_value((*at)[1].str(), (*at)[2].str(), file, found);
+        // A table whose first column is a flag lists values of it.
+        static const std::regex table("\n\\| `(--[a-z-]+)` \\|[^\n]*\n\\|---[^\n]*((?:\n\\|[^\n]*)*)"),
+            row("\n\\| `([^`]*)`");
+        for (std::sregex_iterator at(text.begin(), text.end(), table), end; at != end; ++at) {
+            const std::string rows = (*at)[2].str();
+            for (std::sregex_iterator of(rows.begin(), rows.end(), row); of != end; ++of)
+                check_value((*at)[1].str(), (*of)[1].str(), file, found);
+        }
         return found;
     }
 
@@ -297,7 +311,29 @@ private:
         return std::set<std::string>(std::sregex_token_iterator(text.begin(), text.end(), flag), {});
     }
 
+    /// Remembers the values of flags whose help lists them all: "--flag one|two".
+    void add_values(const std::string& help) {
+        static const std::regex line("\n  (--[a-z][a-z0-9-]*) ?(\\S*)"), listed("[a-z][a-z0-9_-]*(\\|[a-z0-9_-]+)+");
+        for (std::sregex_iterator at(help.begin(), help.end(), line), end; at != end; ++at) {
+            const std::string values = (*at)[2].str();
+            if (!std::regex_match(values, listed)) {
+                open_.insert((*at)[1].str());
+                continue;
+            }
+            std::istringstream words(values);
+            for (std::string word; std::getline(words, word, '|');) values_[(*at)[1].str()].insert(word);
+        }
+    }
+    void check_value(const std::string& flag, const std::string& value, const std::string& file,
+        std::vector<std::string>& found) const {
+        const auto known = values_.find(flag);
+        if (known == values_.end() || open_.count(flag) > 0 || known->second.count(value) > 0) return;
+        found.push_back(file + ": " + flag + " does not take " + value);
+    }
+
     std::map<std::string, std::set<std::string>> of_command_;
+    std::map<std::string, std::set<std::string>> values_; ///< by flag
+    std::set<std::string> open_;                          ///< flags that take other values in some command
     /// Those of all commands and scripts, and of CMake, pkg-config and DGL.
     std::set<std::string> all_ = {"--preset", "--build", "--target", "--install", "--component", "--prefix", "--cflags",
         "--libs", "--partitions-dir"};
@@ -333,7 +369,8 @@ TEST_CASE("every command of a block is found, and one that fails is reported wit
     CHECK(starts(failed[0], "page.md:11: gneiss-data inspect data/none && true\nerror: "));
 }
 
-TEST_CASE("each flag that a page names is one of its command, or, apart from a command, of some program or script") {
+TEST_CASE(
+    "each flag and value that a page names is one of its command or, apart from a command, of some program or script") {
     const flag_table known;
     int commands = 0;
     for (const fs::path& page : all_pages())
@@ -342,9 +379,13 @@ TEST_CASE("each flag that a page names is one of its command, or, apart from a c
             CHECK(line.empty());
         }
     CHECK(commands >= 100); // commands were found
-    CHECK(known.unknown("`gneiss-data inspect x --epochs 2` and `--epoch`; gneiss-study runs --with \"--epochs 2\"",
-              "page.md") == std::vector<std::string>{"page.md: no program has the flag --epoch",
-                                "page.md: gneiss-data inspect has no flag --epochs"});
+    const std::string wrong = "\n| `--partitioner` | |\n|---|---|\n| `gap` | |\n| `gas` | |\n\n`gneiss-data inspect x "
+                              "--epochs 2`, `--epoch`, "
+                              "`--store disk`, `--store tape`; gneiss-study runs --with \"--epochs 2\"";
+    CHECK(known.unknown(wrong, "page.md") == std::vector<std::string>{"page.md: no program has the flag --epoch",
+                                                 "page.md: gneiss-data inspect has no flag --epochs",
+                                                 "page.md: --store does not take tape",
+                                                 "page.md: --partitioner does not take gas"});
 }
 
 } // namespace test_programs_pages
