@@ -245,7 +245,7 @@ spelled=()
 for path in "${prose[@]}" scripts cmake packaging test_package .github .ci CMakeLists.txt conanfile.py CITATION.cff; do
     if [ -e "$path" ]; then spelled+=("$path"); fi
 done
-spelling=', their words are spelled right'
+spelling='misspelled words: 0'
 if command -v codespell >/dev/null; then
     words=$(codespell --builtin clear,rare,en-GB_to_en-US --ignore-words "$here/words.txt" --check-hidden --quiet-level 3 \
         --skip '*.svg,*.png,*.npy,*.xxh3,*.gz,*/corpus,tests/data,*/words.txt' -- "${spelled[@]}" 2>&1) && failed=0 || failed=$?
@@ -256,7 +256,7 @@ if command -v codespell >/dev/null; then
         violations=$((violations + 1))
     done <<<"$words"
 else
-    spelling='; spelling was not checked: codespell is not installed'
+    spelling='spelling was not checked: codespell is not installed'
 fi
 
 for folder in examples tests bench scripts cmake; do
@@ -316,4 +316,4 @@ if [ -f CMakeLists.txt ]; then # a whole tree
 fi
 
 [ $violations -eq 0 ] || { echo "$violations violations of the structure" && exit 1; }
-echo "$(wc -w <<<"$headers") headers keep the structure$spelling"
+echo "$(wc -w <<<"$headers") headers keep the structure; retired words: 0; comments that open with a clause: 0; $spelling"
