@@ -14,6 +14,7 @@
 
 #include "common/config_file.hpp"
 #include "common/machine.hpp"
+#include "common/terminal.hpp"
 
 namespace programs {
 namespace {
@@ -83,7 +84,7 @@ std::string help_line(const std::string& left, std::string_view text) {
 }
 
 void warn_renamed(std::string_view former, std::string_view now) {
-    fmt::print(stderr, "warning: {} is now {}; the old spelling will be removed in the next release\n", former, now);
+    print_warning(fmt::format("{} is now {}; the old spelling will be removed in the next release", former, now));
 }
 
 } // namespace

@@ -11,6 +11,10 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 
+#include <unistd.h>
+
+#include "common/terminal.hpp"
+
 namespace programs {
 namespace {
 
@@ -32,9 +36,9 @@ exit_code code_of(const gneiss::error& error) {
     }
 }
 
-void print_error(const std::string& message) noexcept {
-    if (message.empty()) return;
-    std::fprintf(stderr, "error: %s\n", message.c_str());
+void print_error(const char* message, const char* more = "") noexcept {
+    const bool color = shows_color(STDERR_FILENO);
+    std::fprintf(stderr, "%serror:%s %s%s\n", style_on(text_style::bad, color), style_off(color), message, more);
     std::fflush(stderr);
 }
 
@@ -89,18 +93,18 @@ int run_program(const std::function<exit_code()>& body) noexcept {
             code = body();
         } catch (...) {
             const failure why = describe_current_exception();
-            print_error(why.message);
+            if (!why.message.empty()) print_error(why.message.c_str());
             code = why.code;
         }
     } catch (...) { // not even memory for the message
-        std::fputs("error: the system has no memory left\n", stderr);
+        print_error("the system has no memory left");
         code = exit_code::refused;
     }
     std::cout.flush();
     errno = 0;
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) && code == exit_code::done) {
-        std::fprintf(stderr, "error: standard output could not be written: %s\n",
-            errno == 0 ? "the device refused it" : std::strerror(errno));
+        const int why = errno;
+        print_error("standard output could not be written: ", why == 0 ? "the device refused it" : std::strerror(why));
         code = exit_code::failed;
     }
     return static_cast<int>(code);

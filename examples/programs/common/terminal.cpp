@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 
 #include <sys/ioctl.h>
@@ -24,6 +25,34 @@ unsigned terminal_width(int descriptor) {
     return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+bool shows_color(int descriptor) noexcept {
+    const char* const refused = std::getenv("NO_COLOR");
+    const char* const terminal = std::getenv("TERM");
+    return (refused == nullptr || *refused == '\0') && (terminal == nullptr || std::string_view(terminal) != "dumb") && ::isatty(descriptor) != 0;
+}
+
+const char* style_on(text_style style, bool color) noexcept {
+    if (!color) return "";
+    switch (style) {
+    case text_style::heading: return "\x1b[1m";
+    case text_style::good: return "\x1b[32m";
+    case text_style::caution: return "\x1b[1;33m";
+    case text_style::bad: return "\x1b[1;31m";
+    }
+    return "";
+}
+
+const char* style_off(bool color) noexcept { return color ? "\x1b[0m" : ""; }
+
+std::string styled(text_style style, std::string_view text, bool color) {
+    return style_on(style, color) + std::string(text) + style_off(color);
+}
+
+void print_warning(std::string_view text) {
+    const std::string line = styled(text_style::caution, "warning:", shows_color(STDERR_FILENO)) + ' ' + std::string(text) + '\n';
+    std::fputs(line.c_str(), stderr);
+}
+
 std::string_view truncated(std::string_view text, std::size_t width) {
     std::size_t seen = 0;
     for (std::size_t i = 0; i < text.size(); ++i)
@@ -34,6 +63,7 @@ std::string_view truncated(std::string_view text, std::size_t width) {
 progress_output progress_on_stderr(bool quiet) {
     return {.quiet = quiet,
         .live = ::isatty(STDERR_FILENO) != 0,
+        .color = shows_color(STDERR_FILENO),
         .width = [] { return terminal_width(STDERR_FILENO); },
         .write =
             [](std::string_view text) {
@@ -83,6 +113,10 @@ void progress::say(std::string_view text) {
     output_.write(std::string(text) + '\n');
     if (!live.empty()) output_.write(live);
     shown_ = live;
+}
+
+void progress::warn(std::string_view text) {
+    say(styled(text_style::caution, "warning:", output_.color) + ' ' + std::string(text));
 }
 
 void progress::clear() {

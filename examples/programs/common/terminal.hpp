@@ -11,6 +11,20 @@ namespace programs {
 /// Returns the columns of the terminal at `descriptor`; 80 if unknown.
 [[nodiscard]] unsigned terminal_width(int descriptor);
 
+/// Look of text on a terminal.
+enum class text_style { heading, good, caution, bad };
+
+/// True if text on `descriptor` may have colors: it is a terminal, TERM is not "dumb", and NO_COLOR is unset or empty
+/// (https://no-color.org).
+[[nodiscard]] bool shows_color(int descriptor) noexcept;
+/// Returns the characters that begin a style, and those that end any style; "" without color.
+[[nodiscard]] const char* style_on(text_style style, bool color) noexcept;
+[[nodiscard]] const char* style_off(bool color) noexcept;
+[[nodiscard]] std::string styled(text_style style, std::string_view text, bool color);
+
+/// Prints a line "warning: TEXT" on stderr.
+void print_warning(std::string_view text);
+
 /// Returns the first `width` characters of `text` (UTF-8, one column each).
 [[nodiscard]] std::string_view truncated(std::string_view text, std::size_t width);
 
@@ -18,6 +32,7 @@ namespace programs {
 struct progress_output {
     bool quiet = false;
     bool live = false;                 ///< a terminal: one line, rewritten
+    bool color = false;                ///< "warning:" has a color
     std::function<unsigned()> width{}; ///< called at each rewrite, to follow a resized window
     std::function<void(std::string_view)> write{};
     std::function<double()> clock{}; ///< seconds, monotonic
@@ -42,6 +57,8 @@ public:
     void update(const std::function<std::string()>& line);
     /// Prints a permanent line above the live one. Not shown if quiet.
     void say(std::string_view text);
+    /// Says "warning: TEXT".
+    void warn(std::string_view text);
     /// Removes the live line before results are printed.
     void clear();
 

@@ -153,15 +153,15 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         live.say(fmt::format(
             "{} valid and test edges name a node or relation that no training edge has: moved to train", created.moved));
     else if (created.unseen != 0)
-        live.say(
-            fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
+        live.warn(
+            fmt::format("{} valid and test edges name a node or relation that no training edge has; they are "
                         "kept, but no model can learn them",
                 created.unseen));
     for (const auto& [file, line] : created.header_like)
-        live.say(fmt::format("warning: {}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, import with --header",
+        live.warn(fmt::format("{}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, import with --header",
             file.string(), line));
     if (created.unlabeled_tests != 0)
-        live.say(fmt::format("warning: {} test nodes have no label and are not in the split", created.unlabeled_tests));
+        live.warn(fmt::format("{} test nodes have no label and are not in the split", created.unlabeled_tests));
     const double seconds = seconds_since(start);
     const gneiss::dataset_node_attributes& data = created.node_attributes;
     if (common.json) {

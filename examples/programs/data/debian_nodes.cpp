@@ -195,7 +195,7 @@ gneiss::import_options debian_nodes(const std::filesystem::path& state, std::str
     try {
         all.describe(apt_indices(apt_index_kind::translations, state));
     } catch (const gneiss::error& failed) {
-        note = std::string("warning: only the short descriptions are used: ") + failed.what();
+        note = std::string("only the short descriptions are used: ") + failed.what();
     }
     std::vector<std::size_t> uses(all.words.words.size());
     for (const package& p : all.packages)

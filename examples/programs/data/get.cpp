@@ -35,7 +35,7 @@ programs::exit_code get(const get_flags& flags) {
                                                                : downloaded_graph(flags.name, state);
     if (options.provenance.empty()) options.provenance = "get " + flags.name;
     flags.features.apply(options.node_attributes);
-    if (!note.empty() && !flags.common.quiet) programs::progress().say(note);
+    if (!note.empty() && !flags.common.quiet) programs::print_warning(note);
     const programs::exit_code code = run_import(std::move(options), flags.output, flags.common);
     std::error_code ignored;
     std::filesystem::remove_all(state, ignored);

@@ -187,8 +187,8 @@ exit_code verify(const read_flags& flags) {
     fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
         flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges, programs::human_seconds(seconds));
     if (overlap.pairs != 0)
-        fmt::print(stderr, "warning: pairs in two splits: {} {} of valid and test are in another split too\n", overlap.pairs,
-            overlap.undirected ? "undirected pairs" : "edges");
+        programs::print_warning(fmt::format("pairs in two splits: {} {} of valid and test are in another split too", overlap.pairs,
+            overlap.undirected ? "undirected pairs" : "edges"));
     return exit_code::done;
 }
 
