@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <stdexcept>
 
 #include <unistd.h>
 
@@ -148,6 +150,10 @@ TEST_CASE("a misspelled name is answered with the intended one") {
     CHECK_FALSE(contains(program().refused({"train", "data", "--zzzzzz"}), "did you mean"));
     CHECK(contains(program().refused({"trian", "data"}), "unknown command 'trian'; did you mean train?"));
     CHECK(contains(program().refused({"train", "data", "--store", "dsik"}), "did you mean disk?"));
+    CHECK(contains(program().refused({"--verison"}), "unknown flag --verison; did you mean --version?"));
+    CHECK(contains(program().refused({"train", "data", "--help-al"}), "did you mean --help-all?"));
+    CHECK(contains(program().refused({"competion", "bash"}), "did you mean completion?"));
+    CHECK(contains(program().refused({"completion", "bahs"}), "did you mean bash?"));
 }
 
 TEST_CASE("each command line error is one sentence that names the flag") {
@@ -171,18 +177,77 @@ TEST_CASE("each command line error is one sentence that names the flag") {
         CHECK_FALSE(contains(one_line(program().refused(arguments)), "\n"));
 }
 
-TEST_CASE("help shows groups, values and defaults, without other arguments") {
+TEST_CASE("help shows groups, values, defaults and examples, without other arguments") {
     program p;
+    p.train->example("gneiss-test train data --epochs 3");
     std::string text;
     CHECK(p.line.parse({"train", "--help"}, text) == nullptr);
     for (const char* part :
         {"usage: gneiss-test train DATASET [flags]", "Model:", "Memory:", "--lr X", "[from the graph]", "--epochs N",
-            "[10]", "--store memory|disk|mmap", "[10,10]", "[5m]", "--config FILE", "--deterministic "})
+            "[10]", "--store memory|disk|mmap", "[10,10]", "[5m]", "--config FILE", "--deterministic ",
+            "\nexample: gneiss-test train data --epochs 3\n"})
         CHECK_MESSAGE(contains(text, part), part << " in\n" << text);
+    CHECK(text.find("\x1b[") == std::string::npos);
+    std::string same;
+    CHECK(p.line.parse({"help", "train"}, same) == nullptr);
+    CHECK(same == text);
     CHECK(p.line.parse({"--help"}, text) == nullptr);
     CHECK(contains(text, "train"));
+    CHECK(contains(text, "completion bash|zsh"));
+}
+
+TEST_CASE("the short help shows common and required flags, --help-all all of them") {
+    program p;
+    std::string out;
+    p.train->option("target", out, "goal").required();
+    p.train->common({"epochs", "memory"});
+    std::string text;
+    CHECK(p.line.parse({"train", "--help"}, text) == nullptr);
+    for (const char* part : {"DATASET", "--epochs", "--memory", "--target", "--help-all", "all 15 flags"}) CHECK_MESSAGE(contains(text, part), part << " in\n" << text);
+    for (const char* part : {"--lr", "--store", "--config"}) CHECK_FALSE(contains(text, part));
+    CHECK(p.line.parse({"train", "data", "--epochs", "3", "--help-all"}, text) == nullptr);
+    for (const char* part : {"--epochs", "--memory", "--target", "--lr", "--store", "--config", "--note", "--resume"}) CHECK(contains(text, part));
+    p.train->common({"epochs", "mistyped"});
+    CHECK_THROWS_AS((void)p.train->help(), std::logic_error);
+}
+
+TEST_CASE("lines of a help keep to its width, and long lists of choices are wrapped") {
+    program p;
+    std::string kind = "first", pattern = "any";
+    std::vector<std::string> words{"first"};
+    for (int i = 0; i < 20; ++i) words.push_back("word" + std::to_string(i));
+    p.train->option("kind", kind, "one of many").choices(words);
+    p.train->option("pattern", pattern, std::string(30, 'x') + " " + std::string(30, 'y') + " " + std::string(30, 'z'));
+    p.train->example("gneiss-test train " + std::string(40, 'd') + " " + std::string(40, 'e'));
+    for (const std::size_t width : {60, 80, 100}) {
+        std::istringstream lines(p.train->help({.width = width}));
+        for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= width, line);
+    }
+    const std::string help = p.train->help();
+    for (const std::string& word : words) CHECK(contains(help, word));
+}
+
+TEST_CASE("titles are bold where the output has colors") {
+    program p;
+    CHECK(contains(p.train->help({.color = true}), "\x1b[1mModel:\x1b[0m\n"));
+    CHECK(contains(p.line.help({.color = true}), "\x1b[1musage:\x1b[0m gneiss-test COMMAND"));
+}
+
+TEST_CASE("--version names version, commit, compiler and features") {
+    program p;
+    std::string text;
     CHECK(p.line.parse({"--version"}, text) == nullptr);
-    CHECK(text == std::string("gneiss-test ") + version() + "\n");
+    const build_info built = this_build();
+    CHECK(text.starts_with(std::string("gneiss-test ") + version() + "\n"));
+    CHECK(contains(text, "\ncommit    " + (built.commit.empty() ? "none" : built.commit) + "\n"));
+    CHECK(contains(text, "\ncompiler  " + built.compiler + "\n"));
+    const auto features = text.find("\nfeatures  "), without = std::min(text.find("; without "), text.size());
+    REQUIRE(features != std::string::npos);
+    CHECK(contains(text, "Eigen " + built.eigen));
+    for (const auto& [there, name] : {std::pair(built.uring, "io_uring"), {!built.cuda.empty(), "CUDA"}, {built.metis, "METIS"}, {built.yaml, "YAML"}}) {
+        CHECK(contains(text.substr(features, without - features), name) == there);
+        CHECK(contains(text.substr(without), name) != there);
+    }
 }
 
 TEST_CASE("a configuration written by a run gives the same configuration back") {

@@ -10,7 +10,8 @@
 #include <fmt/format.h>
 
 #include <gneiss/core/checksum.hpp>
-#include <gneiss/version.hpp>
+
+#include <unistd.h>
 
 #include "common/config_file.hpp"
 #include "common/machine.hpp"
@@ -20,7 +21,7 @@ namespace programs {
 namespace {
 
 using json = nlohmann::ordered_json;
-constexpr std::size_t help_column = 30, help_width = 110;
+constexpr std::size_t help_column = 28;
 constexpr std::string_view last_group = "Other";
 
 /// Damerau–Levenshtein distance with adjacent transpositions ("optimal string alignment").
@@ -65,15 +66,16 @@ std::vector<std::string> to_words(const json& value) {
 }
 
 /// Formats `left` in its column and `text` next to it, wrapped.
-std::string help_line(const std::string& left, std::string_view text) {
+std::string help_line(const std::string& left, std::string_view text, std::size_t width) {
     std::string result = "  " + left;
     std::size_t column = result.size();
     if (column + 2 > help_column) {
         result += '\n';
         column = 0;
     }
+    const std::size_t room = std::max(width, help_column + 20) - help_column;
     for (bool first = true; !text.empty(); first = false) {
-        std::size_t end = std::min(text.size(), help_width - help_column);
+        std::size_t end = std::min(text.size(), room);
         if (end < text.size())
             if (const auto blank = text.rfind(' ', end); blank != std::string_view::npos && blank != 0) end = blank;
         result += (first ? "" : "\n") + std::string(help_column - (first ? column : 0), ' ') +
@@ -81,6 +83,26 @@ std::string help_line(const std::string& left, std::string_view text) {
         text.remove_prefix(std::min(text.size(), end + (end < text.size())));
     }
     return result + '\n';
+}
+
+/// Formats lines of any length: `text` wrapped at blanks, further lines indented.
+std::string wrapped(std::string_view text, std::size_t width) {
+    std::string result;
+    for (std::size_t indent = 0; !text.empty(); indent = 4) {
+        std::size_t end = std::min(text.size(), width - indent);
+        if (end < text.size())
+            if (const auto blank = text.rfind(' ', end); blank != std::string_view::npos && blank != 0) end = blank;
+        result += std::string(indent, ' ') + std::string(text.substr(0, end)) + '\n';
+        text.remove_prefix(std::min(text.size(), end + (end < text.size())));
+    }
+    return result;
+}
+
+std::string heading(std::string_view title, const help_layout& layout) { return styled(text_style::heading, title, layout.color); }
+
+help_layout layout_of(int descriptor) {
+    constexpr std::size_t least = 60, most = 100;
+    return {.width = std::clamp<std::size_t>(terminal_width(descriptor), least, most), .color = shows_color(descriptor)};
 }
 
 void warn_renamed(std::string_view former, std::string_view now) {
@@ -103,7 +125,10 @@ flag& flag::default_text(std::string text) {
 }
 flag& flag::choices(std::vector<std::string> words) {
     choices_ = std::move(words);
-    value_name_ = joined(choices_, "|");
+    return *this;
+}
+flag& flag::suggestions(std::vector<std::string> words) {
+    suggestions_ = std::move(words);
     return *this;
 }
 flag& flag::range(double least, double most) {
@@ -177,6 +202,36 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
     throw usage_error(fmt::format("{}: {}", place, e.what()));
 }
 
+std::string flag::help_line(const help_layout& layout) const {
+    const json value = write_();
+    std::string initial = default_text_;
+    if (initial.empty() && !positional_ && !given_ && !value.is_null() && !boolean_)
+        initial = value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()}) : to_word(value);
+    std::string left = positional_ ? value_name_ + (list_ ? "..." : "") : "--" + name_ + (value_name_.empty() ? "" : " " + value_name_);
+    std::string text = help_;
+    if (!choices_.empty()) {
+        const std::string words = "--" + name_ + " " + joined(choices_, "|");
+        if (!positional_ && words.size() + 4 <= help_column)
+            left = words;
+        else
+            text += "; one of " + joined(choices_, ", ");
+    }
+    text += initial.empty() ? required_ && !positional_ ? " (required)" : "" : " [" + initial + "]";
+    return programs::help_line(left, text, layout.width);
+}
+
+completed_flag flag::completion() const {
+    completed_flag result{.name = positional_ ? value_name_ : "--" + name_, .help = help_, .words = choices_.empty() ? suggestions_ : choices_,
+        .positional = positional_, .list = list_};
+    if (value_name_ == "DATASET" || value_name_ == "RUN" || value_name_ == "DIR")
+        result.value = completed_value::directory;
+    else if (boolean_)
+        result.value = completed_value::none;
+    else if (path_)
+        result.value = completed_value::file;
+    return result;
+}
+
 // command
 
 command::command(
@@ -195,6 +250,15 @@ command::command(
 
 command& command::group(std::string title) {
     group_ = std::move(title);
+    return *this;
+}
+
+command& command::common(std::vector<std::string> names) {
+    common_ = std::move(names);
+    return *this;
+}
+command& command::example(std::string line) {
+    examples_.push_back(std::move(line));
     return *this;
 }
 
@@ -243,7 +307,7 @@ const flag& command::at(std::string_view name) const {
     return *found;
 }
 
-bool command::parse(std::vector<std::string> arguments) {
+command::request command::parse(std::vector<std::string> arguments) {
     const std::string hint = fmt::format(" (see {} {} --help)", program_, name_);
     for (std::string& word : arguments) {
         if (word == "--") break;
@@ -255,10 +319,13 @@ bool command::parse(std::vector<std::string> arguments) {
     std::ranges::reverse(arguments);
     app_.allow_extras();
     app_.set_help_flag("-h,--help");
+    app_.set_help_all_flag("--help-all");
     try {
         app_.parse(arguments);
+    } catch (const CLI::CallForAllHelp&) {
+        return request::all_help;
     } catch (const CLI::CallForHelp&) {
-        return true;
+        return request::help;
     } catch (const CLI::ArgumentMismatch& e) { // "--name: 1 required …"
         const std::string text = one_line(e.what());
         throw usage_error(text.substr(0, text.find(':')) + " needs a value" + hint);
@@ -270,7 +337,7 @@ bool command::parse(std::vector<std::string> arguments) {
             std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-') && word != "-"; });
         if (dashed == extra.end()) throw usage_error(fmt::format("unexpected argument '{}'{}", extra.front(), hint));
         const std::string word = dashed->substr(0, dashed->find('='));
-        std::vector<std::string> names{"help"};
+        std::vector<std::string> names{"help", "help-all"};
         for (const auto& f : flags_)
             if (!f->positional_ && !f->hidden_) names.push_back(f->name_);
         throw usage_error(fmt::format("unknown flag {}{}{}", word,
@@ -283,7 +350,7 @@ bool command::parse(std::vector<std::string> arguments) {
         if (f->boolean_ && f->option_->count() > 0) f->assign({f->option_->results().back()}, "--" + f->name_);
     if (config_path_) read_file(config_path_->string());
     check_required();
-    return false;
+    return request::run;
 }
 
 void command::read_file(const std::string& path) {
@@ -353,42 +420,63 @@ std::vector<std::string> command::differences(const json& before) const {
     return found;
 }
 
-std::string command::help() const {
-    std::string usage = fmt::format("usage: {} {}", program_, name_), text;
+std::string command::help(const help_layout& layout) const {
+    for (const std::string& name : common_)
+        if (find(name) == nullptr) throw std::logic_error("no flag " + name);
+    const auto shown = [&](const flag& f) {
+        return layout.all || common_.empty() || f.required_ || std::ranges::find(common_, f.name_) != common_.end();
+    };
+    std::string usage = fmt::format("{} {} {}", heading("usage:", layout), program_, name_), arguments;
     std::vector<std::string> groups;
+    std::size_t count = 0;
+    bool complete = true;
     for (const auto& f : flags_) {
         if (f->positional_) {
             const std::string dots = f->list_ ? "..." : "";
             usage += f->required_ ? fmt::format(" {}{}", f->value_name_, dots)
                                   : fmt::format(" [{}{}]", f->value_name_, dots);
-            text += help_line(f->value_name_ + dots, f->help_);
-        } else if (!f->hidden_ && f->group_ != last_group && std::ranges::find(groups, f->group_) == groups.end()) {
-            groups.push_back(f->group_);
+            arguments += f->help_line(layout);
+            continue;
         }
+        if (f->hidden_) continue;
+        ++count;
+        complete = complete && shown(*f);
+        if (shown(*f) && f->group_ != last_group && std::ranges::find(groups, f->group_) == groups.end()) groups.push_back(f->group_);
     }
     groups.emplace_back(last_group);
+    std::string text = wrapped(description_, layout.width) + usage + " [flags]\n" + arguments;
     for (const std::string& title : groups) {
-        text += title + ":\n";
-        for (const auto& f : flags_) {
-            if (f->group_ != title || f->hidden_ || f->positional_) continue;
-            const json value = f->value();
-            std::string initial = f->default_text_;
-            if (initial.empty() && !f->given_ && !value.is_null() && !f->boolean_)
-                initial = f->value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()})
-                                                                       : to_word(value);
-            text += help_line("--" + f->name_ + (f->value_name_.empty() ? "" : " " + f->value_name_),
-                f->help_ + (initial.empty() ? f->required_ ? " (required)" : "" : " [" + initial + "]"));
-        }
+        text += heading(title + ":", layout) + '\n';
+        for (const auto& f : flags_)
+            if (f->group_ == title && !f->hidden_ && !f->positional_ && shown(*f)) text += f->help_line(layout);
     }
-    text += help_line("-h, --help", "this text; [values] are defaults");
-    return description_ + "\n" + usage + " [flags]\n" + text;
+    text += programs::help_line("-h, --help", "this text; [values] are defaults", layout.width);
+    if (!common_.empty())
+        text += programs::help_line("--help-all", fmt::format("all {} flags{}", count, complete ? "" : "; this text shows the common ones"), layout.width);
+    for (const std::string& line : examples_) text += wrapped(heading("example:", layout) + " " + line, layout.width);
+    return text;
+}
+
+completed_command command::completion() const {
+    completed_command result{.name = name_, .help = description_, .flags = {}};
+    for (const auto& f : flags_)
+        if (!f->hidden_) result.flags.push_back(f->completion());
+    return result;
 }
 
 // command_line
 
 command_line::command_line(std::string program, std::string description)
     : program_(std::move(program)),
-      description_(std::move(description)) {}
+      description_(std::move(description)),
+      completion_(new command(program_, "completion", "Prints a completion script for a shell.", [this](command&) {
+          std::fputs(completion(shell_).c_str(), stdout);
+          return exit_code::done;
+      })) {
+    completion_->positional("shell", shell_, "shell that runs the script").choices({"bash", "zsh"});
+    completion_->common({"shell"});
+    completion_->example(fmt::format("source <({} completion bash)", program_));
+}
 
 command& command_line::add(const std::string& name, std::string description, std::function<exit_code(command&)> body) {
     commands_.emplace_back(new command(program_, name, std::move(description), std::move(body)));
@@ -396,58 +484,74 @@ command& command_line::add(const std::string& name, std::string description, std
 }
 
 command* command_line::find(std::string_view name) const {
+    if (name == completion_->name_) return completion_.get();
     const auto found = std::ranges::find_if(commands_, [&](const auto& c) { return c->name_ == name; });
     return found == commands_.end() ? nullptr : found->get();
 }
 
-command* command_line::parse(std::vector<std::string> arguments, std::string& text) {
+command* command_line::parse(std::vector<std::string> arguments, std::string& text, help_layout layout) {
     std::vector<std::string> names;
     for (const auto& c : commands_) names.push_back(c->name_);
     if (arguments.empty())
         throw usage_error(
             fmt::format("a command is missing: one of {} (see {} --help)", joined(names, ", "), program_));
+    if (arguments.front() == "help" && arguments.size() == 2) arguments = {arguments.back(), "--help"};
     const std::string first = arguments.front();
     if (first == "--version") {
-        text = fmt::format("{} {}\n", program_, version());
+        text = version_text(program_);
         return nullptr;
     }
-    if (first == "--help" || first == "-h" || (first == "help" && arguments.size() == 1)) {
-        text = help();
+    if (first == "--help" || first == "--help-all" || first == "-h" || (first == "help" && arguments.size() == 1)) {
+        text = help(layout);
         return nullptr;
     }
-    if (first.starts_with('-'))
+    if (first.starts_with('-')) {
+        const std::vector<std::string> own{"--help", "--version"};
+        if (const std::string near = nearest_name(first, own); !near.empty())
+            throw usage_error(fmt::format("unknown flag {}; did you mean {}?", first, near));
         throw usage_error(
             fmt::format("the command comes first: {} COMMAND … {}; one of {}", program_, first, joined(names, ", ")));
+    }
     command* const chosen = find(first);
-    if (chosen == nullptr)
+    if (chosen == nullptr) {
+        names.push_back(completion_->name_);
         throw usage_error(fmt::format(
             "unknown command '{}'{} (see {} --help)", first, did_you_mean(nearest_name(first, names), ""), program_));
-    arguments.erase(arguments.begin());
-    if (chosen->parse(std::move(arguments))) {
-        text = chosen->help();
-        return nullptr;
     }
-    return chosen;
+    arguments.erase(arguments.begin());
+    const command::request request = chosen->parse(std::move(arguments));
+    if (request == command::request::run) return chosen;
+    layout.all = request == command::request::all_help;
+    text = chosen->help(layout);
+    return nullptr;
 }
 
 int command_line::run(int argc, const char* const* argv) noexcept {
     return_large_blocks();
     return run_program([&] {
         std::string text;
-        command* const chosen = parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), text);
+        command* const chosen =
+            parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), text, layout_of(STDOUT_FILENO));
         if (chosen != nullptr) return chosen->body_(*chosen);
         std::fputs(text.c_str(), stdout);
         return exit_code::done;
     });
 }
 
-std::string command_line::help() const {
-    std::string text = fmt::format("{}\nusage: {} COMMAND [flags]\n", description_, program_);
-    for (const auto& c : commands_) text += help_line(c->name_, c->description_);
-    return text + help_line("--help, --version", fmt::format("{} COMMAND --help lists the command's flags", program_));
+std::string command_line::help(const help_layout& layout) const {
+    std::string text = wrapped(description_, layout.width) +
+                       fmt::format("{} {} COMMAND [flags]\n", heading("usage:", layout), program_);
+    for (const auto& c : commands_) text += help_line(c->name_, c->description_, layout.width);
+    text += help_line(completion_->name_ + " bash|zsh", completion_->description_, layout.width);
+    return text + help_line("--help, --version", fmt::format("{} COMMAND --help lists the command's flags", program_), layout.width);
 }
 
-const char* version() noexcept { return GNEISS_VERSION_STRING; }
+std::string command_line::completion(std::string_view shell) const {
+    std::vector<completed_command> all;
+    for (const auto& c : commands_) all.push_back(c->completion());
+    all.push_back(completion_->completion());
+    return shell == "zsh" ? zsh_completion(program_, all) : bash_completion(program_, all);
+}
 
 std::string nearest_name(std::string_view given, std::span<const std::string> names) {
     std::string best;

@@ -16,10 +16,19 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/build_info.hpp"
+#include "common/completion.hpp"
 #include "common/exit_codes.hpp"
 #include "common/flag_types.hpp"
 
 namespace programs {
+
+/// Layout of a help text.
+struct help_layout {
+    std::size_t width = 80;
+    bool color = false;
+    bool all = false; ///< every flag instead of the common ones
+};
 
 /// One flag or positional argument of a command, bound to a variable of the program. Setters return the flag.
 class flag {
@@ -28,8 +37,10 @@ public:
     flag& value_name(std::string name);
     /// Sets the help's text for the default, where the variable's initial value does not show it: "from the graph".
     flag& default_text(std::string text);
-    /// Restricts the value to these words. They replace the value's name in the help.
+    /// Restricts the value to these words, which the help lists.
     flag& choices(std::vector<std::string> words);
+    /// Offers these words in the completion of shells, without restricting the value.
+    flag& suggestions(std::vector<std::string> words);
     /// Numbers: rejects values outside [least, most]. Lists: each element; not applied to sizes in bytes and intervals.
     flag& range(double least, double most = std::numeric_limits<double>::infinity());
     /// Rejects a command line (and configuration file) without it.
@@ -59,13 +70,16 @@ private:
 
     void assign(const std::vector<std::string>& words, const std::string& place);
     [[nodiscard]] bool changes_result() const noexcept { return !transient_ && !neutral_; }
+    [[nodiscard]] std::string help_line(const help_layout& layout) const;
+    [[nodiscard]] completed_flag completion() const;
 
     std::string name_, help_, group_, value_name_, default_text_;
-    std::vector<std::string> choices_;
+    std::vector<std::string> choices_, suggestions_;
     std::string former_name_;
     std::map<std::string, std::string> former_values_; ///< old spelling to current spelling
     double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
     bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, neutral_ = false, hidden_ = false;
+    bool path_ = false;
     bool given_ = false, split_ = true;
     std::size_t fewest_ = 0; ///< minimum number of values of a list
     CLI::Option* option_ = nullptr;
@@ -97,6 +111,12 @@ public:
         return add(added, name, std::move(help), kind::positional);
     }
 
+    /// Names the flags of the short help, `--help`, besides required ones; without this call it shows all flags. `--help-all`
+    /// always does. `help` throws `std::logic_error` for a name that no flag has.
+    command& common(std::vector<std::string> names);
+    /// Adds a complete command line to the help.
+    command& example(std::string line);
+
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     /// Returns the flag of that name. Throws `std::out_of_range` if there is none.
     [[nodiscard]] const flag& at(std::string_view name) const;
@@ -111,15 +131,18 @@ public:
     [[nodiscard]] std::string hash() const;
     /// Returns one entry "lr: 0.1, was 0.2" for each value, except transient and neutral flags, that differs from `before`.
     [[nodiscard]] std::vector<std::string> differences(const nlohmann::ordered_json& before) const;
-    [[nodiscard]] std::string help() const;
+    [[nodiscard]] std::string help(const help_layout& layout = {}) const;
+    /// Returns flags and arguments for completion by a shell, without hidden ones.
+    [[nodiscard]] completed_command completion() const;
 
 private:
     friend class command_line;
     enum class kind { option, boolean, positional };
+    enum class request { run, help, all_help };
 
     command(std::string program, std::string name, std::string description, std::function<exit_code(command&)> body);
-    /// Assigns the flags; returns true if help was requested.
-    bool parse(std::vector<std::string> arguments);
+    /// Assigns the flags, unless help was requested.
+    request parse(std::vector<std::string> arguments);
     /// Returns the flag with that earlier name, after a warning; null: none.
     [[nodiscard]] flag* find_former(std::string_view name) const;
 
@@ -128,6 +151,7 @@ private:
         flags_.push_back(std::make_unique<flag>());
         flag& added = *flags_.back();
         added.list_ = is_list<T>;
+        added.path_ = is_path<T>;
         added.value_name_ = flag_type<T>::name;
         added.write_ = [&value] { return flag_type<T>::write(value); };
         added.read_ = [&value](const std::vector<std::string>& words) {
@@ -150,13 +174,18 @@ private:
     std::string program_, name_, description_, group_;
     std::optional<std::filesystem::path> config_path_;
     std::vector<std::unique_ptr<flag>> flags_;
+    std::vector<std::string> common_, examples_;
     std::function<exit_code(command&)> body_;
 };
 
-/// A program with commands. Adds `--help` and `--config FILE` to each command, and `--help` and `--version` to the program.
+/// A program with commands. Adds `--help`, `--help-all` and `--config FILE` to each command; `--help`, `--version` and the command
+/// `completion bash|zsh` to the program.
 class command_line {
 public:
     command_line(std::string program, std::string description);
+    command_line(const command_line&) = delete; // the command `completion` refers to it
+    command_line& operator=(const command_line&) = delete;
+    ~command_line() = default;
 
     /// Adds a command. The reference stays valid.
     command& add(const std::string& name, std::string description, std::function<exit_code(command&)> body);
@@ -164,23 +193,23 @@ public:
     /// Returns the command chosen by `arguments` (without the program's name), its flags assigned: those of the command line,
     /// then those of `--config` that the command line does not set. nullptr: help or version was requested, in `text`. Throws
     /// `usage_error`, with the nearest name for an unknown one.
-    command* parse(std::vector<std::string> arguments, std::string& text);
+    command* parse(std::vector<std::string> arguments, std::string& text, help_layout layout = {});
 
     /// Parses, runs the command, reports errors, and returns the exit code for `main`. Freed large blocks go back to the system
     /// (`return_large_blocks`).
     [[nodiscard]] int run(int argc, const char* const* argv) noexcept;
 
-    [[nodiscard]] std::string help() const;
+    [[nodiscard]] std::string help(const help_layout& layout = {}) const;
+    /// Returns the completion script for "bash" or "zsh".
+    [[nodiscard]] std::string completion(std::string_view shell) const;
 
 private:
     [[nodiscard]] command* find(std::string_view name) const;
 
-    std::string program_, description_;
+    std::string program_, description_, shell_;
     std::vector<std::unique_ptr<command>> commands_;
+    std::unique_ptr<command> completion_;
 };
-
-/// The version of these programs: "0.1.0".
-[[nodiscard]] const char* version() noexcept;
 
 /// Returns the one of `names` that `given` most likely meant; empty if none is near (Damerau–Levenshtein distance of more than
 /// a third of the length). O(names × length²).

@@ -123,6 +123,14 @@ inline constexpr bool is_list<std::vector<T>> = true;
 template <class T>
 inline constexpr bool is_list<std::optional<std::vector<T>>> = true;
 
+/// True for a path, a list of paths, and an optional of either.
+template <class T>
+inline constexpr bool is_path = std::is_same_v<T, std::filesystem::path>;
+template <class T>
+inline constexpr bool is_path<std::vector<T>> = is_path<T>;
+template <class T>
+inline constexpr bool is_path<std::optional<T>> = is_path<T>;
+
 template <class T>
 struct without_optional {
     using type = T;

@@ -86,6 +86,7 @@ void add_expand(programs::command_line& to) {
         .default_text("the split of the original node")
         .range(0, 1);
     flags->common.add_to(command);
+    command.example("gneiss-data expand data/mine --factor 8 --out data/large");
 }
 
 } // namespace data_tool

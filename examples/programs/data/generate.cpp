@@ -169,6 +169,8 @@ void add_generate(programs::command_line& to) {
     command.option("degree-exponent", flags->degree_exponent, "planted, lfr: degree exponent; planted 0: all equal")
         .default_text("2.5");
     flags->common.add_to(command);
+    command.common({"out", "task", "nodes", "edges", "relations", "train-fraction", "classes", "num-features", "seed", "memory", "json", "force"});
+    command.example("gneiss-data generate rmat --nodes 100000 --edges 1000000 --train-fraction .9 --out data/rmat");
 }
 
 } // namespace data_tool

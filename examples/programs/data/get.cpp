@@ -57,6 +57,7 @@ void add_get(programs::command_line& to) {
     flags->output.add_to(command);
     flags->features.add_to(command);
     flags->common.add_to(command);
+    command.example("gneiss-data get fb15k-237 --out data/fb15k-237");
 }
 
 } // namespace data_tool

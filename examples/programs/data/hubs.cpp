@@ -73,6 +73,7 @@ void add_hubs(programs::command_line& to) {
     command.option("graph", flags->graph, "location of the graph: memory; disk, as streamed lists; auto: memory if it fits")
         .choices({"auto", "memory", "disk"});
     flags->common.add_to(command);
+    command.example("gneiss-data hubs data/mine --hubs 1% --out hubs.npy");
 }
 
 } // namespace data_tool

@@ -243,6 +243,7 @@ void add_inspect(programs::command_line& to) {
         to.add("inspect", "Shows the contents of a dataset.", [flags](programs::command&) { return inspect(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     flags->common.add_to(command);
+    command.example("gneiss-data inspect data/mine");
 }
 
 void add_verify(programs::command_line& to) {
@@ -251,6 +252,7 @@ void add_verify(programs::command_line& to) {
         [flags](programs::command&) { return verify(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     flags->common.add_to(command);
+    command.example("gneiss-data verify data/mine");
 }
 
 void add_export(programs::command_line& to) {
@@ -262,6 +264,7 @@ void add_export(programs::command_line& to) {
     command.option("out", flags->out, "output directory").value_name("DIR").required();
     command.option("format", flags->format, "tsv: names; npy: rows and name tables").choices({"tsv", "npy"});
     flags->common.add_to(command);
+    command.example("gneiss-data export data/mine --out text --format tsv");
 }
 
 } // namespace data_tool

@@ -174,6 +174,8 @@ void add_partition(programs::command_line& to) {
         .choices({"multilevel", "metis"}).default_text("multilevel");
     command.option("nu", flags->method.nu, "fennel's cap over the mean, replaces --imbalance").default_text("as --imbalance").range(1);
     flags->common.add_to(command);
+    command.common({"partitioner", "partitions", "out", "export", "score", "graph", "imbalance", "label-cap", "passes", "memory", "seed", "json", "force"});
+    command.example("gneiss-data partition data/mine --partitioner gap --partitions 64 --out parts.npy");
 }
 
 } // namespace data_tool

@@ -99,6 +99,7 @@ void add_reorder(programs::command_line& to) {
     command.option("training-first", flags->training_first,
         "training nodes take the first rows and partitions; random within them and within the others, by --seed");
     flags->common.add_to(command);
+    command.example("gneiss-data reorder data/mine --by parts.npy --out data/parted");
 }
 
 } // namespace data_tool

@@ -237,6 +237,7 @@ void add_sample(programs::command_line& to) {
     command.option("graph", flags->graph, "csr: compressed rows; blocks: edge buckets, as a buffer holds them")
         .choices({"csr", "blocks"});
     flags->common.add_to(command);
+    command.example("gneiss-data sample data/mine --sampler dense --fanout 10,10 --batch 1000");
 }
 
 } // namespace data_tool

@@ -52,6 +52,9 @@ void options::add_to(programs::command& to) {
     to.option("batches-in-flight", in_flight, "batches with rows in memory: the one that is computed and those gathered ahead").range(1, 64).default_text("2").neutral();
     add_evaluation(to);
     add_output(to, "gneiss-ginex");
+    to.common({"layers", "fanout", "epochs", "batch", "lr", "seed", "memory", "topology", "feature-cache", "superbatch", "device", "threads", "eval-every",
+        "early-stop", "out", "resume", "force", "dry-run", "json", "config"});
+    to.example("gneiss-ginex train data/mine --memory 2GiB --out runs/mine");
 }
 
 options resolve(const options& given, const gneiss::dataset& data) {

@@ -73,6 +73,7 @@ void add_eval(programs::command_line& to) {
     programs::command& command = to.add(
         "eval", "Ranks a split's edges with a trained run.", [](programs::command&) { return eval(flags); });
     flags.add_to(command, "split whose edges are ranked");
+    command.example("gneiss-marius eval runs/mine --split valid");
 }
 
 void add_predict(programs::command_line& to) {
@@ -82,6 +83,7 @@ void add_predict(programs::command_line& to) {
             [](programs::command&) { return predict(flags); });
     flags.run_flags::add_to(command);
     flags.query_flags::add_to(command);
+    command.example("gneiss-marius predict runs/mine --head ann --relation likes --k 5");
 }
 
 void add_export(programs::command_line& to) {
@@ -89,10 +91,11 @@ void add_export(programs::command_line& to) {
     programs::command& command = to.add(
         "export", "Writes embeddings with their names.", [](programs::command&) { return export_run(flags); });
     flags.add_to(command);
-    command.option("out", flags.out, "output directory").required();
+    command.option("out", flags.out, "output directory").value_name("DIR").required();
     command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its floats per line")
         .choices({"npy", "tsv"});
     command.option("force", flags.force, "replace an existing export at --out").transient();
+    command.example("gneiss-marius export runs/mine --out embeddings");
 }
 
 } // namespace marius

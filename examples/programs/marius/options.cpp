@@ -27,6 +27,9 @@ void options::add_to(programs::command& to) {
     add_ranking(to);
     to.option("early-stop", early_stop, "stop after N validations without a better MRR; 0: never");
     add_output(to, "gneiss-marius");
+    to.common({"decoder", "dim", "epochs", "batch", "negatives", "lr", "seed", "memory", "store", "partitions", "buffer", "device", "threads", "eval-every",
+        "early-stop", "out", "resume", "force", "dry-run", "json", "config"});
+    to.example("gneiss-marius train data/mine --epochs 20 --memory 2GiB --out runs/mine");
 }
 
 options resolve(const options& given, const gneiss::dataset& data) {

@@ -148,6 +148,7 @@ void add_eval(programs::command_line& to) {
     programs::command& command = to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
     flags.add_to(command, "split of edges or nodes");
     add_eval_graph(command, flags.eval_graph, flags.eval_fanout);
+    command.example("gneiss-mariusgnn eval runs/mine --split valid");
 }
 
 void add_predict(programs::command_line& to) {
@@ -160,6 +161,7 @@ void add_predict(programs::command_line& to) {
     flags.query_flags::add_to(command);
     command.group("Graph");
     command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
+    command.example("gneiss-mariusgnn predict runs/mine --node ann,bob");
 }
 
 void add_export(programs::command_line& to) {
@@ -167,11 +169,12 @@ void add_export(programs::command_line& to) {
     programs::command& command = to.add("export", "Writes the network's outputs of all nodes, with their names.",
         [](programs::command&) { return export_run(flags); });
     flags.add_to(command);
-    command.option("out", flags.out, "output directory").required();
+    command.option("out", flags.out, "output directory").value_name("DIR").required();
     command.option("what", flags.what, "rows of the last layer, or class probabilities").choices({"representations", "predictions"});
     command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its values per line").choices({"npy", "tsv"});
     command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
     command.option("force", flags.force, "replace an existing export at --out").transient();
+    command.example("gneiss-mariusgnn export runs/mine --out embeddings");
 }
 
 } // namespace mariusgnn

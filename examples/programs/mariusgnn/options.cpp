@@ -50,6 +50,9 @@ void options::add_to(programs::command& to) {
     add_ranking(to);
     add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
+    to.common({"task", "layers", "fanout", "dim", "epochs", "batch", "negatives", "lr", "seed", "memory", "store", "partitions", "buffer", "device", "threads",
+        "eval-every", "out", "resume", "force", "dry-run", "json", "config"});
+    to.example("gneiss-mariusgnn train data/mine --layers sage:128,sage:128 --fanout 10,10 --out runs/mine");
 }
 
 void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout) {

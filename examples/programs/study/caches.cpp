@@ -336,6 +336,7 @@ void add_caches(programs::command_line& to) {
     command.option("seed", flags->seed, "random seed");
     command.option("json", flags->json, "print the result as one JSON object").transient();
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
+    command.example("gneiss-study caches data/mine --batch 1000 --superbatch 25,100 --sizes 1%,4%,20%");
 }
 
 } // namespace study

@@ -115,6 +115,7 @@ void add_curves(programs::command_line& to) {
     command.option("title", flags->title, "title of the chart").value_name("TEXT");
     command.option("log-x", flags->log_x, "logarithmic x axis; X must be above 0");
     command.option("out", flags->out, "chart to write").value_name("FILE.svg");
+    command.example("gneiss-study curves runs.jsonl --y seconds --out seconds.svg");
 }
 
 } // namespace study

@@ -181,6 +181,7 @@ void add_draw(programs::command_line& to) {
     command.option("out", flags->out, "output directory of the figures").value_name("DIR").default_text("here");
     command.option("metric", flags->metric, "validation metric in valid.svg").default_text("each run's first");
     command.option("json", flags->json, "print the table as one JSON object");
+    command.example("gneiss-study draw runs/memory runs/disk --out figures");
 }
 
 } // namespace study

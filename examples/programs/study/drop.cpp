@@ -282,6 +282,7 @@ void add_drop(programs::command_line& to) {
     command.option("out", flags->out, "chart to write").value_name("FILE.svg").default_text("none");
     command.option("json", flags->json, "print the result as one JSON object").transient();
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
+    command.example("gneiss-study drop data/mine --drop 0,50,90 --epochs 20 --seeds 3");
 }
 
 } // namespace study

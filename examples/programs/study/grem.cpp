@@ -150,6 +150,7 @@ void add_grem(programs::command_line& to) {
     command.option("out", flags->out, "chart to write").value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
+    command.example("gneiss-study grem data/mine --out grem.svg");
 }
 
 } // namespace study

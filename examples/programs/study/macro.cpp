@@ -298,6 +298,7 @@ void add_macro(programs::command_line& to) {
     command.option("seed", flags->seed, "random seed");
     command.option("json", flags->json, "print the result as one JSON object").transient();
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
+    command.example("gneiss-study macro data/mine --partitions 16 --macro 1,2 --fanout 10,10");
 }
 
 } // namespace study

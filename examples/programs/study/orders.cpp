@@ -169,6 +169,7 @@ void add_orders(programs::command_line& to) {
     command.option("out", flags->out, "chart of B to write").value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
+    command.example("gneiss-study orders data/mine --order beta comet --partitions 16 32");
 }
 
 } // namespace study

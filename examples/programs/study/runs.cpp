@@ -331,6 +331,7 @@ void add_runs(programs::command_line& to) {
     command.option("differences", flags->differences, "chart of differences and intervals to write").value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
+    command.example("gneiss-study runs gneiss-marius data/mine --vary buffer 4 8 16 --repeat 3");
 }
 
 } // namespace study

@@ -121,6 +121,7 @@ void add_eval(programs::command_line& to, const node_classification_program& of)
         [of](programs::command&) { return eval(of, flags); });
     flags.run_flags::add_to(command);
     command.option("split", flags.split, "split to evaluate").choices({"valid", "test"});
+    command.example(of.program + " eval runs/mine --split valid");
 }
 
 void add_predict(programs::command_line& to, const node_classification_program& of) {
@@ -130,6 +131,7 @@ void add_predict(programs::command_line& to, const node_classification_program& 
     flags.node_flags::add_to(command);
     command.group("Graph");
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    command.example(of.program + " predict runs/mine --node ann,bob");
 }
 
 void add_export(programs::command_line& to, const node_classification_program& of) {
@@ -137,10 +139,11 @@ void add_export(programs::command_line& to, const node_classification_program& o
     programs::command& command = to.add("export", "Writes the class probabilities of all nodes, with their names.",
         [of](programs::command&) { return export_run(of, flags); });
     flags.add_to(command);
-    command.option("out", flags.out, "output directory").required();
+    command.option("out", flags.out, "output directory").value_name("DIR").required();
     command.option("format", flags.format, "npy: an array and a table of names; tsv: name, class and probability per line").choices({"npy", "tsv"});
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
     command.option("force", flags.force, "replace an existing export at --out").transient();
+    command.example(of.program + " export runs/mine --out classes");
 }
 
 } // namespace

@@ -31,7 +31,7 @@ void run_options::add_memory(programs::command& to, const std::string& orders, c
     to.option("buffer", buffer, "resident partitions").range(1, 16384).default_text("what fits");
     to.option("logical", logical, "logical partitions of comet, two of which are resident; an alternative to --buffer").range(2, 16384).default_text("what fits").neutral();
     to.option("prefetch", prefetch, "slots to load ahead and write behind: auto, off or N; for node classification also the next epoch's partitions").neutral();
-    to.option("order", order, orders).default_text(default_order).formerly("beta-spread", "beta-randomized");
+    to.option("order", order, orders).default_text(default_order).suggestions({gneiss::order_names.begin(), gneiss::order_names.end()}).formerly("beta-spread", "beta-randomized");
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("one per partition if the disk has room").neutral();
     add_disk(to);
 }
