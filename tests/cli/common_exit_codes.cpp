@@ -11,6 +11,8 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 
+#include "support/pseudo_terminal.hpp"
+
 namespace test_cli_common_exit_codes {
 
 using namespace programs;
@@ -73,6 +75,18 @@ TEST_CASE("the program returns the exit code that its body returns or throws") {
     CHECK(run_program([] { return exit_code::done; }) == 0);
     CHECK(run_program([] { return exit_code::interrupted; }) == 130);
     CHECK(run_program([]() -> exit_code { throw usage_error("thrown by the test of exit codes"); }) == 2);
+}
+
+TEST_CASE("an error is red on a terminal, and plain with NO_COLOR") {
+    const auto shown = [](const char* no_color) {
+        const gneiss::test::environment_variable setting("NO_COLOR", no_color), term("TERM", "xterm");
+        gneiss::test::pseudo_terminal terminal;
+        const gneiss::test::redirected_stderr to(terminal.descriptor());
+        CHECK(run_program([]() -> exit_code { throw usage_error("wrong"); }) == 2);
+        return terminal.text();
+    };
+    CHECK(shown(nullptr) == "\x1b[1;31merror:\x1b[0m wrong\n");
+    CHECK(shown("1") == "error: wrong\n");
 }
 
 } // namespace test_cli_common_exit_codes

@@ -98,6 +98,49 @@ TEST_CASE("a cpu quota rounds up and never exceeds the affinity") {
     CHECK(usable_cpus(f.root) == all);
 }
 
+TEST_CASE("limits of cgroups are reported with the version of the hierarchy that sets them, if they limit anything") {
+    const fixture f;
+    CHECK(limits_of_cgroups(f.root).version == 0);
+    f.file("proc/self/cgroup", "5:cpu,cpuacct:/box\n4:memory:/box\n");
+    f.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    CHECK(limits_of_cgroups(f.root).version == 0);
+    CHECK_FALSE(limits_of_cgroups(f.root).memory);
+    f.file("sys/fs/cgroup/memory/box/memory.limit_in_bytes", std::to_string(2048 * mib));
+    CHECK(limits_of_cgroups(f.root).memory == 2048 * mib);
+    CHECK(limits_of_cgroups(f.root).version == 1);
+    CHECK_FALSE(limits_of_cgroups(f.root).cpus);
+    f.file("proc/self/cgroup", "0::/\n");
+    f.file("sys/fs/cgroup/memory.max", std::to_string(1024 * mib));
+    f.file("sys/fs/cgroup/cpu.max", "150000 100000\n");
+    CHECK(limits_of_cgroups(f.root).memory == 1024 * mib);
+    CHECK(limits_of_cgroups(f.root).cpus == 1.5);
+    CHECK(limits_of_cgroups(f.root).version == 2);
+}
+
+TEST_CASE("the disk of a directory is that of the innermost mount, and of a partition its disk's") {
+    const fixture f;
+    f.file("proc/self/mountinfo",
+        "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+        "21 20 0:30 / /absent/fast rw - tmpfs tmpfs rw\n"
+        "22 20 259:2 / /absent/my\\040data rw,noatime shared:2 master:1 - xfs /dev/nvme0n1p2 rw\n"
+        "23 20 0:40 / /absent/share rw - nfs4 server:/share rw\n");
+    f.file("sys/dev/block/8:1/partition", "1\n");
+    f.file("sys/dev/block/queue/rotational", "1\n"); // the parent directory of a partition is its disk
+    f.file("sys/dev/block/259:2/queue/rotational", "0\n");
+    using medium = disk_info::medium;
+    CHECK(disk_of("/absent/x", f.root).filesystem == "ext4");
+    CHECK(disk_of("/absent/x", f.root).device == "/dev/sda1");
+    CHECK(disk_of("/absent/x", f.root).kind == medium::rotating);
+    CHECK(disk_of("/absent/fast/x", f.root).kind == medium::memory);
+    CHECK(disk_of("/absent/faster", f.root).kind == medium::rotating); // not inside /absent/fast
+    CHECK(disk_of("/absent/my data/x/y", f.root).device == "/dev/nvme0n1p2");
+    CHECK(disk_of("/absent/my data", f.root).kind == medium::ssd);
+    CHECK(disk_of("/absent/share/x", f.root).kind == medium::network);
+    fs::remove(f.root / "proc/self/mountinfo");
+    CHECK(disk_of("/absent/x", f.root).kind == medium::unknown);
+    CHECK(disk_of("/absent/x", f.root).filesystem.empty());
+}
+
 TEST_CASE("this machine has memory, a processor and a disk") {
     CHECK(usable_cpus() >= 1);
     CHECK(available_memory() > 0);

@@ -4,6 +4,10 @@
 
 #include <stdexcept>
 
+#include <unistd.h>
+
+#include "support/pseudo_terminal.hpp"
+
 namespace test_cli_common_terminal {
 
 using namespace programs;
@@ -56,6 +60,42 @@ TEST_CASE("without a terminal a line is printed every ten seconds") {
     CHECK(s.text == "line\nline\n");
     p.say("talk");
     CHECK(s.text == "line\nline\ntalk\n");
+}
+
+TEST_CASE("a warning has a color if the output has") {
+    for (const bool color : {false, true}) {
+        stage s;
+        auto output = s.output(false);
+        output.color = color;
+        progress p(output);
+        p.warn("text");
+        CHECK(s.text == (color ? "\x1b[1;33mwarning:\x1b[0m text\n" : "warning: text\n"));
+    }
+    CHECK(styled(text_style::heading, "t", false) == "t");
+    CHECK(styled(text_style::heading, "t", true) == "\x1b[1mt\x1b[0m");
+}
+
+TEST_CASE("a terminal shows colors unless NO_COLOR has a value or TERM is dumb; a file never does") {
+    const gneiss::test::pseudo_terminal terminal;
+    const gneiss::test::environment_variable no_color("NO_COLOR", nullptr), term("TERM", "xterm");
+    CHECK(shows_color(terminal.descriptor()));
+    {
+        const gneiss::test::environment_variable set("NO_COLOR", "1");
+        CHECK_FALSE(shows_color(terminal.descriptor()));
+    }
+    {
+        const gneiss::test::environment_variable empty("NO_COLOR", "");
+        CHECK(shows_color(terminal.descriptor()));
+    }
+    {
+        const gneiss::test::environment_variable dumb("TERM", "dumb");
+        CHECK_FALSE(shows_color(terminal.descriptor()));
+    }
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    CHECK_FALSE(shows_color(ends[1]));
+    ::close(ends[0]);
+    ::close(ends[1]);
 }
 
 TEST_CASE("quiet mode prints nothing") {

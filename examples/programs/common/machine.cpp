@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
+#include <initializer_list>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -15,7 +16,9 @@
 #include <malloc.h>
 #endif
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
 #include <gneiss/core/error.hpp>
@@ -76,43 +79,67 @@ std::vector<fs::path> cgroup_folders(const fs::path& root, std::string_view cont
 
 struct cgroup_memory {
     std::uint64_t limit = unlimited, left = unlimited;
+    int version = 0; ///< of the hierarchy that sets the limit
 };
 
 cgroup_memory memory_of_cgroups(const fs::path& root) {
     cgroup_memory result;
-    const auto look = [&](const fs::path& folder, const char* limit_file, const char* usage_file, const char* cache) {
+    const auto look = [&](int version, const fs::path& folder, const char* limit_file, const char* usage_file, const char* cache) {
         const auto limit = number_in(folder / limit_file);
         if (!limit) return;
+        if (*limit < result.limit) result.version = version;
         const std::uint64_t used = number_in(folder / usage_file).value_or(0);
         const std::uint64_t reclaimable = std::min(used, number_behind(folder / "memory.stat", cache).value_or(0));
         result.limit = std::min(result.limit, *limit);
         result.left = std::min(result.left, *limit - std::min(*limit, used - reclaimable));
     };
     for (const fs::path& folder : cgroup_folders(root, ""))
-        look(folder, "memory.max", "memory.current", "inactive_file");
+        look(2, folder, "memory.max", "memory.current", "inactive_file");
     for (const fs::path& folder : cgroup_folders(root, "memory"))
-        look(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
+        look(1, folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
     return result;
 }
 
-/// Number of CPUs that the cgroup quota allows; infinite without a quota.
-double cpu_quota(const fs::path& root) {
-    double cpus = std::numeric_limits<double>::infinity();
-    const auto look = [&](double quota, double period) {
-        if (quota > 0 && period > 0) cpus = std::min(cpus, quota / period);
+struct cgroup_cpus {
+    double quota = std::numeric_limits<double>::infinity();
+    int version = 0;
+};
+
+cgroup_cpus cpus_of_cgroups(const fs::path& root) {
+    cgroup_cpus result;
+    const auto look = [&](int version, double quota, double period) {
+        if (quota <= 0 || period <= 0 || quota / period >= result.quota) return;
+        result = {quota / period, version};
     };
     for (const fs::path& folder : cgroup_folders(root, "")) {
         std::ifstream in(folder / "cpu.max");
         double quota = 0, period = 0;
-        if (in >> quota >> period) look(quota, period); // "max 100000" fails to read: no quota
+        if (in >> quota >> period) look(2, quota, period); // "max 100000" fails to read: no quota
     }
     for (const char* controller : {"cpu", "cpu,cpuacct"})
         for (const fs::path& folder : cgroup_folders(root, controller)) {
             std::ifstream in(folder / "cpu.cfs_quota_us");
             double quota = 0;
-            if (in >> quota) look(quota, static_cast<double>(number_in(folder / "cpu.cfs_period_us").value_or(0)));
+            if (in >> quota) look(1, quota, static_cast<double>(number_in(folder / "cpu.cfs_period_us").value_or(0)));
         }
-    return cpus;
+    return result;
+}
+
+/// Reads the octal escapes of /proc/self/mountinfo: "\\040" is a blank.
+std::string without_escapes(std::string_view text) {
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i)
+        if (text[i] == '\\' && i + 3 < text.size()) {
+            result += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+            i += 3;
+        } else {
+            result += text[i];
+        }
+    return result;
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+    return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
 } // namespace
@@ -121,7 +148,7 @@ unsigned usable_cpus(const fs::path& root) {
     unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
     cpu_set_t set;
     if (::sched_getaffinity(0, sizeof set, &set) == 0) cpus = static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-    const double quota = cpu_quota(root);
+    const double quota = cpus_of_cgroups(root).quota;
     if (quota < cpus) cpus = std::max(1u, static_cast<unsigned>(std::ceil(quota - 1e-9)));
     return cpus;
 }
@@ -135,6 +162,21 @@ std::uint64_t available_memory(const fs::path& root) {
 
 std::uint64_t total_memory(const fs::path& root) {
     return std::min(number_behind(root / "proc/meminfo", "MemTotal").value_or(0), memory_of_cgroups(root).limit);
+}
+
+cgroup_limits limits_of_cgroups(const fs::path& root) {
+    cgroup_limits result;
+    const cgroup_memory memory = memory_of_cgroups(root);
+    const cgroup_cpus cpus = cpus_of_cgroups(root);
+    if (memory.version != 0 && memory.limit < number_behind(root / "proc/meminfo", "MemTotal").value_or(0)) {
+        result.memory = memory.limit;
+        result.version = memory.version;
+    }
+    if (cpus.version != 0) {
+        result.cpus = cpus.quota;
+        result.version = cpus.version;
+    }
+    return result;
 }
 
 std::string cpu_name(const fs::path& root) {
@@ -181,6 +223,42 @@ double cpu_seconds() {
         return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
     };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+disk_info disk_of(const fs::path& directory, const fs::path& root) {
+    disk_info result;
+    std::error_code ignored;
+    const fs::path place = fs::weakly_canonical(fs::absolute(directory, ignored), ignored);
+    std::string number; // "MAJOR:MINOR"
+    std::size_t longest = 0;
+    std::ifstream in(root / "proc/self/mountinfo");
+    // ID PARENT MAJOR:MINOR ROOT MOUNT-POINT OPTIONS [TAG...] - TYPE SOURCE OPTIONS; the last mount at a point hides the others
+    for (std::string line; std::getline(in, line);) {
+        std::istringstream words(line);
+        std::string id, parent, device, inside, point, word, type, source;
+        words >> id >> parent >> device >> inside >> point;
+        while (words >> word && word != "-") {}
+        if (!(words >> type >> source)) continue;
+        const fs::path mount = without_escapes(point);
+        const std::size_t length = mount.native().size();
+        if (!is_inside(place, mount) || length < longest) continue;
+        longest = length;
+        number = device;
+        result = {.filesystem = type, .device = without_escapes(source)};
+    }
+    using medium = disk_info::medium;
+    const auto is_one_of = [&](std::initializer_list<std::string_view> types) { return std::ranges::find(types, result.filesystem) != types.end(); };
+    if (is_one_of({"tmpfs", "ramfs"})) result.kind = medium::memory;
+    if (is_one_of({"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "virtiofs", "fuse.sshfs"})) result.kind = medium::network;
+    if (result.kind != medium::unknown || number.empty()) return result;
+    struct stat file {};
+    if (number.starts_with("0:") && ::stat(result.device.c_str(), &file) == 0 && S_ISBLK(file.st_mode)) // btrfs
+        number = std::to_string(major(file.st_rdev)) + ":" + std::to_string(minor(file.st_rdev));
+    const fs::path block = root / "sys/dev/block" / number;
+    auto rotational = number_in(block / "queue/rotational");
+    if (!rotational) rotational = number_in(block / "../queue/rotational"); // of a partition's disk
+    if (rotational) result.kind = *rotational == 0 ? medium::ssd : medium::rotating;
+    return result;
 }
 
 fs::path existing_parent(const fs::path& path) {

@@ -18,6 +18,14 @@ namespace programs {
 /// Returns the memory of the machine, or of the cgroup if less [bytes].
 [[nodiscard]] std::uint64_t total_memory(const std::filesystem::path& root = "/");
 
+/// Limits that the cgroups of this process set.
+struct cgroup_limits {
+    std::optional<std::uint64_t> memory{}; ///< bytes, if less than the machine's
+    std::optional<double> cpus{};
+    int version = 0; ///< of the hierarchy that sets a limit: 1 or 2
+};
+[[nodiscard]] cgroup_limits limits_of_cgroups(const std::filesystem::path& root = "/");
+
 /// Returns the first model name that the system reports ("Intel(R) Xeon(R) …"), or the architecture.
 [[nodiscard]] std::string cpu_name(const std::filesystem::path& root = "/");
 
@@ -44,6 +52,14 @@ void trim_memory();
 
 /// Returns the memory of the program itself, without its data: its current use plus a margin [bytes].
 [[nodiscard]] std::uint64_t program_memory();
+
+/// File system of a directory, and the kind of its device.
+struct disk_info {
+    enum class medium { unknown, memory, network, rotating, ssd };
+    std::string filesystem{}, device{}; ///< "ext4", "/dev/nvme0n1p2"; empty: unknown
+    medium kind = medium::unknown;
+};
+[[nodiscard]] disk_info disk_of(const std::filesystem::path& directory, const std::filesystem::path& root = "/");
 
 /// Returns the nearest existing directory at or above `path`.
 [[nodiscard]] std::filesystem::path existing_parent(const std::filesystem::path& path);

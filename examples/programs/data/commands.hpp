@@ -88,5 +88,6 @@ void add_sample(programs::command_line& to);
 void add_inspect(programs::command_line& to);
 void add_verify(programs::command_line& to);
 void add_export(programs::command_line& to);
+void add_doctor(programs::command_line& to);
 
 } // namespace data_tool

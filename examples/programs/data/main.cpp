@@ -14,5 +14,6 @@ int main(int argc, char** argv) {
     data_tool::add_inspect(tool);
     data_tool::add_verify(tool);
     data_tool::add_export(tool);
+    data_tool::add_doctor(tool);
     return tool.run(argc, argv);
 }

@@ -5,21 +5,14 @@
 #include <utility>
 
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/engine/throttled.hpp>
-#ifdef GNEISS_HAS_URING
-#include <gneiss/storage/engine/uring.hpp>
-#endif
+
+#include "common/io_engines.hpp"
 
 namespace trainers {
 
 gneiss::engine_choice choose_engine(const run_options& options) {
-    std::vector<gneiss::engine_candidate> candidates;
-#ifdef GNEISS_HAS_URING
-    candidates.push_back(gneiss::uring_candidate());
-#endif
-    candidates.push_back(gneiss::threads_candidate());
-    gneiss::engine_choice chosen = gneiss::choose_engine(options.io_engine, candidates);
+    gneiss::engine_choice chosen = gneiss::choose_engine(options.io_engine, programs::io_engine_candidates());
     if (options.throttle) {
         const gneiss::throttle_options slow{.bytes_per_second = static_cast<double>(std::max<std::uint64_t>(options.throttle->bytes, 1))};
         const auto device = std::make_shared<gneiss::throttled_device<>>(slow);
