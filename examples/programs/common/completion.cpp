@@ -15,7 +15,7 @@ std::string function_name(std::string_view program) {
     return name;
 }
 
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
     std::string result = "'";
     for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return result + "'";
@@ -40,7 +40,7 @@ std::string filled(std::string script, const std::map<std::string, std::string>&
 
 /// Returns the values that bash completes: words, a word that names files, or nothing.
 std::string bash_values(const completed_flag& flag) {
-    if (!flag.words.empty()) return quoted(fmt::format("{}", fmt::join(flag.words, " ")));
+    if (!flag.words.empty()) return shell_quoted(fmt::format("{}", fmt::join(flag.words, " ")));
     switch (flag.value) {
     case completed_value::file: return ":file";
     case completed_value::directory: return ":directory";
@@ -145,7 +145,7 @@ std::string bash_completion(std::string_view program, std::span<const completed_
             else
                 values += fmt::format("    {}{}) values={} ;;\n", command.name, flag.name, bash_values(flag));
         }
-        flags += fmt::format("    {})\n        flags={}\n        switches={}\n        ;;\n", command.name, quoted(all), quoted(switches));
+        flags += fmt::format("    {})\n        flags={}\n        switches={}\n        ;;\n", command.name, shell_quoted(all), shell_quoted(switches));
     }
     return filled(bash_script, {{"program", std::string(program)}, {"function", function_name(program)},
                                    {"commands", names + "--help --version"}, {"flags", flags}, {"values", values}});
@@ -154,7 +154,7 @@ std::string bash_completion(std::string_view program, std::span<const completed_
 std::string zsh_completion(std::string_view program, std::span<const completed_command> commands) {
     std::string names, flags;
     for (const completed_command& command : commands) {
-        names += fmt::format("            {}\n", quoted(command.name + ":" + command.help));
+        names += fmt::format("            {}\n", shell_quoted(command.name + ":" + command.help));
         flags += fmt::format("    {})\n        _arguments -S \\\n            '(- *)'{{-h,--help}}'[the common flags]' \\\n"
                              "            '(- *)--help-all[all flags]'", command.name);
         std::size_t place = 0;
@@ -169,7 +169,7 @@ std::string zsh_completion(std::string_view program, std::span<const completed_c
             } else {
                 entry = fmt::format("{}=[{}]:value:{}", flag.name, help, zsh_action(flag));
             }
-            flags += " \\\n            " + quoted(entry);
+            flags += " \\\n            " + shell_quoted(entry);
         }
         flags += "\n        ;;\n";
     }
