@@ -1,4 +1,4 @@
-// Samples the neighborhood of some nodes layer by layer, and as MariusGNN does: DENSE draws the neighbors of a node once.
+// Samples neighborhoods layer by layer, and as MariusGNN does: DENSE draws the neighbors of a node once.
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/graph/csr.hpp>
@@ -18,7 +18,7 @@ int main() {
     const csr_graph<> graph = make_csr_graph(edges, neighbor_direction::in);
 
     //! [sample]
-    const neighbor_options options{.fanout = parse_fanout("10,5,5", neighbor_direction::in)}; // of each hop, from the seeds on
+    const neighbor_options options{.fanout = parse_fanout("10,5,5", neighbor_direction::in)}; // by hop, from the seeds
     neighbor_sampler<> by_layer(options, /*seed*/ 1);
     dense_sampler<> dense(options, /*seed*/ 1);
     mini_batch_arena arena, other, third; // memory of a sample, reused from batch to batch

@@ -39,7 +39,7 @@ concept topology = requires(T& t, const T& c, const epoch_start& start, std::uin
 
 /// No graph: batches consist of their seeds.
 struct no_topology {
-    struct view {};
+    struct view {}; ///< nothing to read
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] static std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }

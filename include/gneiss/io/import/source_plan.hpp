@@ -50,7 +50,7 @@ struct planned_source {
     return (path.extension() == ".gz" ? path.stem() : path).extension().string();
 }
 
-/// True if a field is a number.
+/// True if a field consists of digits.
 [[nodiscard]] inline bool is_integer(std::string_view field) noexcept {
     return !field.empty() && std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
 }

@@ -165,7 +165,7 @@ private:
 /// belong to different graphs. After an error `next` throws it again, until `rewind`. One thread at a time; movable.
 class adjacency_file_stream {
 public:
-    /// Opens the lists and reads them once.
+    /// Opens the lists, and reads offsets and outgoing neighbors once.
     adjacency_file_stream(const csc_files& files, const engine_factory& engines, memory_budget& budget,
         const adjacency_file_stream_options& how = {})
         : self_(std::make_unique<body>(files, engines, budget, how)) {}

@@ -84,7 +84,7 @@ public:
         find(ids);
         if constexpr (async_row_source<Below>) below_.begin(misses_, missing_target());
     }
-    /// Copies the rows of the last `begin` to its target.
+    /// Completes the gather that `begin` started.
     void finish() {
         copy(slot_of_.size(), [&](std::size_t i) {
             if (slot_of_[i] != no_slot) std::memcpy(target_.row(i), row(slot_of_[i]), row_bytes_);

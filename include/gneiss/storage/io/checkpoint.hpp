@@ -28,7 +28,7 @@ namespace gneiss {
 
 /// All data of one generation of a run, except the rows, which are in the slots that this names.
 struct checkpoint {
-    std::uint64_t generation = 0;         ///< number of the generation, from 1
+    std::uint64_t generation = 0;         ///< number of the generation
     std::uint64_t configuration_hash = 0; ///< a resume with another configuration is refused
     std::uint64_t dataset_hash = 0;       ///< a resume with another dataset is refused
     row_layout layout{};                  ///< layout of the rows
