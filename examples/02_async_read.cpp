@@ -32,6 +32,7 @@ int main() {
     any_engine engine = choice.make();
     std::size_t equal = 0;
     {
+        //! [queue]
         file source(engine, path, {.direct = true}); // bypasses the page cache if the file system allows it
         io_queue queue(engine);
         constexpr std::size_t parts = 4, part = 262'144;
@@ -44,6 +45,7 @@ int main() {
         }
         while (const auto tag = queue.next_done()) // in completion order
             equal += std::ranges::equal(wanted[*tag], std::span(sent).subspan(*tag * part, wanted[*tag].size()));
+        //! [queue]
         std::printf("%llu bytes in %llu requests, %.2f ms waiting\n",
             static_cast<unsigned long long>(queue.stats().read_bytes),
             static_cast<unsigned long long>(queue.stats().requests()), queue.stats().wait_seconds() * 1e3);

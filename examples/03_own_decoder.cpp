@@ -8,6 +8,7 @@
 #include <cstdio>
 using namespace gneiss;
 
+//! [decoder]
 struct rotate_decoder { // −‖head · e^(i·angle) − tail‖; a row is [real parts | imaginary parts]
     static constexpr similarity compare = similarity::negative_distance;
     static constexpr bool complex_rows = true; // so odd dimensions are refused
@@ -32,6 +33,7 @@ struct rotate_decoder { // −‖head · e^(i·angle) − tail‖; a row is [rea
     }
 };
 static_assert(decoder<rotate_decoder>);
+//! [decoder]
 
 int main() {
     constexpr std::uint32_t hours = 24, dim = 8;
@@ -40,12 +42,14 @@ int main() {
         for (const edge e : {edge{h, 0, (h + 1) % hours}, edge{h, 1, (h + 5) % hours}}) (h % 8 == e.relation ? test : graph).push_back(e);
     const edge_loader source{.size = [&](edge_bucket) { return graph.size(); },
         .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(graph, to.begin()); }};
+    //! [file]
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
     any_engine engine = engines();
     embedding_file::create(engine, "clock.rows", {hours, 1}, {dim, dim}, 1);
     embedding_file rows(engines, "clock.rows", {hours, 1}, {dim, dim}, 1);
     const tbb_executor executor;
     rows.fill([&](auto at, auto to) { initialize_rows(initializer::normal(0, 1), 0, 1, embedding_kind::nodes, at, dim, to, executor); });
+    //! [file]
     any_link_model model = make_link_model(rotate_decoder{}, "softmax", dim);
     embedding_table angles(model.relation_rows(2), {dim / 2, dim / 2});
     initialize_rows(initializer::uniform(-3.14F, 3.14F), 0, 1, embedding_kind::relations, 0, dim / 2, angles.table(), executor);

@@ -14,6 +14,7 @@
 using namespace gneiss;
 
 /// Squared loss: (1 − s⁺)² + the mean of s⁻² over the negatives that are not masked (−∞).
+//! [loss]
 struct square_loss {
     loss_and_gradient<float> operator()(float positive, std::span<const float> negatives, std::span<float> gradient) const {
         double sum = 0;
@@ -27,8 +28,10 @@ struct square_loss {
     }
 };
 static_assert(ranking_loss<square_loss>);
+//! [loss]
 
 /// Momentum: the state is the running direction, one float per value.
+//! [optimizer]
 struct momentum {
     float rate = 0.05F, keep = 0.9F;
     static constexpr std::size_t state_floats(std::size_t dim) { return dim; }
@@ -41,6 +44,7 @@ struct momentum {
     }
 };
 static_assert(row_optimizer<momentum>);
+//! [optimizer]
 
 int main() {
     constexpr std::uint32_t nodes = 40, dim = 16, relations = 2;

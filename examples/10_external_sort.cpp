@@ -10,6 +10,7 @@ int main() {
     constexpr std::uint64_t count = 2'000'000;
     const random_key draw(1, random_domain::user);
 
+    //! [sort]
     external_sorter<std::uint64_t> sorter(std::filesystem::current_path(), /*memory*/ 1 << 20);
     std::uint64_t sum = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -27,6 +28,7 @@ int main() {
         }
         seen += block.size();
     });
+    //! [sort]
 
     const external_sort_report& did = sorter.report();
     std::printf("%llu numbers in %llu runs, merged in %llu passes, %.1f MiB written\n",

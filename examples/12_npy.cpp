@@ -10,6 +10,7 @@ int main() {
     using namespace gneiss;
     const std::filesystem::path path = "12_rows.npy"; // numpy.load reads it too
 
+    //! [write]
     npy_writer out(path, npy_dtype::f32, {3}); // rows of three columns; the row count grows
     for (int i = 0; i < 1000; ++i) {
         const auto x = static_cast<float>(i);
@@ -17,6 +18,7 @@ int main() {
         out.append(std::span<const float>(row));
     }
     out.close(); // completes the header; before this the file is not a valid .npy file
+    //! [write]
 
     const mapped_npy rows(path);
     const matrix_view<const float> m = rows.matrix<float>();

@@ -16,8 +16,10 @@ int main() {
     embedding_file::create(engine, "rows", partitioning, layout, /*spare slots*/ 2);
     embedding_file rows(engines, "rows", partitioning, layout, 2);
 
+    //! [budget]
     memory_budget budget(32 << 20);
     const memory_charge mine = budget.charge("what the program holds itself", 8 << 20);
+    //! [budget]
     std::uint32_t slots = 8;
     for (; slots >= 2; --slots) {
         try {

@@ -16,6 +16,7 @@ int main() {
     for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 31);
     atomic_write_file(path, sent);
 
+    //! [faults]
     // Reads the file in 16 pieces; the seventh fails.
     const auto read = [&](fault_kind kind) {
         const auto injector = std::make_shared<fault_injector>(fault{.kind = kind, .at = 7, .on = {.open = false}});
@@ -28,6 +29,7 @@ int main() {
         std::printf("  repeated %llu times\n", static_cast<unsigned long long>(queue.stats().retries));
         return received == sent && injector->injected() == 1;
     };
+    //! [faults]
 
     bool good = true;
     for (const fault_kind kind : {fault_kind::short_transfer, fault_kind::interrupted, fault_kind::try_again})

@@ -17,6 +17,7 @@ struct step { // a step of gradient descent on (x − 3)², one number instead o
 int main() {
     for (const std::uint64_t staleness : {0U, 2U, 8U}) {
         double x = 0;
+        //! [pipeline]
         const pipeline_stages<step> stages{.sample = [](step&) {},
             .gather = [&](step& s) { s.seen = x; },
             .to_device = {}, // no device: these two stages take no thread
@@ -35,6 +36,7 @@ int main() {
             pipeline.submit(std::move(s), steps - 1 - i);
         }
         pipeline.drain();
+        //! [pipeline]
 
         const pipeline_statistics statistics = pipeline.statistics();
         std::printf("staleness %llu: x = %.6f after %llu steps, which missed at most %llu updates\n",

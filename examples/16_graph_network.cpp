@@ -30,9 +30,11 @@ int main() {
         writer.commit({.nodes = nodes.nodes, .relations = 1, .train_edges = graph.edges(), .partitions = nodes.partitions,
             .node_attributes = {.features = columns}});
     }
+    //! [stores]
     const dataset data("network");
     const bucket_store edges = data.buckets();
     const feature_store features(data.features().files(), data.rows());
+    //! [stores]
     std::vector<class_id> labels;
     for (node_id v = 0; v < nodes.nodes; ++v) labels.push_back(graph.label(v));
 

@@ -8,6 +8,7 @@
 using namespace gneiss;
 
 /// out = (x + Σ neighbors) W. A message is the neighbor's row.
+//! [layer]
 struct gin {
     static constexpr message_reduction reduce = message_reduction::sum;
     std::size_t width = 0, weight = 0;
@@ -29,6 +30,7 @@ struct gin {
     }
 };
 static_assert(message_passing_layer<gin>);
+//! [layer]
 
 int main() {
     if (check_gradients({gin{.width = 4}}).error > 1e-6) return 1;
@@ -41,6 +43,7 @@ int main() {
     mini_batch_arena arena;
     layer_stack layers; // one batch of all nodes
     layers.assign(sampler.sample({}, graph.edges, graph.nodes, executor, arena), executor);
+    //! [encoder]
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode(weights,
         {{gin{.width = 32}, {.then = activation::relu, .norm = true}}, parse_layers("sage:4")[0]}, {.dense = columns});
@@ -53,6 +56,7 @@ int main() {
         encode.backward(weights, scores, {}, executor);
         optimizer.step(weights, t, 1, executor);
     }
+    //! [encoder]
     const auto scores = encode.forward(weights, layers, {graph.rows()}, {}, executor);
     const double accuracy = softmax_cross_entropy<float>(scores, test, executor).accuracy();
     std::printf("accuracy %.3f on held-out nodes\n", accuracy);

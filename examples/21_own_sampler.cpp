@@ -12,6 +12,7 @@
 #include <ranges>
 using namespace gneiss;
 
+//! [sampler]
 struct least_known {
     int k, hops;
     neighbor_sample_writer<> writer{};
@@ -35,6 +36,7 @@ struct least_known {
     }
 };
 static_assert(sampler_of<least_known, csr_graph<>>);
+//! [sampler]
 
 int main() {
     constexpr std::uint32_t nodes = 5000, classes = 8, columns = 16;

@@ -13,6 +13,7 @@
 #include <gneiss/graph/csr.hpp>
 using namespace gneiss;
 
+//! [head]
 struct squared_error { // on outputs [seeds, 1]
     static constexpr bool in_place = false, has_parameters = false;
     std::span<const float> wanted; // targets of all nodes
@@ -27,6 +28,7 @@ struct squared_error { // on outputs [seeds, 1]
     }
     void step(training_batch&, const any_row_optimizer&, executor_ref) const {} // has no parameters
 };
+//! [head]
 
 int main() {
     constexpr node_id nodes = 2000; // target of a node: the mean of a feature over five nodes that point to it

@@ -26,6 +26,9 @@ struct context_options {
 ///     context run({.memory = std::uint64_t{1} << 30, .seed = 7});
 ///
 /// Must outlive everything made with it. Errors: errc::unsupported if no engine works.
+///
+/// From examples/25_own_pipeline.cpp:
+/// \snippet 25_own_pipeline.cpp buffers
 class context {
 public:
     /// Probes the I/O engines. Throws errc::unsupported if none works.

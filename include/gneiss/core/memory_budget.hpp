@@ -103,6 +103,9 @@ private:
 ///     const memory_charge charge = budget.charge("edge buffer", bytes); // throws over_budget if it does not fit
 ///
 /// Thread-safe. O(parts) per call: charge buffers, not elements.
+///
+/// From examples/13_memory_budget.cpp:
+/// \snippet 13_memory_budget.cpp budget
 class memory_budget {
 public:
     /// Limit that nothing exceeds.

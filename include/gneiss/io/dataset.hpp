@@ -57,6 +57,9 @@ private:
 /// and the header and list of checksums of each array; data is mapped but not accessed. References stay valid while this
 /// exists. Immutable and thread-safe once opened.
 /// Errors: `io_error`; `error` naming file and field.
+///
+/// From examples/16_graph_network.cpp:
+/// \snippet 16_graph_network.cpp stores
 class dataset {
 public:
     /// Opens a dataset and checks its manifest.

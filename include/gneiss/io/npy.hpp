@@ -35,6 +35,9 @@ namespace gneiss {
 /// The header is written last: a file that was not closed is not an .npy file. Data begins at byte 4096. Memory: 256 KiB; the
 /// page cache is limited to 16 MiB. Not thread-safe. Errors: `io_error`; `error` for a wrong element type or a number of
 /// elements that does not fill rows.
+///
+/// From examples/12_npy.cpp:
+/// \snippet 12_npy.cpp write
 class npy_writer {
 public:
     /// \param row_shape    the dimensions after the first, which grows

@@ -39,6 +39,9 @@ using vector_in = std::span<const std::type_identity_t<T>>;
 /// constexpr bool complex_rows = true` means that a row is [real parts | imaginary parts]; then `dim` must be even, and N3 uses
 /// moduli.
 /// Cost: O(dim), no allocation. Thread-safe.
+///
+/// From examples/03_own_decoder.cpp:
+/// \snippet 03_own_decoder.cpp decoder
 template <class D>
 concept decoder = requires(const D& d, side corrupt_side, std::span<const float> in, std::span<float> out, std::size_t dim) {
     { D::compare } -> std::convertible_to<similarity>;
@@ -77,6 +80,9 @@ struct loss_and_gradient {
 /// negative of −∞ is masked: it is ignored and its gradient is 0. `grad_negatives` may alias all of `negatives`. A NaN among
 /// the scores gives a NaN loss.
 /// Cost: O(n), no allocation. Thread-safe.
+///
+/// From examples/04_own_loss_and_optimizer.cpp:
+/// \snippet 04_own_loss_and_optimizer.cpp loss
 template <class L>
 concept ranking_loss = requires(const L& l, float positive, std::span<const float> negatives, std::span<float> gradient) {
     { l(positive, negatives, gradient) } -> std::same_as<loss_and_gradient<float>>;
@@ -102,6 +108,9 @@ concept gemm_backend = requires(const B& b, matrix_view<const float> in, matrix_
 /// Meaning: `state_floats(dim)` is the number of state floats of a row; `initial_state()` is their first value; `step(value,
 /// state, gradient, t)` updates value [dim] and state in place, with t ≥ 1 the number of the batch. The same inputs give the
 /// same bits. Cost: O(dim), no allocation. Thread-safe.
+///
+/// From examples/04_own_loss_and_optimizer.cpp:
+/// \snippet 04_own_loss_and_optimizer.cpp optimizer
 template <class O>
 concept row_optimizer = requires(
     const O& o, std::size_t dim, std::span<float> value, std::span<const float> gradient, std::uint64_t t) {

@@ -58,6 +58,9 @@ struct encoder_pass {
 /// Layers are objects behind one virtual call per batch. Rows between layers are kept for backward; memory is reused between
 /// batches. One batch at a time per object; several encoders of the same structure may share the weights. Results do not depend
 /// on the executor.
+///
+/// From examples/19_own_layer.cpp:
+/// \snippet 19_own_layer.cpp encoder
 template <class T, class Backend>
 class encoder {
     static_assert(gnn_kernels<Backend, T>, "encoder: Backend must be a gneiss::gnn_kernels<Backend, T>, see gneiss/model/kernels.hpp");

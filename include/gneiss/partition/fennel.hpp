@@ -27,6 +27,9 @@ namespace gneiss {
 /// per part, 256 KiB. Caps: `detail::greedy_engine`.
 /// Errors: errc::unsupported for a label cap (see `gap_partitioner`); errc::invalid_argument, naming the option.
 /// Source: Tsourakakis et al., WSDM 2014, sections 3 and 4; passes: Nishimura and Ugander, KDD 2013.
+///
+/// From examples/28_partition.cpp:
+/// \snippet 28_partition.cpp partition
 struct fennel_partitioner {
     double gamma = 1.5;                  ///< > 1: steepness of the load penalty
     std::optional<double> nu{};          ///< cap of a part as νW/k instead of request.imbalance; published: 1.1

@@ -33,6 +33,9 @@ namespace gneiss {
 /// one of the neighbors'. Memory: 2 bytes per node, 20 per part and label, 256 KiB.
 /// Errors: errc::invalid_argument, naming the option.
 /// Source: Hanoi (thesis, section 4.3.2, equation 4.2, algorithm 2).
+///
+/// From examples/28_partition.cpp:
+/// \snippet 28_partition.cpp partition
 struct gap_partitioner {
     double gamma = 1.5;                  ///< > 1: steepness of the balance penalty
     std::uint32_t passes = 1;            ///< later passes move nodes one by one

@@ -49,6 +49,9 @@ drawn_sample lay_out(const Sample& sample, layer_stack& layers, const executor_r
 /// distinct input nodes of the first layer, `nodes` or `node_ids`.
 ///
 /// Meaning: a pure function of (key, graph, seeds, excluded). Several equal instances are used concurrently, one per thread.
+///
+/// From examples/21_own_sampler.cpp:
+/// \snippet 21_own_sampler.cpp sampler
 template <class S, class View>
 concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std::span<const node_id> seeds,
     const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {

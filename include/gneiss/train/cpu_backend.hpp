@@ -26,6 +26,9 @@ namespace gneiss {
 /// output [seeds, columns]; if `in_place`, `gradients` holds the outputs on entry. `step` steps the head's own parameters, if
 /// `has_parameters`.
 /// Cost: one call per batch.
+///
+/// From examples/22_own_task.cpp:
+/// \snippet 22_own_task.cpp head
 template <class H>
 concept loss_head = requires(H& h, training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, const any_row_optimizer& by,
     const executor_ref& executor) {

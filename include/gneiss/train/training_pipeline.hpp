@@ -89,6 +89,9 @@ struct pipeline_statistics {
 /// Compute and update process the batches in order, for any number of sample workers. The pipeline uses only the batches given
 /// at construction: their number bounds those in flight.
 /// Thread-safety: one driving thread. Errors of a stage close the pipeline, and the driving calls rethrow them.
+///
+/// From examples/15_pipeline.cpp:
+/// \snippet 15_pipeline.cpp pipeline
 template <class Batch>
 class training_pipeline {
     static_assert(pipeline_item<Batch>, "training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp");

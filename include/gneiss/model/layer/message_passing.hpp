@@ -118,6 +118,9 @@ private:
 ///
 /// Cost: message and update are called once per batch, for all rows; edge once per edge, and twice in backward.
 /// The same operands give the same bits.
+///
+/// From examples/19_own_layer.cpp:
+/// \snippet 19_own_layer.cpp layer
 template <class L, class T = float, class Backend = plain_backend<T>>
 concept message_passing_layer = std::copy_constructible<L> &&
     requires(L& l, const L& c, dense_parameters<T>& weights, const std::string& name, std::size_t inputs,

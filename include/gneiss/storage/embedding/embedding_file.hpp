@@ -38,6 +38,9 @@ namespace gneiss {
 /// becomes the state after a crash when a checkpoint names it.
 ///
 /// Thread-safety: one thread may read while another writes and a third syncs; each has its own engine.
+///
+/// From examples/03_own_decoder.cpp:
+/// \snippet 03_own_decoder.cpp file
 class embedding_file {
 public:
     /// Creates the file, sparse: slots take disk space when written. Throws io_error.

@@ -104,6 +104,9 @@ private:
 /// alignment; a transfer of one unit is not shortened). A failed read, write or sync completes with the error number, as a
 /// device reports it; a failed `open` or `resize` throws io_error.
 /// Cost: that of `Engine`, and a copy of each request. Thread-safety: that of `Engine`. Models `io_engine`.
+///
+/// From examples/14_faults.cpp:
+/// \snippet 14_faults.cpp faults
 template <class Engine>
 class faulty {
     static_assert(io_engine<Engine>, "faulty: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");

@@ -57,6 +57,9 @@ inline constexpr std::size_t feature_parts = 3; ///< number of arrays
 ///
 /// Immutable, thread-safe. Memory: 8 bytes per partition and 16 per checksum block. Errors: `io_error`; errc::corrupt with
 /// path and offset.
+///
+/// From examples/16_graph_network.cpp:
+/// \snippet 16_graph_network.cpp stores
 class feature_store {
 public:
     /// Checks sizes and reads the first entry of each partition: at most one checksum block each.

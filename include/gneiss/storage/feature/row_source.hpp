@@ -77,6 +77,9 @@ struct gather_stats {
 /// Cost: O(ids · row_bytes), and the source's I/O. Errors: `io_error`, errc::corrupt (a file that ends too early),
 /// errc::out_of_range for an id beyond the rows, errc::invalid_argument for a target that is too small, before any read.
 /// Thread-safety: one thread gathers at a time; `statistics` from any.
+///
+/// From examples/24_own_row_source.cpp:
+/// \snippet 24_own_row_source.cpp cache
 template <class S>
 concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, const gather_target& to) {
     { c.rows() } -> std::convertible_to<std::uint64_t>;

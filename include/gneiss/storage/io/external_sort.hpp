@@ -67,6 +67,9 @@ struct by_key {
 /// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory; errc::corrupt
 /// if spilled data is read back damaged: each part has a checksum that is verified before its records are used. Not
 /// thread-safe. After an error only destruction is allowed.
+///
+/// From examples/10_external_sort.cpp:
+/// \snippet 10_external_sort.cpp sort
 template <class Record, class Less = std::less<>, executor E = serial_executor>
 requires std::is_trivially_copyable_v<Record>
 class external_sorter {

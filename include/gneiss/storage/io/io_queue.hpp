@@ -58,6 +58,9 @@ struct aligned_range {
 /// repeated. While an engine cannot wait for requests in flight, `outstanding` counts the buffers in use, and every operation
 /// is refused with errc::io.
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
+///
+/// From examples/02_async_read.cpp:
+/// \snippet 02_async_read.cpp queue
 class io_queue {
 public:
     /// Queue on an engine, which must outlive it.
