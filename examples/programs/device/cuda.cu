@@ -5,6 +5,7 @@
 #include <gneiss/cuda/cache/belady.cuh>
 #endif
 #include <gneiss/cuda/core/device.cuh>
+#include <gneiss/cuda/core/stream.cuh>
 
 #include "device/backends.hpp"
 
