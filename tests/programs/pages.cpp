@@ -64,7 +64,7 @@ std::vector<command> commands_of(const std::string& page) {
     static const std::regex first(R"( *(\$ )?(gneiss-|scripts/|cmake |export |conan |c\+\+ |tar ).*)");
     std::vector<command> found;
     std::istringstream in(page);
-    std::string line, before; // the last line with text before a block
+    std::string line;
     bool fenced = false, indented = false, taken = false, skipped = false, joined = false;
     for (std::size_t number = 1; std::getline(in, line); ++number) {
         if (starts(line, "```")) {
