@@ -78,19 +78,25 @@ void process_source::end() {
     if (child_ > 0) ::kill(child_, SIGTERM);
 }
 
-std::size_t process_source::read(char* data, std::size_t size) {
+std::size_t process_source::read_output(char* data, std::size_t size) {
     for (;;) {
         const ssize_t got = ::read(output_, data, size);
-        if (got > 0) return static_cast<std::size_t>(got);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw gneiss::io_error(errno, "read from " + command_[0], {});
-        wait();
-        return 0;
+        if (got >= 0) return static_cast<std::size_t>(got);
+        if (errno != EINTR) throw gneiss::io_error(errno, "read from " + command_[0], {});
     }
 }
 
-void process_source::wait() {
-    if (child_ > 0) check_status(command_, reap());
+std::size_t process_source::read(char* data, std::size_t size) {
+    const std::size_t got = read_output(data, size);
+    if (got == 0 && child_ > 0) check_status(command_, reap());
+    return got;
+}
+
+int process_source::finish(std::string& output) {
+    char buffer[1 << 12];
+    while (const std::size_t got = read_output(buffer, sizeof buffer)) output.append(buffer, got);
+    const int status = reap();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 int process_source::reap() {
@@ -112,6 +118,14 @@ std::string output_of(const arguments& command, std::stop_token stop) {
     char buffer[1 << 16];
     while (const std::size_t got = source.read(buffer, sizeof buffer)) all.append(buffer, got);
     return all;
+}
+
+process_result result_of(const arguments& command, std::stop_token stop) {
+    process_source source(command);
+    const std::stop_callback end(std::move(stop), [&] { source.end(); });
+    process_result result;
+    result.exit_code = source.finish(result.output);
+    return result;
 }
 
 void run_process(const arguments& command) {

@@ -26,11 +26,13 @@ public:
     ~process_source() override;
 
     std::size_t read(char* data, std::size_t size) override;
+    /// Returns the rest of the output and, after its end, the exit code, or 128 and the signal that ended the program.
+    [[nodiscard]] int finish(std::string& output);
     /// Asks a running program to end (SIGTERM). Thread-safe.
     void end();
 
 private:
-    void wait();
+    std::size_t read_output(char* data, std::size_t size); ///< 0: the end
     int reap(); ///< returns the child's status after it has ended
 
     arguments command_;
@@ -42,6 +44,15 @@ private:
 /// Returns all standard output of a program; a stop ends the program. Throws `gneiss::error` if it fails, is ended or cannot be
 /// started.
 [[nodiscard]] std::string output_of(const arguments& command, std::stop_token stop = {});
+
+/// A finished program.
+struct process_result {
+    int exit_code = 0; ///< 128 and the signal that ended it
+    std::string output{};
+};
+
+/// Runs a program to its end, whatever its exit code; a stop ends the program. Throws `gneiss::error` if it cannot be started.
+[[nodiscard]] process_result result_of(const arguments& command, std::stop_token stop = {});
 
 /// Runs a program to its end, with its standard output redirected to our stderr. Throws as `output_of`.
 void run_process(const arguments& command);
