@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,27 +13,60 @@ namespace {
 
 struct get_flags {
     std::string name{};
+    std::optional<std::filesystem::path> from{}, candidates{};
+    std::optional<std::string> mirror{};
+    bool no_verify = false;
     output_flags output{};
     feature_flags features{};
     common_flags common{};
 };
 
+bool is_downloadable(const std::string& name) {
+    return std::ranges::count(downloadable_graphs(), name) != 0;
+}
+
+/// Throws usage_error for flags that the graph does not use.
+void check_flags(const get_flags& flags) {
+    const bool downloads = is_downloadable(flags.name), debian = flags.name == "debian";
+    const std::string task = downloads && published_task(flags.name) == gneiss::dataset_task::node ? "node" : "link";
+    if (!debian && flags.output.task.value_or(task) != task)
+        throw programs::usage_error("--task " + *flags.output.task + ": " + flags.name + " is published for --task " + task);
+    const bool features = downloads ? has_published_features(flags.name) : flags.output.task == "node";
+    if (!features && (flags.features.project != 0 || flags.features.feature_type))
+        throw programs::usage_error("--project and --feature-type: " + flags.name + " has no node features" +
+                                    (debian ? " without --task node" : ""));
+    if (!downloads && (flags.from || flags.mirror || flags.no_verify))
+        throw programs::usage_error("--from, --mirror and --no-verify: " + flags.name + " is not downloaded from a URL");
+    if (flags.candidates && !(downloads && has_published_candidates(flags.name)))
+        throw programs::usage_error("--candidates: none are published with " + flags.name);
+    if (flags.candidates)
+        for (const char* file : {"valid.npz", "test.npz"}) check_file_out(*flags.candidates / file, flags.common);
+    if (flags.from && flags.mirror) throw programs::usage_error("--from and --mirror exclude each other");
+}
+
+/// Downloads a published graph; ends at a signal with errc::canceled.
+gneiss::import_options download(const get_flags& flags, const std::filesystem::path& state) {
+    const programs::interrupt_guard interrupts;
+    return downloaded_graph(flags.name, state,
+        {.from = flags.from.value_or(""),
+            .mirror = flags.mirror.value_or(""),
+            .verify = !flags.no_verify,
+            .quiet = flags.common.quiet,
+            .stop = interrupts.token()},
+        flags.candidates.value_or(""));
+}
+
 programs::exit_code get(const get_flags& flags) {
     check_output(flags.output, flags.common);
+    check_flags(flags);
     // Downloads stay next to the dataset until it is complete, so that a second try can reuse them.
     const std::filesystem::path state = flags.output.out.string() + ".download";
-    const bool nodes = flags.output.task == "node";
-    if (nodes && flags.name != "debian")
-        throw programs::usage_error("--task node: of these graphs only debian has node attributes");
-    if (!nodes && (flags.features.project != 0 || flags.features.feature_type))
-        throw programs::usage_error("--project and --feature-type belong to --task node");
     std::string note;
-    gneiss::import_options options = nodes                    ? debian_nodes(state, note)
-                                     : flags.name == "debian" ? debian_graph(state)
-                                     : flags.name == "debian-files"
-                                         ? debian_files_graph(state, flags.common.memory_bytes())
-                                     : flags.name == "wordnet" ? wordnet_graph(state)
-                                                               : downloaded_graph(flags.name, state);
+    gneiss::import_options options = is_downloadable(flags.name)    ? download(flags, state)
+                                     : flags.name == "wordnet"      ? wordnet_graph(state)
+                                     : flags.name == "debian-files" ? debian_files_graph(state, flags.common.memory_bytes())
+                                     : flags.output.task == "node"  ? debian_nodes(state, note)
+                                                                    : debian_graph(state);
     if (options.provenance.empty()) options.provenance = "get " + flags.name;
     flags.features.apply(options.node_attributes);
     if (!note.empty() && !flags.common.quiet) programs::print_warning(note);
@@ -52,9 +86,16 @@ void add_get(programs::command_line& to) {
     std::vector<std::string> names{"debian", "debian-files", "wordnet"};
     for (const std::string& name : downloadable_graphs()) names.push_back(name);
     command
-        .positional("name", flags->name, "debian, debian-files, wordnet: through apt; the others: through curl or wget")
+        .positional("name", flags->name, "debian, debian-files, wordnet: through apt; the others: through curl")
         .choices(std::move(names));
     flags->output.add_to(command);
+    command.group("Downloads");
+    command.option("from", flags->from, "use a file fetched by hand, or a directory with several").value_name("PATH");
+    command.option("mirror", flags->mirror, "URL of a directory that holds the files, instead of the publisher's").value_name("URL");
+    command.option("no-verify", flags->no_verify, "accept files with another size, checksum or counts than the published ones");
+    command.option("candidates", flags->candidates, "write the published candidates too: DIR/valid.npz and DIR/test.npz, for --eval-candidates")
+        .value_name("DIR");
+    command.group("Features");
     flags->features.add_to(command);
     flags->common.add_to(command);
     command.example("gneiss-data get fb15k-237 --out data/fb15k-237");

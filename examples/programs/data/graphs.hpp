@@ -7,6 +7,8 @@
 
 #include <gneiss/io/import/options.hpp>
 
+#include "common/download.hpp"
+
 /// Real graphs from local or published data: each yields sources of text "head TAB relation TAB tail".
 namespace data_tool {
 
@@ -28,9 +30,17 @@ namespace data_tool {
 /// Returns the names of the graphs for download.
 [[nodiscard]] std::vector<std::string> downloadable_graphs();
 
-/// Returns a published graph, downloaded with curl or wget into `state` unless it is there. Its provenance names the file with
-/// its size and XXH3-64, which costs one more pass over it.
-[[nodiscard]] gneiss::import_options downloaded_graph(const std::string& name, const std::filesystem::path& state);
+/// Returns the purpose of a graph for download. Throws errc::not_found for another name, as the next ones.
+[[nodiscard]] gneiss::dataset_task published_task(const std::string& name);
+[[nodiscard]] bool has_published_features(const std::string& name);
+/// Returns true if lists of candidates to rank are published with the valid and test edges.
+[[nodiscard]] bool has_published_candidates(const std::string& name);
+
+/// Returns a published graph, with the split, features and labels it is published with. Its files come from the web, or as
+/// `options` says, and are unpacked in `state`. Its provenance names each URL with the size and SHA-256 of the file.
+/// \param candidates  directory for valid.npz and test.npz with the published candidates; empty: not written
+[[nodiscard]] gneiss::import_options downloaded_graph(const std::string& name, const std::filesystem::path& state,
+    const programs::download_options& options, const std::filesystem::path& candidates);
 
 /// Returns WordNet 3.0: synsets and the pointers between them, from the package wordnet-base.
 [[nodiscard]] gneiss::import_options wordnet_graph(const std::filesystem::path& state);
