@@ -298,6 +298,13 @@ if [ -f tests/structure/snippets.cpp ]; then # the lines from "//<" to "//>" are
         inside { snippet = snippet $0 "\n" }' tests/structure/snippets.cpp)
 fi
 
+# A recipe whose figure is a paper's says so first.
+while IFS=: read -r file line _; do
+    [[ $(head -n 1 "$file") == "# The paper's figure, not ours"* ]] && continue
+    echo "$file:$line: expects a paper's figure; its first line does not begin with \"The paper's figure, not ours\""
+    violations=$((violations + 1))
+done < <([ ! -d examples/recipes ] || grep -rnE "Expected: the paper's" examples/recipes || true)
+
 # shows FILE PATTERN: the first line of FILE with PATTERN and a version after it shows the version of version.hpp.
 shows() {
     local line first=''

@@ -114,6 +114,13 @@ echo 'int main() { return 0; }' >"$scratch/tree/examples/00_hello.cpp"
 expect_caught 'README.md:1: its first program is not examples/00_hello.cpp'
 
 tree_in_order
+mkdir -p "$scratch/tree/examples/recipes"
+printf '%s\n' "# The paper's figure, not ours: never run." "# Expected: the paper's .5" >"$scratch/tree/examples/recipes/a.toml"
+"$check" "$scratch/tree" || failures=$((failures + 1))
+sed -i 1d "$scratch/tree/examples/recipes/a.toml"
+expect_caught "examples/recipes/a.toml:1: expects a paper's figure"
+
+tree_in_order
 echo 'what a neigh''bour to''ld' >"$scratch/tree/README.md"
 expect_caught 'README.md:1: has a retired word: what a neigh''bour to''ld'
 tree_in_order
