@@ -214,8 +214,8 @@ void add_members(gneiss::import_options& options, const published_graph& graph, 
             options.sources.push_back({.path = member,
                 .split = split,
                 .open =
-                    [archive, member = member] {
-                        return std::make_unique<programs::process_source>(arguments{"unzip", "-p", archive.string(), member});
+                    [archive, member_name = member] {
+                        return std::make_unique<programs::process_source>(arguments{"unzip", "-p", archive.string(), member_name});
                     },
                 .fingerprint = fingerprint_of(archive)});
         }
