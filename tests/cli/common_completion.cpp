@@ -47,7 +47,7 @@ struct shell_directory : gneiss::test::temporary_directory {
         const std::string command = "cd '" + path().string() + "' && " + shell + " >out.txt 2>&1";
         const int status = std::system(command.c_str());
         std::ifstream in(*this / "out.txt");
-        const std::string text{std::istreambuf_iterator<char>(in), {}};
+        std::string text{std::istreambuf_iterator<char>(in), {}};
         CAPTURE(command);
         CAPTURE(text);
         REQUIRE(status == 0);

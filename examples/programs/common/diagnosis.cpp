@@ -217,7 +217,7 @@ void diagnose_disk(diagnosis& to, const fs::path& directory, const disk_info& di
     to.findings.push_back(std::move(space));
 }
 
-disk_rates measure_disk(const fs::path& directory, std::uint64_t free_bytes, const gneiss::engine_factory& engines, std::chrono::milliseconds time, std::stop_token stop) {
+disk_rates measure_disk(const fs::path& directory, std::uint64_t free_bytes, const gneiss::engine_factory& engines, std::chrono::milliseconds time, const std::stop_token& stop) {
     constexpr std::uint64_t piece = 4 * mib, synced = 16 * mib, most = 256 * mib;
     if (free_bytes / 4 < synced) throw gneiss::error(gneiss::errc::no_space, "has no space for a test file", {.path = directory});
     struct test_file {

@@ -73,7 +73,7 @@ struct disk_rates {
 /// Writes a file of up to 256 MiB to a directory for a third of `time`, reads it for a third, and removes it. Throws
 /// gneiss::io_error, errc::canceled.
 [[nodiscard]] disk_rates measure_disk(const std::filesystem::path& directory, std::uint64_t free_bytes, const gneiss::engine_factory& engines,
-    std::chrono::milliseconds time, std::stop_token stop = {});
+    std::chrono::milliseconds time, const std::stop_token& stop = {});
 void diagnose_rates(diagnosis& to, const disk_rates& rates);
 
 } // namespace programs

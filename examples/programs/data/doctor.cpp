@@ -34,7 +34,7 @@ struct doctor_flags {
     common_flags common{};
 };
 
-programs::gpu_facts find_gpus(std::stop_token stop) {
+programs::gpu_facts find_gpus(const std::stop_token& stop) {
     programs::gpu_facts found{.cuda = programs::this_build().cuda};
     std::error_code ignored;
     found.device = fs::exists("/dev/nvidia0", ignored) || fs::exists("/dev/nvidiactl", ignored);
@@ -49,7 +49,7 @@ programs::gpu_facts find_gpus(std::stop_token stop) {
 }
 
 /// Measures the disk; what fails is a finding of its own.
-void diagnose_directory(programs::diagnosis& to, const fs::path& directory, const common_flags& common, std::stop_token stop) {
+void diagnose_directory(programs::diagnosis& to, const fs::path& directory, const common_flags& common, const std::stop_token& stop) {
     constexpr std::chrono::milliseconds time{6000};
     const std::uint64_t free = programs::free_disk(directory);
     programs::diagnose_disk(to, fs::canonical(directory), programs::disk_of(directory), free);
@@ -107,7 +107,7 @@ exit_code doctor(const doctor_flags& flags) {
     const bool color = programs::shows_color(STDOUT_FILENO);
     for (const finding& f : found.findings) {
         const auto s = static_cast<std::size_t>(f.status);
-        fmt::print("{}{}  {:<14} {}\n", programs::styled(styles[s], words[s], color), std::string(7 - std::string_view(words[s]).size(), ' '), f.name, f.value);
+        fmt::print("{}{}  {:<15}{}\n", programs::styled(styles[s], words[s], color), std::string(7 - std::string_view(words[s]).size(), ' '), f.name, f.value);
         if (!f.advice.empty()) fmt::print("{:24}{}\n", "", f.advice);
     }
     fmt::print("{} problem{}, {} note{}\n", problems, problems == 1 ? "" : "s", notes, notes == 1 ? "" : "s");

@@ -194,7 +194,7 @@ void add_import(programs::command_line& to) {
         "move valid and test edges to train if train has not their nodes or relation");
     flags->common.add_to(command);
     command.common({"out", "task", "format", "columns", "header", "ids", "undirected", "features", "labels", "split", "valid", "test",
-        "fractions", "memory", "json", "force"});
+        "fractions", "memory", "force"});
     command.example("gneiss-data import edges.tsv --fractions .9,.05,.05 --out data/mine");
 }
 
