@@ -15,9 +15,9 @@
 namespace programs::plot {
 namespace {
 
-constexpr double width = 560, height = 312, bar_width = 1140;
-constexpr double top = 74, bottom = 42, right = 18;
-constexpr double glyph = 6.3; ///< mean width of a character at the tick labels' size
+constexpr double plot_height = 188, margin = 14, right = 18;
+constexpr double glyph = 6.8, title_glyph = 7.8; ///< mean widths of a character: labels, titles
+constexpr double line_height = 18;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t colors = 8;
 constexpr std::size_t most_dots = 60; ///< a line with more points is drawn without dots
@@ -111,26 +111,53 @@ private:
     std::string label_;
 };
 
-/// SVG text of one plot, and the frame that all plots share.
+double width_of(extent of) { return of == extent::narrow ? 330 : of == extent::medium ? 560 : 1140; }
+
+/// Breaks text between words into lines of at most `most` characters, if its words allow.
+std::vector<std::string> wrapped(std::string_view text, std::size_t most) {
+    std::vector<std::string> lines(1);
+    for (std::size_t from = 0; from < text.size();) {
+        const std::size_t end = std::min(text.find(' ', from), text.size());
+        const std::string_view word = text.substr(from, end - from);
+        if (!lines.back().empty() && lines.back().size() + 1 + word.size() > most) lines.emplace_back();
+        lines.back().append(lines.back().empty() ? "" : " ").append(word);
+        from = end + 1;
+    }
+    return lines;
+}
+
+/// A name next to its color.
+struct legend_entry {
+    std::string name;
+    std::size_t color = 0;
+    bool dashed = false;
+};
+
+/// SVG text of one plot, and the frame that all plots share: title and legend, then the plot from `top()` to `floor()`, then
+/// `foot` units for labels of the x axis.
 class canvas {
 public:
-    canvas(const std::string& title, double wide, double tall, use options) : tall_(tall) {
-        out_ = fmt::format(
-            R"(<svg class="plot" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}")", wide, tall, escaped(title));
-        if (options == use::standalone) {
-            out_ += fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}")", wide, tall);
-            out_ += fmt::format("><style>{}</style>\n", style_sheet());
-            out_ += fmt::format(R"(<rect class="page" width="{:g}" height="{:g}"/>)", wide, tall);
-        } else {
-            out_ += '>';
-        }
-        out_ += '\n';
-        text(14, 22, "title", "start", title);
+    /// \param tall  of the plot, from `top()` to `floor()`
+    canvas(const std::string& title, extent width, double tall, double foot, use options, const std::vector<legend_entry>& legend = {},
+        bool has_unit = true)
+        : options_(options), title_(title), extent_(width), width_(width_of(width)) {
+        double y = 4;
+        for (const std::string& line : wrapped(title, static_cast<std::size_t>((width_ - 2 * margin) / title_glyph)))
+            text(margin, y += line_height, "title", "start", line);
+        y = draw_legend(legend, y + 2);
+        if (legend.empty() && has_unit && extent_ != extent::narrow) y += line_height; // aligned with plots that have one
+        top_ = y + (has_unit ? 32 : 12);
+        floor_ = top_ + tall;
+        tall_ = floor_ + foot;
     }
 
     void text(double x, double y, const char* kind, const char* anchor, std::string_view words) {
         out_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", kind, x, y,
             anchor, escaped(words));
+    }
+    /// Writes text that ends at (x, y) and rises to it.
+    void rising(double x, double y, std::string_view words) {
+        out_ += fmt::format("<text class=\"tick\" text-anchor=\"end\" transform=\"translate({:.1f} {:.1f}) rotate(-35)\">{}</text>\n", x, y, escaped(words));
     }
     void line(double x1, double y1, double x2, double y2, const char* kind) {
         out_ += fmt::format(
@@ -138,59 +165,83 @@ public:
     }
     void box(double x, double y, double w, double h, const std::string& attributes, std::string_view tip) {
         out_ += fmt::format(
-            "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" {}>", x, y, w, h, attributes);
-        out_ += fmt::format("<title>{}</title></rect>\n", escaped(tip));
+            "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" {}", x, y, w, h, attributes);
+        out_ += has_tips() ? fmt::format("><title>{}</title></rect>\n", escaped(tip)) : "/>\n";
     }
     void raw(const std::string& markup) { out_ += markup; }
-
-    /// Draws names next to their colors, under the title; `dashed` by index.
-    void legend(const std::vector<std::string>& names, const std::vector<bool>& dashed = {},
-        const std::vector<std::size_t>& colors_of = {}) {
-        double x = 14, y = 42;
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            const std::string own = color(i < colors_of.size() ? colors_of[i] : i);
-            const double wide = 20 + glyph * static_cast<double>(names[i].size()) + 14;
-            if (i < dashed.size() && dashed[i])
-                out_ += fmt::format(
-                    "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" class=\"key\"/>", x,
-                    y - 4, x + 13, y - 4, own);
-            else
-                out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{}\"/>",
-                    x, y - 10, own);
-            text(x + 17, y, "name", "start", names[i]);
-            x += wide;
-        }
-    }
 
     /// Draws grid, ticks and labels of a y axis; returns the left edge of the plot.
     double y_axis(const layout& y) {
         left_ = 24 + glyph * static_cast<double>(y.longest());
         for (const auto& tick : y.ticks()) {
             const double at = y_of(y.share(tick.value));
-            line(left_, at, width - right, at, tick.value == 0 ? "zero" : "grid");
-            text(left_ - 7, at + 3.8, "tick", "end", tick.text);
+            line(left_, at, end(), at, tick.value == 0 ? "zero" : "grid");
+            text(left_ - 7, at + 4, "tick", "end", tick.text);
         }
-        text(14, top - 10, "unit", "start", y.label());
+        text(margin, top_ - 11, "unit", "start", y.label());
         return left_;
     }
-    void x_label(const std::string& label) { text((left_ + width - right) / 2, tall_ - 8, "unit", "middle", label); }
+    void x_label(const std::string& label) { text((left_ + end()) / 2, tall_ - 7, "unit", "middle", label); }
     void x_tick(double at, const std::string& label) {
-        line(at, tall_ - bottom, at, tall_ - bottom + 4, "zero");
-        text(at, tall_ - bottom + 16, "tick", "middle", label);
+        line(at, floor_, at, floor_ + 4, "zero");
+        text(at, floor_ + 17, "tick", "middle", label);
     }
-    [[nodiscard]] double x_of(double share) const { return left_ + 4 + share * (width - right - left_ - 8); }
-    [[nodiscard]] double y_of(double share) const { return tall_ - bottom - share * (tall_ - bottom - top - 8); }
+    [[nodiscard]] double x_of(double share) const { return left_ + 4 + share * (end() - left_ - 8); }
+    [[nodiscard]] double y_of(double share) const { return floor_ - share * (floor_ - top_); }
     [[nodiscard]] double left() const { return left_; }
-    [[nodiscard]] double floor() const { return tall_ - bottom; }
+    [[nodiscard]] double end() const { return width_ - right; }
+    [[nodiscard]] double width() const { return width_; }
+    [[nodiscard]] double top() const { return top_; }
+    [[nodiscard]] double floor() const { return floor_; }
+    [[nodiscard]] bool has_tips() const { return extent_ != extent::narrow; }
 
-    [[nodiscard]] std::string finish() { return std::move(out_) + "</svg>\n"; }
+    [[nodiscard]] std::string finish() {
+        constexpr const char* names[] = {"narrow", "medium", "wide"};
+        std::string svg = fmt::format("<svg class=\"plot {}\" viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\"",
+            names[static_cast<std::size_t>(extent_)], width_, tall_, escaped(title_));
+        if (options_ == use::standalone) {
+            svg += fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}")", width_, tall_);
+            svg += fmt::format("><style>{}</style>\n", style_sheet());
+            svg += fmt::format(R"(<rect class="page" width="{:g}" height="{:g}"/>)", width_, tall_);
+        } else {
+            svg += '>';
+        }
+        return svg + '\n' + out_ + "</svg>\n";
+    }
 
 private:
-    std::string out_;
-    double left_ = 0, tall_;
+    /// Draws names next to their colors, in as many lines as they need; returns the last one's y.
+    double draw_legend(const std::vector<legend_entry>& entries, double y) {
+        double x = margin;
+        if (!entries.empty()) y += line_height;
+        for (const legend_entry& entry : entries) {
+            const std::string own = color(entry.color);
+            const double wide = 20 + glyph * static_cast<double>(entry.name.size()) + 12;
+            if (x > margin && x + wide > width_) x = margin, y += line_height;
+            if (entry.dashed)
+                out_ += fmt::format(
+                    "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" class=\"key\"/>", x,
+                    y - 4, x + 13, y - 4, own);
+            else
+                out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{}\"/>",
+                    x, y - 10, own);
+            text(x + 17, y, "name", "start", entry.name);
+            x += wide;
+        }
+        return y;
+    }
+
+    use options_;
+    std::string title_, out_;
+    extent extent_;
+    double width_, left_ = 0, top_ = 0, floor_ = 0, tall_ = 0;
 };
 
-bool drawable(double value, const axis& executor) { return std::isfinite(value) && (!executor.log || value > 0); }
+constexpr double foot = 42; ///< room of ticks and label of an x axis
+
+bool drawable(double value, const axis& on) { return std::isfinite(value) && (!on.log || value > 0); }
+
+std::size_t ticks_of(extent width) { return width == extent::narrow ? 4 : width == extent::medium ? 7 : 12; }
 
 } // namespace
 
@@ -200,14 +251,17 @@ std::string_view style_sheet() noexcept {
 @media (prefers-color-scheme:dark){:root{--page:#171a21;--ink:#e7e9ee;--soft:#9aa3b2;--rule:#2c313c;--hover:#ffffff18;
 --c0:#7aa5e6;--c1:#f0a05f;--c2:#66c29f;--c3:#e683a6;--c4:#ad9ce6;--c5:#cdb958;--c6:#74cadd;--c7:#a3a9b5}}
 .plot{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif}
-.plot .page{fill:var(--page)}.plot text{fill:var(--soft);font-size:11px;font-variant-numeric:tabular-nums}
-.plot .title{fill:var(--ink);font-size:14px;font-weight:600}.plot .name{fill:var(--ink);font-size:11.5px}
+.plot .page{fill:var(--page)}.plot text{fill:var(--soft);font-size:12px;font-variant-numeric:tabular-nums}
+.plot .title{fill:var(--ink);font-size:14.5px;font-weight:600}.plot .name{fill:var(--ink);paint-order:stroke;stroke:var(--page);stroke-width:3px}
 .plot .grid{stroke:var(--rule);stroke-width:1}.plot .zero{stroke:var(--soft);stroke-width:1;opacity:.6}
 .plot .curve{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
 .plot .dash,.plot .key{stroke-width:2;stroke-dasharray:5 4}
 .plot .fine{stroke-width:1.4}.plot .wide{stroke-width:6;opacity:.45}.plot .area{opacity:.8}.plot .hit{fill:transparent}
 .plot .hit:hover{fill:var(--hover)}.plot .part:hover{opacity:.75}.plot .free{fill:var(--rule)}
-.plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4})";
+.plot .mark{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.7}.plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4}
+.plots>svg{display:none;width:100%;height:auto;margin:0 auto}.plots>.narrow{display:block;max-width:440px}
+@container (min-width:530px){.plots>.narrow{display:none}.plots>.medium{display:block;max-width:760px}}
+@container (min-width:1000px){.plots.three>.medium{display:none}.plots.three>.wide{display:block}})";
 }
 
 std::string color(std::size_t index) { return fmt::format("var(--c{})", index % colors); }
@@ -264,18 +318,14 @@ tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole)
     return {first * step, step, static_cast<std::size_t>(last - first) + 1};
 }
 
-std::string svg(const line_chart& chart, use options) {
+std::string svg(const line_chart& chart, use options, extent width) {
     double x_least = infinity, x_most = -infinity, y_least = infinity, y_most = -infinity;
     std::map<double, double> base; // the top of the stacked areas so far, by x
     std::vector<std::vector<point>> tops(chart.lines.size());
-    std::vector<std::string> names;
-    std::vector<bool> dashed;
-    std::vector<std::size_t> color_of;
+    std::vector<legend_entry> legend;
     for (std::size_t s = 0; s < chart.lines.size(); ++s) {
         const series& line = chart.lines[s];
-        names.push_back(line.name);
-        color_of.push_back(line.color.value_or(s));
-        dashed.push_back(line.style == line_style::dashed);
+        legend.push_back({line.name, line.color.value_or(s), line.style == line_style::dashed});
         for (point p : line.points) {
             if (line.style == line_style::area && std::isfinite(p.y)) p.y = base[p.x] += p.y;
             tops[s].push_back(p);
@@ -289,9 +339,8 @@ std::string svg(const line_chart& chart, use options) {
         if (!across.least) across.least = across.from_zero ? std::min(0.0, x_least) : x_least;
         if (!across.most) across.most = x_most;
     }
-    const layout x(across, x_least, x_most, 7), y(chart.y, y_least, y_most, 5);
-    canvas out(chart.title, width, height, options);
-    if (names.size() > 1) out.legend(names, dashed, color_of);
+    const layout x(across, x_least, x_most, ticks_of(width)), y(chart.y, y_least, y_most, 5);
+    canvas out(chart.title, width, plot_height, foot, options, legend.size() > 1 ? legend : std::vector<legend_entry>());
     out.y_axis(y);
     for (const auto& tick : x.ticks()) out.x_tick(out.x_of(x.share(tick.value)), tick.text);
     out.x_label(x.label());
@@ -321,33 +370,42 @@ std::string svg(const line_chart& chart, use options) {
         if (line.style == line_style::area) {
             if (!path.empty())
                 path[0] = 'M', out.raw(fmt::format("<path class=\"area\" d=\"{}{}Z\" fill=\"{}\"/>\n", path, back,
-                                   color(color_of[s])));
+                                   color(legend[s].color)));
             continue;
         }
-        const char* const kind = dashed[s]                        ? "dash"
+        const char* const kind = legend[s].dashed                 ? "dash"
                                  : line.style == line_style::wide ? "wide"
                                  : tops[s].size() > most_dots     ? "fine"
                                                                   : "";
-        out.raw(fmt::format("<path class=\"curve {}\" d=\"{}\" stroke=\"{}\"/>\n", kind, path, color(color_of[s])));
+        out.raw(fmt::format("<path class=\"curve {}\" d=\"{}\" stroke=\"{}\"/>\n", kind, path, color(legend[s].color)));
         if (tops[s].size() > most_dots || line.style != line_style::solid) continue;
         for (const point& p : tops[s])
             if (drawable(p.x, chart.x) && drawable(p.y, chart.y))
                 out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n",
-                    out.x_of(x.share(p.x)), out.y_of(y.share(p.y)), color(color_of[s])));
+                    out.x_of(x.share(p.x)), out.y_of(y.share(p.y)), color(legend[s].color)));
+    }
+    for (const line_chart::mark& mark : chart.marks) {
+        if (!drawable(mark.x, chart.x)) continue;
+        const double at = out.x_of(x.share(mark.x));
+        const bool beyond = x.share(mark.x) > .5;
+        out.line(at, out.top(), at, out.floor(), "mark");
+        out.text(at + (beyond ? -5 : 5), out.floor() - 7, "name", beyond ? "end" : "start", mark.name);
     }
     // A column of the plot around each x shows the values there as a tooltip.
+    if (!out.has_tips()) return out.finish();
     for (auto tip = tips.begin(); tip != tips.end(); ++tip) {
         const double here = out.x_of(x.share(tip->first));
         const double from = tip == tips.begin() ? out.left() : (here + out.x_of(x.share(std::prev(tip)->first))) / 2;
         const double to =
-            std::next(tip) == tips.end() ? width - right : (here + out.x_of(x.share(std::next(tip)->first))) / 2;
-        out.box(from, top, std::max(to - from, 0.5), out.floor() - top, R"(class="hit")",
+            std::next(tip) == tips.end() ? out.end() : (here + out.x_of(x.share(std::next(tip)->first))) / 2;
+        out.box(from, out.top(), std::max(to - from, 0.5), out.floor() - out.top(), R"(class="hit")",
             fmt::format("{} {}\n{}", chart.x.label, text_of(tip->first, chart.x.of), tip->second));
     }
     return out.finish();
 }
 
-std::string svg(const bar_chart& chart, use options) {
+std::string svg(const bar_chart& chart, use options, extent width) {
+    constexpr double slope = 0.5736, most_rise = 120; // sine of the angle of rising names
     const std::size_t bars = chart.categories.size();
     std::vector<double> total(bars);
     for (const auto& part : chart.parts)
@@ -356,21 +414,26 @@ std::string svg(const bar_chart& chart, use options) {
     axis up = chart.y;
     up.from_zero = true;
     up.log = false;
-    const layout y(up, 0, bars == 0 ? 1 : *std::ranges::max_element(total), 5);
-    canvas out(chart.title, width, height, options);
-    std::vector<std::string> names;
-    for (const auto& part : chart.parts) names.push_back(part.name);
-    if (names.size() > 1) out.legend(names);
-    out.y_axis(y);
-    const double from = out.left() + 4,
-                 wide = (width - right - from) / static_cast<double>(std::max<std::size_t>(bars, 1));
-    const double thick = std::min(wide * 0.78, 46.0);
+    const double most = bars == 0 ? 1 : *std::ranges::max_element(total);
+    if (!(most > 0) && !up.most) up.most = 1; // no axis below 0
+    const layout y(up, 0, most, 5);
+    std::vector<legend_entry> legend;
+    for (const auto& part : chart.parts) legend.push_back({part.name, legend.size()});
+    if (legend.size() == 1) legend.clear();
     std::size_t longest = 1;
     for (const std::string& category : chart.categories) longest = std::max(longest, category.size());
-    const auto every = static_cast<std::size_t>(std::ceil((glyph * static_cast<double>(longest) + 10) / wide));
+    const double label = glyph * static_cast<double>(longest);
+    const double about = (width_of(width) - right - 60) / static_cast<double>(std::max<std::size_t>(bars, 1)); // width of a bar's place
+    const bool rises = chart.named && label + 10 > about;
+    canvas out(chart.title, width, plot_height, rises ? std::min(label * slope, most_rise) + 36 : foot, options, legend);
+    out.y_axis(y);
+    const double from = out.left() + 4, wide = (out.end() - from) / static_cast<double>(std::max<std::size_t>(bars, 1));
+    const double thick = std::min(wide * 0.78, 46.0);
+    const auto every = chart.named ? 1 : static_cast<std::size_t>(std::ceil((label + 10) / wide));
     for (std::size_t b = 0; b < bars; ++b) {
         const double middle = from + wide * (static_cast<double>(b) + 0.5);
-        if (b % every == 0) out.text(middle, out.floor() + 16, "tick", "middle", chart.categories[b]);
+        if (rises) out.rising(middle + 4, out.floor() + 15, chart.categories[b]);
+        else if (b % every == 0) out.text(middle, out.floor() + 17, "tick", "middle", chart.categories[b]);
         double at = 0;
         for (std::size_t p = 0; p < chart.parts.size(); ++p) {
             if (b >= chart.parts[p].values.size()) continue;
@@ -385,55 +448,60 @@ std::string svg(const bar_chart& chart, use options) {
                     chart.parts.size() > 1 ? fmt::format(" of {}", text_of(total[b], chart.y.of)) : ""));
         }
     }
-    out.line(out.left(), out.floor(), width - right, out.floor(), "zero");
+    out.line(out.left(), out.floor(), out.end(), out.floor(), "zero");
     out.x_label(chart.x_label);
     return out.finish();
 }
 
-std::string svg(const interval_chart& chart, use options) {
-    constexpr double row = 26, begin = 40, cap = 5;
+std::string svg(const interval_chart& chart, use options, extent width) {
+    constexpr double row = 26, cap = 5;
     double least = infinity, most = -infinity;
     std::size_t longest = 0;
     for (const auto& point : chart.points) {
         least = std::min(least, point.x - point.half), most = std::max(most, point.x + point.half);
         longest = std::max(longest, point.name.size());
     }
-    const layout x(chart.x, least, most, 7);
-    const double end = begin + row * static_cast<double>(chart.points.size());
-    const double left = std::min(28 + glyph * static_cast<double>(longest), width / 2);
-    const auto at = [&](double value) { return left + x.share(value) * (width - right - 8 - left); };
-    canvas out(chart.title, width, end + bottom, options);
+    const layout x(chart.x, least, most, ticks_of(width));
+    canvas out(chart.title, width, row * static_cast<double>(chart.points.size()), foot, options, {}, false);
+    const double left = std::min(28 + glyph * static_cast<double>(longest), out.width() / 2);
+    const auto at = [&](double value) { return left + x.share(value) * (out.end() - 8 - left); };
     for (const auto& tick : x.ticks()) {
-        out.line(at(tick.value), begin, at(tick.value), end, tick.value == 0 ? "zero" : "grid");
-        out.text(at(tick.value), end + 16, "tick", "middle", tick.text);
+        out.line(at(tick.value), out.top(), at(tick.value), out.floor(), tick.value == 0 ? "zero" : "grid");
+        out.text(at(tick.value), out.floor() + 17, "tick", "middle", tick.text);
     }
-    out.text((left + width - right) / 2, end + bottom - 8, "unit", "middle", x.label());
+    out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
     for (std::size_t i = 0; i < chart.points.size(); ++i) {
         const auto& point = chart.points[i];
-        const double y = begin + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half), to = at(point.x + point.half);
+        const double y = out.top() + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half), to = at(point.x + point.half);
         out.text(left - 10, y + 4, "name", "end", point.name);
         out.raw(fmt::format("<path class=\"curve\" d=\"M{0:.1f} {1:.1f}V{2:.1f}M{0:.1f} {3:.1f}H{4:.1f}M{4:.1f} {1:.1f}V{2:.1f}\" stroke=\"{5}\"/>\n", from,
             y - cap, y + cap, y, to, color(0)));
         out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", at(point.x), y, color(0)));
-        out.box(left, y - row / 2, width - right - left, row, R"(class="hit")",
-            fmt::format("{}: {} ± {}", point.name, text_of(point.x, chart.x.of), text_of(point.half, chart.x.of)));
+        if (out.has_tips())
+            out.box(left, y - row / 2, out.end() - left, row, R"(class="hit")",
+                fmt::format("{}: {} ± {}", point.name, text_of(point.x, chart.x.of), text_of(point.half, chart.x.of)));
     }
     return out.finish();
 }
 
-std::string svg(const stack_chart& chart, use options) {
-    constexpr double tall = 142, bar_top = 64, bar_tall = 34;
-    double sum = 0, most = 0;
+std::string svg(const stack_chart& chart, use options, extent width) {
+    constexpr double bar_tall = 34, above = 34, far = 4; // a mark at more than `far` times all else is beyond the axis
+    double sum = 0;
     for (const auto& part : chart.parts) sum += std::max(0.0, part.value);
-    for (const auto& mark : chart.marks) most = std::max(most, mark.value);
-    most = std::max(most, sum);
+    double most = sum;
+    std::vector<double> marked;
+    for (const auto& mark : chart.marks) marked.push_back(mark.value);
+    std::ranges::sort(marked);
+    for (const double value : marked)
+        if (value <= far * most || !(most > 0)) most = std::max(most, value);
     axis across = chart.x;
     across.from_zero = true;
     across.most = most > 0 ? most * 1.04 : 1;
-    const layout x(across, 0, most, 10);
-    canvas out(chart.title, bar_width, tall, options);
-    const auto at = [&](double value) { return 18 + x.share(value) * (bar_width - 36); };
-    out.box(at(0), bar_top, at(most) - at(0), bar_tall, R"(class="free")", "free");
+    const layout x(across, 0, most, ticks_of(width));
+    canvas out(chart.title, width, above + bar_tall, foot, options, {}, false);
+    const double bar_top = out.top() + above;
+    const auto at = [&](double value) { return 18 + x.share(value) * (out.width() - 36); };
+    out.box(at(0), bar_top, at(*across.most) - at(0), bar_tall, R"(class="free")", "free");
     double from = 0;
     for (std::size_t p = 0; p < chart.parts.size(); ++p) {
         const double value = std::max(0.0, chart.parts[p].value);
@@ -444,16 +512,23 @@ std::string svg(const stack_chart& chart, use options) {
                 "{}: {} ({})", chart.parts[p].name, text_of(value, chart.x.of), human_percent(sum > 0 ? value / sum : 0)));
         from += value;
     }
-    for (std::size_t m = 0; m < chart.marks.size(); ++m) {
+    for (std::size_t m = 0; m < chart.marks.size(); ++m)
+        if (const double here = at(chart.marks[m].value); chart.marks[m].value <= *across.most)
+            out.line(here, m % 2 == 0 ? bar_top - 7 : bar_top - 23, here, bar_top + bar_tall + 7, m == 0 ? "limit" : "limit over");
+    for (std::size_t m = 0; m < chart.marks.size(); ++m) { // over the lines
         const auto& mark = chart.marks[m];
+        const double label = m % 2 == 0 ? bar_top - 11 : bar_top - 27;
+        std::string words = fmt::format("{} {}", mark.name, text_of(mark.value, chart.x.of));
+        if (mark.value > *across.most) {
+            out.text(out.width() - 18, label, "name", "end", words + " →");
+            continue;
+        }
         const double here = at(mark.value);
-        out.line(here, bar_top - 7, here, bar_top + bar_tall + 7, m == 0 ? "limit" : "limit over");
-        const bool beyond = here > bar_width * 0.7;
-        out.text(here + (beyond ? -5 : 5), m % 2 == 0 ? bar_top - 12 : bar_top - 27, "name", beyond ? "end" : "start",
-            fmt::format("{} {}", mark.name, text_of(mark.value, chart.x.of)));
+        const bool beyond = here > out.width() * 0.55;
+        out.text(here + (beyond ? -5 : 5), label, "name", beyond ? "end" : "start", words);
     }
     for (const auto& tick : x.ticks()) out.text(at(tick.value), bar_top + bar_tall + 21, "tick", "middle", tick.text);
-    out.text(bar_width - 18, tall - 6, "unit", "end", x.label());
+    out.text(out.width() - 18, out.floor() + foot - 4, "unit", "end", x.label());
     return out.finish();
 }
 
@@ -467,8 +542,8 @@ std::string name_of(doing what) {
     return "waits for room";
 }
 
-std::string svg(const timeline_chart& chart, use options) {
-    constexpr double row = 24, begin = 56, bar = 16;
+std::string svg(const timeline_chart& chart, use options, extent width) {
+    const double bar = 16, row = width == extent::narrow ? 38 : 24; // narrow: names are above their bars
     double least = infinity, most = -infinity;
     std::size_t longest = 0;
     for (const auto& thread : chart.rows) {
@@ -481,22 +556,22 @@ std::string svg(const timeline_chart& chart, use options) {
         if (!across.least) across.least = least;
         if (!across.most) across.most = most;
     }
-    const layout x(across, least, most, 12);
-    const double end = begin + row * static_cast<double>(chart.rows.size());
-    const double left = std::min(28 + glyph * static_cast<double>(longest), bar_width / 3);
-    const auto at = [&](double value) { return left + x.share(value) * (bar_width - right - left); };
-    canvas out(chart.title, bar_width, end + bottom, options);
-    std::vector<std::string> names;
-    for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room}) names.push_back(name_of(what));
-    out.legend(names);
+    const layout x(across, least, most, ticks_of(width));
+    std::vector<legend_entry> legend;
+    for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room})
+        legend.push_back({name_of(what), static_cast<std::size_t>(what)});
+    canvas out(chart.title, width, row * static_cast<double>(chart.rows.size()), foot, options, legend, false);
+    const double left = width == extent::narrow ? margin : std::min(28 + glyph * static_cast<double>(longest), out.width() / 3);
+    const auto at = [&](double value) { return left + x.share(value) * (out.end() - left); };
     for (const auto& tick : x.ticks()) {
-        out.line(at(tick.value), begin, at(tick.value), end, tick.value == 0 ? "zero" : "grid");
-        out.text(at(tick.value), end + 16, "tick", "middle", tick.text);
+        out.line(at(tick.value), out.top(), at(tick.value), out.floor(), tick.value == 0 ? "zero" : "grid");
+        out.text(at(tick.value), out.floor() + 17, "tick", "middle", tick.text);
     }
-    out.text((left + bar_width - right) / 2, end + bottom - 8, "unit", "middle", x.label());
+    out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
     for (std::size_t i = 0; i < chart.rows.size(); ++i) {
-        const double y = begin + row * static_cast<double>(i) + (row - bar) / 2;
-        out.text(left - 10, y + 12, "name", "end", chart.rows[i].name);
+        const double from = out.top() + row * static_cast<double>(i), y = width == extent::narrow ? from + 20 : from + (row - bar) / 2;
+        if (width == extent::narrow) out.text(left, from + 15, "name", "start", chart.rows[i].name);
+        else out.text(left - 10, y + 12, "name", "end", chart.rows[i].name);
         for (const auto& each : chart.rows[i].bars) {
             if (!std::isfinite(each.from) || !std::isfinite(each.to)) continue;
             out.box(at(each.from), y, std::max(at(each.to) - at(each.from), 0.4), bar,
@@ -506,6 +581,26 @@ std::string svg(const timeline_chart& chart, use options) {
     }
     return out.finish();
 }
+
+namespace {
+
+template <class Chart>
+std::string two_widths(const Chart& chart) {
+    return "<div class=\"plots\">\n" + svg(chart, use::embedded, extent::narrow) + svg(chart, use::embedded, extent::medium) + "</div>\n";
+}
+template <class Chart>
+std::string three_widths(const Chart& chart) {
+    return "<div class=\"plots three\">\n" + svg(chart, use::embedded, extent::narrow) + svg(chart, use::embedded, extent::medium) +
+           svg(chart, use::embedded, extent::wide) + "</div>\n";
+}
+
+} // namespace
+
+std::string responsive(const line_chart& chart) { return two_widths(chart); }
+std::string responsive(const bar_chart& chart) { return two_widths(chart); }
+std::string responsive(const interval_chart& chart) { return two_widths(chart); }
+std::string responsive(const stack_chart& chart) { return three_widths(chart); }
+std::string responsive(const timeline_chart& chart) { return three_widths(chart); }
 
 namespace {
 

@@ -39,12 +39,19 @@ struct series {
 
 /// Lines over a numeric x; areas are stacked on those before them.
 struct line_chart {
+    /// A vertical line with a name.
+    struct mark {
+        std::string name{};
+        double x = 0;
+    };
     std::string title{};
     axis x{}, y{};
     std::vector<series> lines{};
+    std::vector<mark> marks{};
 };
 
 /// Columns over categories, the parts stacked.
+/// Categories that are numbers are labeled as far as there is room, names all of them.
 struct bar_chart {
     struct part {
         std::string name{};
@@ -55,6 +62,7 @@ struct bar_chart {
     axis y{};
     std::vector<std::string> categories{};
     std::vector<part> parts{};
+    bool named = false; ///< categories are names
 };
 
 /// Named points from top to bottom, each with whiskers from x − half to x + half.
@@ -68,7 +76,8 @@ struct interval_chart {
     std::vector<interval> points{};
 };
 
-/// One horizontal bar of stacked parts with marked limits: a memory plan against its budget.
+/// One horizontal bar of stacked parts with marked limits: a memory plan against its budget. A limit that is far beyond all
+/// else is an arrow at the end of the axis, so that the parts stay visible.
 struct stack_chart {
     struct part {
         std::string name{};
@@ -108,11 +117,23 @@ struct timeline_chart {
 /// `embedded` relies on the page's `style_sheet()`; `standalone` contains it and can be a file.
 enum class use { embedded, standalone };
 
-[[nodiscard]] std::string svg(const line_chart& chart, use options = use::embedded);
-[[nodiscard]] std::string svg(const bar_chart& chart, use options = use::embedded);
-[[nodiscard]] std::string svg(const interval_chart& chart, use options = use::embedded);
-[[nodiscard]] std::string svg(const stack_chart& chart, use options = use::embedded);
-[[nodiscard]] std::string svg(const timeline_chart& chart, use options = use::embedded);
+/// Width that a plot is drawn for: 330, 560 or 1140 units. Text is at least 12 units high in each. A narrow plot is for phones
+/// and has no tooltips.
+enum class extent { narrow, medium, wide };
+
+[[nodiscard]] std::string svg(const line_chart& chart, use options = use::embedded, extent width = extent::medium);
+[[nodiscard]] std::string svg(const bar_chart& chart, use options = use::embedded, extent width = extent::medium);
+[[nodiscard]] std::string svg(const interval_chart& chart, use options = use::embedded, extent width = extent::medium);
+[[nodiscard]] std::string svg(const stack_chart& chart, use options = use::embedded, extent width = extent::wide);
+[[nodiscard]] std::string svg(const timeline_chart& chart, use options = use::embedded, extent width = extent::wide);
+
+/// Returns the plot in two or three widths, of which `style_sheet()` shows the one that fits: text is at least 11 pixels high
+/// in a container (`container-type: inline-size`) of 310 pixels or more.
+[[nodiscard]] std::string responsive(const line_chart& chart);
+[[nodiscard]] std::string responsive(const bar_chart& chart);
+[[nodiscard]] std::string responsive(const interval_chart& chart);
+[[nodiscard]] std::string responsive(const stack_chart& chart);
+[[nodiscard]] std::string responsive(const timeline_chart& chart);
 
 /// Writes `svg(chart, use::standalone)`, and creates missing folders. Throws `gneiss::io_error`;
 /// `std::filesystem::filesystem_error` if a folder cannot be created.

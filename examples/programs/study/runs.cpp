@@ -150,7 +150,7 @@ plot::interval_chart differences_of(const std::vector<outcome>& seen, const runs
 }
 
 plot::bar_chart chart_of(const std::vector<outcome>& seen, const std::string& title) {
-    plot::bar_chart chart{.title = title, .x_label = {}, .y = {.label = "busy seconds per epoch", .of = plot::quantity::seconds, .from_zero = true}, .categories = {}, .parts = {}};
+    plot::bar_chart chart{.title = title, .x_label = {}, .y = {.label = "busy seconds per epoch", .of = plot::quantity::seconds, .from_zero = true}, .categories = {}, .parts = {}, .named = true};
     for (const outcome& one : seen)
         if (one.has_results()) chart.categories.push_back(one.name);
     for (const std::string& name : stages_of(seen)) {
