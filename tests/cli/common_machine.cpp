@@ -141,6 +141,14 @@ TEST_CASE("the disk of a directory is that of the innermost mount, and of a part
     CHECK(disk_of("/absent/x", f.root).filesystem.empty());
 }
 
+TEST_CASE("the command line is written as a shell reads it") {
+    const fixture machine;
+    CHECK(command_text(machine.root).empty());
+    using namespace std::string_literals;
+    machine.file("proc/self/cmdline", "/usr/bin/gneiss-marius\0train\0data/a b\0--lr\0.1\0\0it's\0"s);
+    CHECK(command_text(machine.root) == R"(gneiss-marius train 'data/a b' --lr .1 '' 'it'\''s')");
+}
+
 TEST_CASE("this machine has memory, a processor and a disk") {
     CHECK(usable_cpus() >= 1);
     CHECK(available_memory() > 0);

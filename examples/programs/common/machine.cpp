@@ -216,6 +216,24 @@ std::uint64_t major_page_faults() {
 
 std::uint64_t bytes_read_from_device() { return number_behind("/proc/self/io", "read_bytes").value_or(0); }
 
+std::string command_text(const fs::path& root) {
+    constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+    std::ifstream in(root / "proc/self/cmdline", std::ios::binary);
+    std::string text;
+    for (std::string word; std::getline(in, word, '\0');) {
+        if (text.empty()) word = fs::path(word).filename().string();
+        else text += ' ';
+        if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) {
+            text += word;
+            continue;
+        }
+        text += '\'';
+        for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+        text += '\'';
+    }
+    return text;
+}
+
 double cpu_seconds() {
     rusage usage{};
     if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;

@@ -47,6 +47,11 @@ void trim_memory();
 /// Returns the number of page faults that waited for I/O: pages of mapped files that were not in the page cache.
 [[nodiscard]] std::uint64_t major_page_faults();
 
+/// Returns the command line of this process as a shell reads it, the program by its file name; empty if the system does not
+/// report it.
+/// \param root  as above
+[[nodiscard]] std::string command_text(const std::filesystem::path& root = "/");
+
 /// Returns user and system time of all threads of this process so far [seconds].
 [[nodiscard]] double cpu_seconds();
 

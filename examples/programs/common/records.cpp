@@ -70,6 +70,22 @@ double mean_passes(const epoch_record& epoch) {
     return count == 0 ? 0 : sum / count;
 }
 
+const char* name_of(run_status status) noexcept {
+    switch (status) {
+    case run_status::done: return "done";
+    case run_status::interrupted: return "interrupted";
+    case run_status::running: break;
+    }
+    return "running";
+}
+
+const epoch_record* best_epoch(const run_record& run) {
+    const epoch_record* best = nullptr;
+    for (const epoch_record& epoch : run.epochs)
+        if (!epoch.valid.empty() && (best == nullptr || epoch.valid.front().second > best->valid.front().second)) best = &epoch;
+    return best;
+}
+
 machine_record this_machine() {
     return {.cpus = usable_cpus(), .memory_bytes = total_memory(), .device = "cpu", .cpu = cpu_name()};
 }
@@ -109,6 +125,7 @@ json to_json(const plan_record& record) {
 json to_json(const epoch_record& record) {
     json object = {{"epoch", record.epoch}, {"seconds", record.seconds}};
     put(object, "loss", record.loss);
+    put(object, "learning_rate", record.learning_rate);
     object["examples"] = record.examples;
     put(object, "read_bytes", record.read_bytes);
     put(object, "write_bytes", record.write_bytes);
@@ -120,14 +137,17 @@ json to_json(const epoch_record& record) {
     put(object, "staleness_p50", record.staleness_p50);
     put(object, "staleness_max", record.staleness_max);
     if (!record.passes.empty()) object["passes"] = record.passes;
+    put(object, "train", record.train);
     put(object, "valid", record.valid);
+    put(object, "evaluation_seconds", record.evaluation_seconds);
     return object;
 }
 
 json to_json(const run_record& record) {
-    json object = {{"program", record.program}, {"version", record.version},
-        {"status", record.status == run_status::done ? "done" : "interrupted"}, {"machine", to_json(record.machine)},
-        {"dataset", to_json(record.dataset)}, {"config", record.config}};
+    json object = {{"program", record.program}, {"version", record.version}};
+    put(object, "command", record.command);
+    object.update({{"status", name_of(record.status)}, {"machine", to_json(record.machine)},
+        {"dataset", to_json(record.dataset)}, {"config", record.config}});
     if (json plan = to_json(record.plan); !plan.empty()) object["plan"] = std::move(plan);
     if (!record.preprocessing.is_null()) object["preprocessing"] = record.preprocessing;
     json epochs = json::array();
@@ -137,6 +157,8 @@ json to_json(const run_record& record) {
     put(metrics, "valid", record.valid);
     put(metrics, "test", record.test);
     if (!metrics.empty()) object["metrics"] = std::move(metrics);
+    if (const epoch_record* best = best_epoch(record)) object["best_epoch"] = best->epoch;
+    if (record.evaluation_seconds) object["evaluation"] = {{"seconds", *record.evaluation_seconds}};
     put(object, "io_cost", record.io_cost);
     object["seconds"] = record.seconds;
     object["peak_rss_bytes"] = record.peak_rss_bytes;
@@ -148,6 +170,7 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "epoch", record.epoch);
     get(object, "seconds", record.seconds);
     get(object, "loss", record.loss);
+    get(object, "learning_rate", record.learning_rate);
     get(object, "examples", record.examples);
     get(object, "read_bytes", record.read_bytes);
     get(object, "write_bytes", record.write_bytes);
@@ -159,8 +182,52 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "staleness_p50", record.staleness_p50);
     get(object, "staleness_max", record.staleness_max);
     get(object, "passes", record.passes);
+    get(object, "train", record.train);
     get(object, "valid", record.valid);
+    get(object, "evaluation_seconds", record.evaluation_seconds);
     return record;
+}
+
+run_record run_from_json(const json& object) {
+    const auto inner = [](const json& of, const char* key) { return of.value(key, json::object()); };
+    run_record run;
+    get(object, "program", run.program);
+    get(object, "version", run.version);
+    get(object, "command", run.command);
+    const std::string status = object.value("status", "running");
+    for (const run_status each : {run_status::done, run_status::interrupted, run_status::running})
+        if (status == name_of(each)) run.status = each;
+    const json machine = inner(object, "machine"), dataset = inner(object, "dataset"), plan = inner(object, "plan");
+    get(machine, "cpus", run.machine.cpus);
+    get(machine, "memory_bytes", run.machine.memory_bytes);
+    get(machine, "io_engine", run.machine.io_engine);
+    get(machine, "io_engine_reason", run.machine.io_engine_reason);
+    get(machine, "device", run.machine.device);
+    get(machine, "cpu", run.machine.cpu);
+    get(dataset, "name", run.dataset.name);
+    get(dataset, "nodes", run.dataset.nodes);
+    get(dataset, "edges", run.dataset.edges);
+    get(dataset, "relations", run.dataset.relations);
+    get(dataset, "features", run.dataset.features);
+    get(dataset, "classes", run.dataset.classes);
+    run.config = inner(object, "config");
+    get(plan, "budget_bytes", run.plan.budget_bytes);
+    get(plan, "parts", run.plan.parts);
+    get(plan, "states", run.plan.states);
+    get(plan, "swaps", run.plan.swaps);
+    get(plan, "swap_bound", run.plan.swap_bound);
+    get(plan, "read_bytes", run.plan.read_bytes);
+    get(plan, "write_bytes", run.plan.write_bytes);
+    if (const auto steps = object.find("preprocessing"); steps != object.end()) run.preprocessing = *steps;
+    for (const json& epoch : object.value("epochs", json::array())) run.epochs.push_back(epoch_from_json(epoch));
+    const json metrics = inner(object, "metrics");
+    get(metrics, "valid", run.valid);
+    get(metrics, "test", run.test);
+    get(inner(object, "evaluation"), "seconds", run.evaluation_seconds);
+    get(object, "io_cost", run.io_cost);
+    get(object, "seconds", run.seconds);
+    get(object, "peak_rss_bytes", run.peak_rss_bytes);
+    return run;
 }
 
 std::string pretty(const json& object) { return object.dump(2, ' ', false, json::error_handler_t::replace) + '\n'; }

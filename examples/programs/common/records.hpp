@@ -51,6 +51,7 @@ struct epoch_record {
     std::uint64_t epoch = 0; ///< from 1
     double seconds = 0;
     std::optional<double> loss{}; ///< mean per example
+    std::optional<double> learning_rate{};
     std::uint64_t examples = 0;
     std::optional<std::uint64_t> read_bytes{}, write_bytes{}, read_requests{};
     std::optional<double> wait_seconds{}, hit_rate{};
@@ -58,16 +59,20 @@ struct epoch_record {
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
+    metric_values train{}; ///< of the examples as they were trained
     metric_values valid{};
+    std::optional<double> evaluation_seconds{}; ///< after the epoch's `seconds`
 };
 
 /// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);
 
-enum class run_status { done, interrupted };
+enum class run_status { done, interrupted, running };
+[[nodiscard]] const char* name_of(run_status status) noexcept;
 
 struct run_record {
     std::string program{}, version{};
+    std::string command{}; ///< command line, as a shell reads it
     run_status status = run_status::done;
     machine_record machine{};
     dataset_record dataset{};
@@ -78,10 +83,14 @@ struct run_record {
     nlohmann::ordered_json preprocessing{};
     std::vector<epoch_record> epochs{};
     metric_values valid{}, test{}; ///< final (or best) state
+    std::optional<double> evaluation_seconds{}; ///< total
     named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;
 };
+
+/// Returns the epoch with the highest first metric of validation, the earliest of several; null: none was validated.
+[[nodiscard]] const epoch_record* best_epoch(const run_record& run);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const machine_record& record);
 [[nodiscard]] nlohmann::ordered_json to_json(const dataset_record& record);
@@ -89,6 +98,8 @@ struct run_record {
 [[nodiscard]] nlohmann::ordered_json to_json(const epoch_record& record);
 [[nodiscard]] nlohmann::ordered_json to_json(const run_record& record);
 
+/// Parses `run.json`. Throws as `epoch_from_json`.
+[[nodiscard]] run_record run_from_json(const nlohmann::ordered_json& object);
 /// Parses one line of `metrics.jsonl`. Throws `nlohmann::json::exception` if a key has another type, errc::corrupt for an
 /// invalid count.
 [[nodiscard]] epoch_record epoch_from_json(const nlohmann::ordered_json& object);

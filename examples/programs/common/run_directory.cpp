@@ -236,7 +236,8 @@ void run_directory::write_timeline(const std::vector<time_sample>& samples) cons
     std::string lines;
     for (const time_sample& s : samples)
         lines += nlohmann::ordered_json{{"seconds", s.seconds}, {"busy_share", s.busy_share}, {"wait_share", s.wait_share},
-                     {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes}, {"fault_rate", s.fault_rate}}
+                     {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes}, {"fault_rate", s.fault_rate}, {"evaluate_share", s.evaluate_share},
+                     {"save_share", s.save_share}}
                      .dump() +
                  '\n';
     write_file_atomically(path_ / timeline_name, lines);
@@ -249,7 +250,8 @@ std::vector<time_sample> run_directory::timeline_before(double seconds) const {
     try {
         for (const nlohmann::ordered_json& line : read_json_lines(file)) {
             const time_sample s{line.at("seconds"), line.at("busy_share"), line.at("wait_share"), line.at("read_rate"),
-                line.at("write_rate"), line.at("rss_bytes"), line.at("fault_rate")};
+                line.at("write_rate"), line.at("rss_bytes"), line.at("fault_rate"), line.value("evaluate_share", 0.0),
+                line.value("save_share", 0.0)};
             if (s.seconds <= seconds) samples.push_back(s);
         }
     } catch (const std::exception&) {

@@ -21,7 +21,7 @@ std::vector<time_sample> merged_pairs(const std::vector<time_sample>& samples) {
         const auto mean = [&](double x, double y) { return both > 0 ? (x * first + y * second) / both : (x + y) / 2; };
         half.push_back({b.seconds, mean(a.busy_share, b.busy_share), mean(a.wait_share, b.wait_share),
             mean(a.read_rate, b.read_rate), mean(a.write_rate, b.write_rate), std::max(a.rss_bytes, b.rss_bytes),
-            mean(a.fault_rate, b.fault_rate)});
+            mean(a.fault_rate, b.fault_rate), mean(a.evaluate_share, b.evaluate_share), mean(a.save_share, b.save_share)});
         before = b.seconds;
     }
     if (samples.size() % 2 == 1) half.push_back(samples.back());
@@ -53,14 +53,16 @@ void run_sampler::look() {
     const double time = now() - began_, span = time - last_time_;
     if (span <= 0) return;
     const std::uint64_t faults = major_page_faults();
-    const auto share = [&](double seconds) { return std::clamp(seconds / (span * workers_), 0.0, 1.0); };
+    const auto share_of = [](double seconds, double all) { return std::clamp(seconds / all, 0.0, 1.0); };
+    const auto share = [&](double seconds) { return share_of(seconds, span * workers_); };
     const auto rate = [&](std::uint64_t from, std::uint64_t to) {
         return to > from ? static_cast<double>(to - from) / span : 0.0;
     };
     samples_.push_back(
         {time, share(total.compute_seconds - last_.compute_seconds), share(total.wait_seconds - last_.wait_seconds),
             rate(last_.read_bytes, total.read_bytes), rate(last_.write_bytes, total.write_bytes), current_rss(),
-            rate(last_faults_, faults)});
+            rate(last_faults_, faults), share_of(total.evaluate_seconds - last_.evaluate_seconds, span),
+            share_of(total.save_seconds - last_.save_seconds, span)});
     last_ = total;
     last_faults_ = faults;
     last_time_ = time;

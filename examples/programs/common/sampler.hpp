@@ -15,6 +15,7 @@ struct activity {
     double compute_seconds = 0; ///< workers at work in the compute stage
     double wait_seconds = 0;    ///< the same workers waiting for input or room
     std::uint64_t read_bytes = 0, write_bytes = 0;
+    double evaluate_seconds = 0, save_seconds = 0; ///< elapsed while the run evaluated, and saved its state
 };
 
 /// Rates between two samples.
@@ -24,6 +25,7 @@ struct time_sample {
     double read_rate = 0, write_rate = 0;  ///< bytes/s
     std::uint64_t rss_bytes = 0;
     double fault_rate = 0;                 ///< pages/s that were mapped, touched and not in the page cache
+    double evaluate_share = 0, save_share = 0; ///< of the interval, in which nothing trains
 };
 
 /// Samples a running program: a thread calls `totals` at even intervals and keeps the differences. Keeps at most `most_samples`
