@@ -55,6 +55,7 @@ std::string flaw(const std::string& html) {
         } else if (!tag.ends_with('/')) {
             open.push_back(name);
         }
+        if (name == "script" && !closing) at = html.find("</script>", at); // its text is no markup
         if (name == "style" && !closing) {
             const auto close = html.find("</style>", at);
             const std::string css = html.substr(at, close - at);
@@ -82,11 +83,62 @@ TEST_CASE("a report is well-formed and self-contained, and shows everything that
     for (const char* external : {"src=", "href=", "url(", "@import", "<script", "<link", "http:", "https:"})
         CHECK_MESSAGE(!contains(html, external), external);
     for (const char* part : {"<title>gneiss-marius on debian</title>", "0.3219", "961 MiB", "of a budget of 1.00 GiB",
-             "Loss", "Validation metrics", "Stage seconds per epoch", "Compute: busy and waiting",
+             "<i>gneiss-marius</i> <i>train</i> <i>data/debian</i> <i>--memory</i> <i>1GiB</i> <i>--out</i> <i>&#39;runs/a</i> <i>b&#39;</i>", "Best epoch", "20 of 20", "validation MRR 0.3254", "24.0 s evaluation",
+             "Learning rate", "Time of each epoch", "evaluation", ">best</text>", "20 (best)", "Loss", "Validation metrics", "Stage seconds per epoch", "Time of the compute stage",
              "Who waited for whom", "waits for updates", "How the trace begins", "gather, batch 3, bytes 4096: 2 ms", "Staleness of updated rows", "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time",
              "partition buffer", "swaps, lower bound", "Input and output", "io_uring and O_DIRECT work here",
              "prefers-color-scheme:dark", "moved (GB)", "time since the start (min)"})
         CHECK_MESSAGE(contains(html, part), part);
+}
+
+TEST_CASE("the page of a run in progress shows its progress and loads itself again; no other page has a script") {
+    report_data data = sample_report(3);
+    data.run.status = run_status::running;
+    data.run.test.clear();
+    data.progress = run_progress{.activity = "validation", .epoch = 3, .epochs = 20, .done = .25, .loss = 1.5, .left = "5m 10s", .written = 1764000000};
+    const std::string html = report_html(data);
+    CHECK(flaw(html) == "");
+    for (const char* part : {"badge running", "Epoch 3 of 20", "25.0%", "validation, loss 1.5, 5m 10s left", "location.reload()", "content=\"10\"", "- 1764000000"})
+        CHECK_MESSAGE(contains(html, part), part);
+    data.progress.reset();
+    data.run.status = run_status::interrupted;
+    CHECK_FALSE(contains(report_html(data), "reload"));
+    CHECK(contains(report_html(data), "badge interrupted"));
+}
+
+TEST_CASE("accuracy in training is drawn next to that of validation") {
+    report_data data = sample_report(4);
+    for (epoch_record& epoch : data.run.epochs) epoch.train = {{"accuracy", .5}}, epoch.valid = {{"accuracy", .4}};
+    const std::string html = report_html(data);
+    for (const char* part : {"Metrics of validation and training", "Accuracy in training", "train Accuracy"})
+        CHECK_MESSAGE(contains(html, part), part);
+}
+
+TEST_CASE("a plot without a value is left out") {
+    report_data data = sample_report(4);
+    for (const std::vector<std::uint64_t>& none : {std::vector<std::uint64_t>{}, {0}, {0, 0, 0}, {12}}) { // of no rows, or of rows without staleness
+        data.staleness = none;
+        CHECK_FALSE(contains(report_html(data), "Staleness of updated rows"));
+    }
+    for (epoch_record& epoch : data.run.epochs) epoch.read_bytes = epoch.write_bytes = 0;
+    for (time_sample& sample : data.samples) sample.read_rate = sample.write_rate = 0;
+    data.run.plan.read_bytes = data.run.plan.write_bytes = 0;
+    for (const char* part : {"Bytes per epoch", "Bandwidth"}) CHECK_FALSE(contains(report_html(data), part));
+    data.run.epochs.resize(1); // a line needs two points
+    for (const char* part : {"aria-label=\"Loss\"", "aria-label=\"Validation", "Learning rate"}) CHECK_FALSE(contains(report_html(data), part));
+}
+
+TEST_CASE("memory is drawn to its own scale, however large the budget") {
+    report_data data = sample_report(4);
+    data.run.plan.parts = {{"rows", 30ULL << 20}, {"batches", 10ULL << 20}};
+    data.run.plan.budget_bytes = 20ULL << 30;
+    data.run.peak_rss_bytes = 44ULL << 20;
+    for (time_sample& sample : data.samples) sample.rss_bytes = 40ULL << 20;
+    const std::string html = report_html(data);
+    for (const char* part : {"bytes (MiB)", "budget 20.0 GiB →", "peak 44.0 MiB", "resident set of a budget of 20.0 GiB (MiB)"})
+        CHECK_MESSAGE(contains(html, part), part);
+    data.run.plan.budget_bytes = 50ULL << 20;
+    for (const char* part : {"budget 50.0 MiB<", "resident set (MiB)"}) CHECK_MESSAGE(contains(report_html(data), part), part);
 }
 
 TEST_CASE("text from outside is escaped everywhere") {
@@ -140,13 +192,18 @@ TEST_CASE("every plot is well-formed, embedded or alone, even with odd values") 
     interval_chart intervals{.title = "t", .x = {.label = "x", .from_zero = true}};
     stack_chart stack{.title = "t", .x = {.of = quantity::memory}};
     timeline_chart timeline{.title = "a < b", .x = {.of = quantity::seconds}, .rows = {{"none", {}}}};
+    const auto check_text = [](const std::string& text) {
+        CHECK(flaw(text) == "");
+        CHECK_FALSE(contains(text, "nan"));
+        CHECK_FALSE(contains(text, "inf"));
+    };
     const auto check = [&] {
         for (const auto options : {use::embedded, use::standalone})
-            for (const std::string& text : {svg(lines, options), svg(bars, options), svg(intervals, options), svg(stack, options), svg(timeline, options)}) {
-                CHECK(flaw(text) == "");
-                CHECK_FALSE(contains(text, "nan"));
-                CHECK_FALSE(contains(text, "inf"));
-            }
+            for (const extent width : {extent::narrow, extent::medium, extent::wide})
+                for (const std::string& text : {svg(lines, options, width), svg(bars, options, width), svg(intervals, options, width),
+                         svg(stack, options, width), svg(timeline, options, width)})
+                    check_text(text);
+        for (const std::string& text : {responsive(lines), responsive(bars), responsive(intervals), responsive(stack), responsive(timeline)}) check_text(text);
     };
     check();
     lines.lines = {{.name = "one", .points = {{1, 5}}}, {.name = "none"},
@@ -157,10 +214,29 @@ TEST_CASE("every plot is well-formed, embedded or alone, even with odd values") 
     intervals.points = {{"<p>", -1, 2}, {"a name", 3, 0}};
     stack.parts = {{"p", 0}, {"q", 5}};
     timeline.rows.push_back({"<t>", {{"a & b", 1, 2}, {"odd", nan, 2}, {"nothing", 2, 2, doing::wait_for_room}}});
-    stack.marks = {{"m", 3}, {"n", 9}};
+    stack.marks = {{"m", 3}, {"n", 9}, {"far", 1e9}};
+    bars.named = true;
+    lines.marks = {{"<best>", 2}, {"odd", nan}};
     check();
     lines.y.log = lines.x.log = true;
     check();
+}
+
+TEST_CASE("names that do not fit below their bars rise; numbers are left out; a bar chart without values has no axis below 0") {
+    using namespace programs::plot;
+    bar_chart bars{.title = "t", .x_label = "x", .categories = {}, .parts = {{"p", {}}}};
+    for (int i = 0; i < 20; ++i) bars.categories.push_back("category " + std::to_string(i)), bars.parts[0].values.push_back(i);
+    const auto labels = [&](const std::string& text) {
+        std::size_t count = 0;
+        for (std::size_t at = 0; (at = text.find(">category ", at)) != std::string::npos; ++at) ++count;
+        return count;
+    };
+    CHECK(labels(svg(bars, use::embedded, extent::narrow)) < 20);
+    bars.named = true;
+    CHECK(labels(svg(bars, use::embedded, extent::narrow)) == 20);
+    CHECK(contains(svg(bars, use::embedded, extent::narrow), "rotate(-35)"));
+    bars.parts[0].values.assign(20, 0);
+    CHECK_FALSE(contains(svg(bars), ">-"));
 }
 
 TEST_CASE("ticks cover the data at round steps") {

@@ -11,6 +11,7 @@ inline programs::report_data sample_report(std::uint64_t epochs = 20) {
     run_record& run = data.run;
     run.program = "gneiss-marius";
     run.version = "0.1.0";
+    run.command = "gneiss-marius train data/debian --memory 1GiB --out 'runs/a b'";
     run.machine = {.cpus = 2,
         .memory_bytes = 16ULL << 30,
         .io_engine = "uring",
@@ -36,6 +37,7 @@ inline programs::report_data sample_report(std::uint64_t epochs = 20) {
         epoch_record epoch{.epoch = e,
             .seconds = 14.2 + wobble,
             .loss = 4.2 * std::exp(-t / 6) + 1.1 + 0.02 * wobble,
+            .learning_rate = .1 * (1 - (t - 1) / static_cast<double>(epochs)),
             .examples = 23'000'000,
             .read_bytes = 2'450'000'000 + static_cast<std::uint64_t>(4e6 * (1 + wobble)),
             .write_bytes = 2'450'000'000,
@@ -48,18 +50,20 @@ inline programs::report_data sample_report(std::uint64_t epochs = 20) {
         if (e % 2 == 0 || e == epochs)
             epoch.valid = {{"mrr", 0.33 - 0.25 * std::exp(-t / 5)}, {"hits@1", 0.24 - 0.2 * std::exp(-t / 5)},
                 {"hits@10", 0.51 - 0.3 * std::exp(-t / 5)}};
+        if (!epoch.valid.empty()) epoch.evaluation_seconds = 2.1;
         run.epochs.push_back(epoch);
     }
     run.valid = {{"mrr", 0.3254}};
     run.test = {{"mrr", 0.3219}, {"hits@1", 0.2331}, {"hits@3", 0.3562}, {"hits@10", 0.4987}};
+    run.evaluation_seconds = 24;
     run.seconds = 14.2 * static_cast<double>(epochs) + 21;
     run.peak_rss_bytes = 961ULL << 20;
     const double end = run.seconds;
     for (int i = 1; i <= 300; ++i) {
         const double t = end * i / 300, phase = std::fmod(t, 14.2) / 14.2;
         const double wait = phase < 0.07 ? 0.55 : 0.06 + 0.04 * std::sin(t);
-        data.samples.push_back({t, 0.94 - wait, wait, 1.7e8 + 6e7 * std::sin(t * 1.7), 1.6e8 + 5e7 * std::cos(t * 1.3),
-            static_cast<std::uint64_t>((880 + 60 * std::min(1.0, t / 30) + 8 * std::sin(t)) * 1048576.0)});
+        data.samples.push_back({t, i % 20 == 0 ? 0 : 0.94 - wait, i % 20 == 0 ? 0 : wait, 1.7e8 + 6e7 * std::sin(t * 1.7), 1.6e8 + 5e7 * std::cos(t * 1.3),
+            static_cast<std::uint64_t>((880 + 60 * std::min(1.0, t / 30) + 8 * std::sin(t)) * 1048576.0), 0, i % 20 == 0 ? .95 : 0, 0});
     }
     for (int s = 0; s <= 16; ++s)
         data.staleness.push_back(static_cast<std::uint64_t>(4e8 * std::exp(-0.5 * std::pow((s - 4) / 2.4, 2)) + 1e5));

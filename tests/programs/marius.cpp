@@ -60,6 +60,11 @@ TEST_CASE("a run reports its results under the contract's keys, and config.toml 
     CHECK(run["epochs"].size() == 3);
     for (const char* key : {"epoch", "seconds", "loss", "examples", "read_bytes", "write_bytes", "stage_seconds", "staleness_max", "valid"})
         CHECK(run["epochs"][0].contains(key));
+    for (const char* key : {"learning_rate", "evaluation_seconds"}) CHECK(run["epochs"][0].contains(key));
+    CHECK(run["epochs"][2]["learning_rate"] < run["epochs"][0]["learning_rate"]);
+    CHECK(run["command"].get<std::string>().starts_with("gneiss-marius train "));
+    CHECK(run["evaluation"]["seconds"] > 0);
+    CHECK(run["best_epoch"] >= 1);
     CHECK(run["epochs"][2]["loss"] < run["epochs"][0]["loss"]);
     for (const char* key : {"mrr", "hits@1", "hits@3", "hits@10"}) CHECK(run["metrics"]["test"].contains(key));
     CHECK(run["peak_rss_bytes"] > 0);

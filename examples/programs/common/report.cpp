@@ -8,6 +8,7 @@
 
 #include <gneiss/core/memory_budget.hpp>
 
+#include "common/page.hpp"
 #include "common/plot.hpp"
 #include "common/terminal.hpp"
 #include "common/units.hpp"
@@ -15,86 +16,14 @@
 namespace programs {
 namespace {
 
+using page::cell;
+using page::plot_box;
+using page::section;
+using page::table_box;
 using plot::escaped;
 using plot::quantity;
 
 constexpr std::size_t most_points = 240, most_bars = 60, most_rows = 200;
-
-std::string_view page_style() {
-    return R"(
-*{box-sizing:border-box}
-body{margin:0;background:var(--ground);color:var(--ink);
-font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif;
-font-variant-numeric:tabular-nums}
-:root{--ground:#f4f5f7;color-scheme:light dark}@media (prefers-color-scheme:dark){:root{--ground:#0f1116}}
-main{max-width:1180px;margin:0 auto;padding:0 20px 60px}header{padding:34px 0 18px}
-h1{font-size:25px;line-height:1.25;margin:0;font-weight:650;letter-spacing:-.01em}
-h1 span{color:var(--soft);font-weight:400}header p{margin:5px 0 0;color:var(--soft)}
-h2{font-size:16px;font-weight:650;margin:34px 0 12px}
-.badge{display:inline-block;font-size:12px;font-weight:600;border-radius:9px;padding:1px 9px;margin-left:10px;
-vertical-align:3px;color:var(--page);background:var(--c2)}
-.badge.interrupted{background:var(--c1)}
-.bands{display:flex;height:5px;border-radius:3px;overflow:hidden;margin-bottom:26px}
-.bands i{display:block;height:100%}
-.cards{display:flex;flex-wrap:wrap;gap:12px}
-.card,.box{background:var(--page);border:1px solid var(--rule);border-radius:8px}
-.card{padding:12px 16px;flex:1 1 18%;min-width:150px}
-.card b{display:block;font-size:23px;font-weight:620;line-height:1.3;letter-spacing:-.01em}
-.card span{color:var(--soft);font-size:13px;display:block}
-.meter{height:5px;border-radius:3px;background:var(--rule);margin-top:7px;overflow:hidden}
-.meter i{display:block;height:100%;background:var(--c0)}.meter.over i{background:var(--c3)}
-.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(480px,100%),1fr));gap:12px}
-.box{padding:8px 8px 4px;min-width:0}.box svg{display:block;width:100%;height:auto}
-.box.table{padding:12px 18px;overflow-x:auto}.box h3{margin:2px 0 6px;font-size:14px;font-weight:600}
-.wide{grid-column:1/-1}.tall{max-height:430px;overflow:auto}
-table{border-collapse:collapse;width:100%;font-size:13.5px}
-th,td{padding:4px 14px 4px 0;text-align:right;white-space:nowrap;border-top:1px solid var(--rule)}
-tr:first-child th,table.plain tr:first-child td{border-top:0}th{color:var(--soft);font-weight:500}
-th:first-child,td:first-child{text-align:left}th:last-child,td:last-child{padding-right:0}
-td.words{white-space:normal;overflow-wrap:anywhere}
-.key{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:8px}
-footer{margin-top:34px;color:var(--soft);font-size:13px}
-@media print{body{background:#fff}.box,.card{break-inside:avoid}.tall{max-height:none}}
-)";
-}
-
-/// A table cell; the first of a row is its name.
-struct cell {
-    std::string text;
-    std::string swatch{}; ///< color before the text
-    bool words = false;   ///< long text that may wrap
-};
-
-std::string html_table(const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows) {
-    std::string html = titles.empty() ? "<table class=\"plain\">\n" : "<table>\n";
-    if (!titles.empty()) {
-        html += "<tr>";
-        for (const std::string& title : titles) html += "<th>" + escaped(title) + "</th>";
-        html += "</tr>\n";
-    }
-    for (const auto& row : rows) {
-        html += "<tr>";
-        for (const cell& c : row) {
-            html += c.words ? "<td class=\"words\">" : "<td>";
-            if (!c.swatch.empty()) html += fmt::format("<span class=\"key\" style=\"background:{}\"></span>", c.swatch);
-            html += escaped(c.text) + "</td>";
-        }
-        html += "</tr>\n";
-    }
-    return html + "</table>\n";
-}
-
-std::string boxed(const std::string& svg, bool wide = false) {
-    return fmt::format("<div class=\"box{}\">{}</div>\n", wide ? " wide" : "", svg);
-}
-std::string boxed_table(const std::string& title, const std::string& table, const char* more = "") {
-    return fmt::format("<div class=\"box table{}\"><h3>{}</h3>\n{}</div>\n", more, escaped(title), table);
-}
-std::string section(const std::string& title, const std::string& inside) {
-    return inside.empty() ? ""
-                          : fmt::format("<section><h2>{}</h2>\n<div class=\"grid\">\n{}</div></section>\n",
-                                escaped(title), inside);
-}
 
 std::string metric_text(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "not a number"; }
 std::string loss_text(double value) { return std::isfinite(value) ? fmt::format("{:.5g}", value) : "not a number"; }
@@ -153,9 +82,20 @@ std::string passes_text(const epoch_record& epoch) {
 
 plot::axis epoch_axis() { return {.label = "epoch", .whole = true}; }
 
-std::string line_plot(const std::string& title, plot::axis x, plot::axis y, std::vector<plot::series> lines) {
+/// Returns a box with a plot of the lines that have points; empty if no line leads from one x to another.
+std::string line_plot(const std::string& title, plot::axis x, plot::axis y, std::vector<plot::series> lines,
+    std::vector<plot::line_chart::mark> marks = {}) {
     std::erase_if(lines, [](const plot::series& line) { return line.points.empty(); });
-    return lines.empty() ? "" : boxed(plot::svg(plot::line_chart{title, std::move(x), std::move(y), std::move(lines)}));
+    const auto leads = [](const plot::series& line) { return line.points.front().x < line.points.back().x; };
+    return std::ranges::none_of(lines, leads)
+               ? ""
+               : plot_box(plot::line_chart{title, std::move(x), std::move(y), std::move(lines), std::move(marks)});
+}
+
+/// Removes lines that stay at 0, such as bytes that a run in memory writes.
+std::vector<plot::series> not_zero(std::vector<plot::series> lines) {
+    std::erase_if(lines, [](const plot::series& line) { return std::ranges::all_of(line.points, [](const plot::point& p) { return p.y == 0; }); });
+    return lines;
 }
 
 template <class T>
@@ -190,11 +130,6 @@ std::optional<double> mean(const run_record& run, const epoch_value& value) {
     return sum / static_cast<double>(values.size());
 }
 
-struct summary_item {
-    std::string title, value, note;
-    double meter = -1; ///< 0..1, or more: a bar; negative: none
-};
-
 /// Returns the preprocessing steps by name, with their records.
 std::vector<std::pair<std::string, nlohmann::ordered_json>> steps_before(const run_record& run) {
     std::vector<std::pair<std::string, nlohmann::ordered_json>> steps;
@@ -204,18 +139,22 @@ std::vector<std::pair<std::string, nlohmann::ordered_json>> steps_before(const r
     return steps;
 }
 
-std::vector<summary_item> summary_items(const run_record& run) {
-    std::vector<summary_item> items;
+std::vector<page::card> summary_items(const run_record& run) {
+    std::vector<page::card> items;
     const bool test = !run.test.empty();
     for (const auto& [name, value] : test ? run.test : run.valid)
         items.push_back({metric_title(name), metric_text(value), test ? "test" : "validation"});
     if (items.empty() && !run.epochs.empty() && run.epochs.back().loss)
         items.push_back({"Loss", loss_text(*run.epochs.back().loss), "last epoch"});
     const double training = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
-    items.push_back({"Time", human_seconds(run.seconds),
-        run.epochs.empty() ? "no epoch"
-                           : fmt::format("{} for {} epoch{}", human_seconds(training), run.epochs.size(),
-                                 run.epochs.size() == 1 ? "" : "s")});
+    if (const epoch_record* best = best_epoch(run); best != nullptr && run.epochs.size() > 1)
+        items.push_back({"Best epoch", fmt::format("{} of {}", best->epoch, run.epochs.back().epoch),
+            fmt::format("validation {} {}", metric_title(best->valid.front().first), metric_text(best->valid.front().second))});
+    std::string parts = run.epochs.empty() ? "no epoch"
+                                           : fmt::format("{} for {} epoch{}", human_seconds(training), run.epochs.size(),
+                                                 run.epochs.size() == 1 ? "" : "s");
+    if (run.evaluation_seconds) parts += fmt::format(", {} evaluation", human_seconds(*run.evaluation_seconds));
+    items.push_back({"Time", human_seconds(run.seconds), parts});
     if (const auto steps = steps_before(run); !steps.empty()) {
         std::string names;
         for (const auto& [name, step] : steps) names.append(names.empty() ? "" : ", ").append(name).append(" ").append(human_seconds(step.value("seconds", 0.0)));
@@ -225,7 +164,7 @@ std::vector<summary_item> summary_items(const run_record& run) {
         total(run, [](const epoch_record& e) { return std::optional(static_cast<double>(e.examples)); }).value_or(0);
     if (training > 0 && examples > 0) items.push_back({"Speed", human_count(examples / training), "examples/s"});
     if (run.peak_rss_bytes > 0) {
-        summary_item memory{"Peak memory", gneiss::format_bytes(run.peak_rss_bytes), "resident"};
+        page::card memory{"Peak memory", gneiss::format_bytes(run.peak_rss_bytes), "resident"};
         if (run.plan.budget_bytes && *run.plan.budget_bytes > 0) {
             memory.note = "of a budget of " + gneiss::format_bytes(*run.plan.budget_bytes);
             memory.meter = static_cast<double>(run.peak_rss_bytes) / static_cast<double>(*run.plan.budget_bytes);
@@ -246,59 +185,82 @@ std::vector<summary_item> summary_items(const run_record& run) {
     return items;
 }
 
-std::string cards(const run_record& run) {
-    std::string html = "<div class=\"cards\">\n";
-    for (const summary_item& item : summary_items(run)) {
-        html += fmt::format("<div class=\"card\"><span>{}</span><b>{}</b><span>{}</span>", escaped(item.title),
-            escaped(item.value), escaped(item.note));
-        if (item.meter >= 0)
-            html += fmt::format("<div class=\"meter{}\"><i style=\"width:{:.1f}%\"></i></div>",
-                item.meter > 1 ? " over" : "", std::min(item.meter, 1.0) * 100);
-        html += "</div>\n";
-    }
-    return html + "</div>\n";
+/// Returns the card of a run in progress.
+page::card progress_card(const run_progress& now) {
+    std::string note = now.activity;
+    if (now.loss) note += ", loss " + loss_text(*now.loss);
+    if (!now.left.empty()) note += ", " + now.left + " left";
+    return {fmt::format("Epoch {} of {}", now.epoch, now.epochs), human_percent(now.done), note, now.done};
 }
 
 std::string learning(const run_record& run) {
     std::string html = line_plot("Loss", epoch_axis(), {.label = "mean loss per example"},
         {per_epoch("loss", run, member(&epoch_record::loss))});
     std::vector<plot::series> metrics;
-    for (const std::string& name : names_in(run, &epoch_record::valid))
+    const std::vector<std::string> validated = names_in(run, &epoch_record::valid), trained = names_in(run, &epoch_record::train);
+    for (const std::string& name : validated)
         metrics.push_back(
             per_epoch(metric_title(name), run, [&](const epoch_record& e) { return value_of(e.valid, name); }));
-    const std::string title = metrics.size() == 1 ? "Validation " + metrics.front().name : "Validation metrics";
-    return html + line_plot(title, epoch_axis(),
-                      {.label = metrics.size() == 1 ? metrics.front().name : "metric", .from_zero = metrics.size() > 1},
-                      metrics);
+    for (const std::string& name : trained) {
+        metrics.push_back(per_epoch(metric_title(name) + " in training", run, [&](const epoch_record& e) { return value_of(e.train, name); }));
+        metrics.back().style = plot::line_style::dashed;
+        if (const auto same = std::ranges::find(validated, name); same != validated.end())
+            metrics.back().color = static_cast<std::size_t>(same - validated.begin());
+    }
+    const std::string title = !trained.empty()       ? "Metrics of validation and training"
+                              : metrics.size() == 1 ? "Validation " + metrics.front().name
+                                                    : "Validation metrics";
+    std::vector<plot::line_chart::mark> marks;
+    if (const epoch_record* best = best_epoch(run)) marks.push_back({"best", static_cast<double>(best->epoch)});
+    html += line_plot(title, epoch_axis(),
+        {.label = metrics.size() == 1 ? metrics.front().name : "metric", .from_zero = metrics.size() > 1}, metrics, marks);
+    const plot::series rate = per_epoch("learning rate", run, member(&epoch_record::learning_rate));
+    if (std::ranges::adjacent_find(rate.points, std::not_equal_to<>(), &plot::point::y) != rate.points.end())
+        html += line_plot("Learning rate", epoch_axis(), {.label = "learning rate", .from_zero = true}, {rate});
+    return html;
 }
 
-std::string stage_bars(const run_record& run) {
-    const std::vector<std::string> names = names_in(run, &epoch_record::stage_seconds);
-    if (names.empty()) return "";
+struct bar_part {
+    std::string name;
+    epoch_value value;
+};
+/// Returns a chart of at most `most_bars` bars: means over adjacent epochs.
+plot::bar_chart epoch_bars(const run_record& run, std::string title, std::string label, const std::vector<bar_part>& parts) {
     const std::size_t each = (run.epochs.size() + most_bars - 1) / most_bars; // epochs per bar
-    plot::bar_chart chart{.title = "Stage seconds per epoch",
-        .x_label = "epoch",
-        .y = {.label = "summed over workers", .of = quantity::seconds}};
-    for (const std::string& name : names) chart.parts.push_back({name, {}});
+    plot::bar_chart chart{.title = std::move(title), .x_label = "epoch", .y = {.label = std::move(label), .of = quantity::seconds}};
+    for (const bar_part& part : parts) chart.parts.push_back({part.name, {}});
     for (std::size_t from = 0; from < run.epochs.size(); from += each) {
         const std::size_t end = std::min(run.epochs.size(), from + each);
         chart.categories.push_back(end - from == 1
                                        ? fmt::format("{}", run.epochs[from].epoch)
                                        : fmt::format("{}-{}", run.epochs[from].epoch, run.epochs[end - 1].epoch));
-        for (auto& part : chart.parts) {
+        for (std::size_t p = 0; p < parts.size(); ++p) {
             double sum = 0;
-            for (std::size_t e = from; e < end; ++e)
-                sum += value_of(run.epochs[e].stage_seconds, part.name).value_or(0);
-            part.values.push_back(sum / static_cast<double>(end - from));
+            for (std::size_t e = from; e < end; ++e) sum += parts[p].value(run.epochs[e]).value_or(0);
+            chart.parts[p].values.push_back(sum / static_cast<double>(end - from));
         }
     }
-    return boxed(plot::svg(chart));
+    return chart;
+}
+
+/// Plots elapsed seconds of training and evaluation.
+std::string epoch_times(const run_record& run) {
+    if (!total(run, member(&epoch_record::evaluation_seconds))) return "";
+    return plot_box(epoch_bars(run, "Time of each epoch", "elapsed",
+        {{"training", [](const epoch_record& e) { return std::optional(e.seconds); }}, {"evaluation", member(&epoch_record::evaluation_seconds)}}));
+}
+
+std::string stage_bars(const run_record& run) {
+    std::vector<bar_part> parts;
+    for (const std::string& name : names_in(run, &epoch_record::stage_seconds))
+        parts.push_back({name, [name](const epoch_record& e) { return value_of(e.stage_seconds, name); }});
+    return parts.empty() ? "" : plot_box(epoch_bars(run, "Stage seconds per epoch", "summed over workers", parts));
 }
 
 /// Plots the shares of each stage's time, working and waiting.
 std::string waiting_bars(const report_data& data) {
     plot::bar_chart chart{.title = "Who waited for whom", .x_label = "stage",
-        .y = {.label = "share of its threads' time", .of = quantity::percent, .most = 1}};
+        .y = {.label = "share of its threads' time", .of = quantity::percent, .most = 1}, .categories = {}, .parts = {}, .named = true};
     using plot::doing;
     for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room}) chart.parts.push_back({plot::name_of(what), {}});
     for (const stage_time& stage : data.stages) {
@@ -308,11 +270,11 @@ std::string waiting_bars(const report_data& data) {
         chart.categories.push_back(stage.name);
         for (std::size_t i = 0; i < chart.parts.size(); ++i) chart.parts[i].values.push_back(times[i] / all);
     }
-    return chart.categories.empty() ? "" : boxed(plot::svg(chart));
+    return chart.categories.empty() ? "" : plot_box(chart);
 }
 
 std::string timeline(const report_data& data) {
-    return data.timeline.empty() ? "" : boxed(plot::svg(plot::timeline_chart{"How the trace begins: each thread's spans", {.label = "time", .of = quantity::seconds}, data.timeline}), true);
+    return data.timeline.empty() ? "" : plot_box(plot::timeline_chart{"How the trace begins: each thread's spans", {.label = "time", .of = quantity::seconds}, data.timeline}, page::span::all);
 }
 
 /// Plots one value of the samples over time.
@@ -329,29 +291,37 @@ plot::series over_time(
 plot::axis time_axis() { return {.label = "time since the start", .of = quantity::seconds, .from_zero = true}; }
 
 std::string activity_plot(const report_data& data) {
-    return line_plot("Compute: busy and waiting", time_axis(),
-        {.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1},
-        {over_time(data, "busy", &time_sample::busy_share, plot::line_style::area),
-            over_time(data, "waiting", &time_sample::wait_share, plot::line_style::area)});
+    constexpr auto area = plot::line_style::area;
+    std::vector<plot::series> shares{over_time(data, "busy", &time_sample::busy_share, area), over_time(data, "waiting", &time_sample::wait_share, area),
+        over_time(data, "evaluation", &time_sample::evaluate_share, area), over_time(data, "saving", &time_sample::save_share, area)};
+    constexpr std::size_t colors[] = {0, 1, 4, 7};
+    for (std::size_t i = 0; i < shares.size(); ++i) shares[i].color = colors[i];
+    return line_plot("Time of the compute stage", time_axis(),
+        {.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1}, not_zero(std::move(shares)));
 }
 
 std::string memory_over_time(const report_data& data) {
+    constexpr double far = 4; // a budget beyond this many times the memory would flatten the line
     std::vector<plot::series> memory{over_time(data, "resident", &time_sample::rss_bytes)};
     if (memory[0].points.empty()) return "";
+    std::string label = "resident set";
     if (data.run.plan.budget_bytes) {
         const auto budget = static_cast<double>(*data.run.plan.budget_bytes);
-        memory.push_back({"budget", {{memory[0].points.front().x, budget}, {memory[0].points.back().x, budget}},
-            plot::line_style::dashed});
+        if (budget > far * std::ranges::max(memory[0].points, {}, &plot::point::y).y)
+            label += " of a budget of " + gneiss::format_bytes(*data.run.plan.budget_bytes);
+        else
+            memory.push_back({"budget", {{memory[0].points.front().x, budget}, {memory[0].points.back().x, budget}},
+                plot::line_style::dashed});
     }
-    return line_plot(
-        "Memory over time", time_axis(), {.label = "resident set", .of = quantity::memory, .from_zero = true}, memory);
+    return line_plot("Memory over time", time_axis(), {.label = label, .of = quantity::memory, .from_zero = true}, memory);
 }
 
 std::string moving_bytes(const report_data& data) {
     const run_record& run = data.run;
     std::vector<plot::series> bytes{per_epoch("read", run, member(&epoch_record::read_bytes)),
         per_epoch("written", run, member(&epoch_record::write_bytes))};
-    bytes[0].style = plot::line_style::wide; // reads and writes are often equal
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i].color = i;
+    if (not_zero(bytes).size() > 1) bytes[0].style = plot::line_style::wide; // reads and writes are often equal
     const auto planned = [&](const char* name, const std::optional<std::uint64_t>& value, std::size_t like) {
         if (!value || run.epochs.size() < 2 || bytes[like].points.empty()) return;
         const auto first = static_cast<double>(run.epochs.front().epoch),
@@ -362,12 +332,12 @@ std::string moving_bytes(const report_data& data) {
     planned("read, planned", run.plan.read_bytes, 0);
     planned("written, planned", run.plan.write_bytes, 1);
     std::string html =
-        line_plot("Bytes per epoch", epoch_axis(), {.label = "moved", .of = quantity::bytes, .from_zero = true}, bytes);
+        line_plot("Bytes per epoch", epoch_axis(), {.label = "moved", .of = quantity::bytes, .from_zero = true}, not_zero(bytes));
     const plot::axis bandwidth{.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true};
     const auto moved = [](const time_sample& s) { return s.read_rate > 0 || s.write_rate > 0; };
     if (std::ranges::any_of(data.samples, moved)) {
         html += line_plot("Bandwidth over time", time_axis(), bandwidth,
-            {over_time(data, "read", &time_sample::read_rate), over_time(data, "write", &time_sample::write_rate)});
+            not_zero({over_time(data, "read", &time_sample::read_rate), over_time(data, "write", &time_sample::write_rate)}));
     } else {
         const auto rate = [](std::optional<std::uint64_t> epoch_record::*value) -> epoch_value {
             return [value](const epoch_record& e) {
@@ -376,8 +346,8 @@ std::string moving_bytes(const report_data& data) {
             };
         };
         html += line_plot("Bandwidth per epoch", epoch_axis(), bandwidth,
-            {per_epoch("read", run, rate(&epoch_record::read_bytes)),
-                per_epoch("write", run, rate(&epoch_record::write_bytes))});
+            not_zero({per_epoch("read", run, rate(&epoch_record::read_bytes)),
+                per_epoch("write", run, rate(&epoch_record::write_bytes))}));
     }
     return html + line_plot("Hit rate per epoch", epoch_axis(),
                       {.label = "hit rate", .of = quantity::percent, .from_zero = true, .most = 1},
@@ -397,7 +367,7 @@ std::string io_cost_table(const run_record& run) {
                                   : name.ends_with("bytes") ? human_bytes(value)
                                   : name.ends_with("ratio") ? fmt::format("{:.3g}", value) : fmt::format("{:.4g}", value)}});
     }
-    return rows.empty() ? "" : boxed_table("I/O cost of a batch", html_table({}, rows));
+    return rows.empty() ? "" : table_box("I/O cost of a batch", page::table({}, rows));
 }
 
 std::string memory_section(const report_data& data) {
@@ -425,13 +395,14 @@ std::string memory_section(const report_data& data) {
         rows.push_back(
             {{"measured peak, resident"}, {gneiss::format_bytes(run.peak_rss_bytes)}, {share(run.peak_rss_bytes)}});
     }
-    return boxed(plot::svg(chart), true) + memory_over_time(data) +
-           boxed_table("Memory, part by part",
-               html_table({"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows));
+    return plot_box(chart, page::span::all) + memory_over_time(data) +
+           table_box("Memory, part by part",
+               page::table({"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows));
 }
 
 std::string staleness(const report_data& data) {
-    if (data.staleness.empty()) return "";
+    // Without an update, or if all are seen in time, there is nothing to draw.
+    if (data.staleness.size() < 2 || std::ranges::all_of(data.staleness, [](std::uint64_t rows) { return rows == 0; })) return "";
     plot::bar_chart chart{.title = "Staleness of updated rows",
         .x_label = "batches between read and update",
         .y = {.label = "rows", .of = quantity::count}};
@@ -444,7 +415,7 @@ std::string staleness(const report_data& data) {
         chart.categories.push_back(each == 1 ? fmt::format("{}", from) : fmt::format("{}-{}", from, end - 1));
         chart.parts[0].values.push_back(rows);
     }
-    return boxed(plot::svg(chart));
+    return plot_box(chart);
 }
 
 std::string preprocessing_table(const run_record& run) {
@@ -461,7 +432,7 @@ std::string preprocessing_table(const run_record& run) {
         const auto bytes = [&](const char* key) { return step.contains(key) ? gneiss::format_bytes(step.at(key).get<std::uint64_t>()) : std::string(); };
         rows.push_back({{name}, {human_seconds(step.value("seconds", 0.0))}, {bytes("memory_bytes")}, {bytes("peak_rss_bytes")}, {what, "", true}});
     }
-    return rows.empty() ? "" : boxed_table("Before training", html_table({"", "time", "memory planned", "peak memory so far", ""}, rows), " wide");
+    return rows.empty() ? "" : table_box("Before training", page::table({"", "time", "memory planned", "peak memory so far", ""}, rows), page::span::all);
 }
 
 std::string plan_table(const run_record& run) {
@@ -484,7 +455,7 @@ std::string plan_table(const run_record& run) {
     bytes("read per epoch", run.plan.read_bytes, mean(run, member(&epoch_record::read_bytes)));
     bytes("written per epoch", run.plan.write_bytes, mean(run, member(&epoch_record::write_bytes)));
     return rows.empty() ? ""
-                        : boxed_table("Plan of an epoch", html_table({"", "planned", "measured, mean", "ratio"}, rows));
+                        : table_box("Plan of an epoch", page::table({"", "planned", "measured, mean", "ratio"}, rows));
 }
 
 std::string stage_table(const run_record& run) {
@@ -500,7 +471,7 @@ std::string stage_table(const run_record& run) {
     for (std::size_t i = 0; i < names.size(); ++i)
         rows.push_back({{names[i], plot::color(i)}, {human_seconds(sums[i] / static_cast<double>(run.epochs.size()))},
             {human_seconds(sums[i])}, {human_percent(all > 0 ? sums[i] / all : 0)}});
-    return boxed_table("Stage times, summed over workers", html_table({"stage", "per epoch", "total", "share"}, rows));
+    return table_box("Stage times, summed over workers", page::table({"stage", "per epoch", "total", "share"}, rows));
 }
 
 std::string io_table(const run_record& run) {
@@ -520,7 +491,7 @@ std::string io_table(const run_record& run) {
     }
     if (const auto wait = total(run, member(&epoch_record::wait_seconds)))
         rows.push_back({{"waiting"}, {human_seconds(*wait)}, {seconds > 0 ? human_percent(*wait / seconds) : ""}});
-    return rows.empty() ? "" : boxed_table("Input and output", html_table({"", "total", "mean"}, rows));
+    return rows.empty() ? "" : table_box("Input and output", page::table({"", "total", "mean"}, rows));
 }
 
 std::string epoch_table(const run_record& run) {
@@ -534,7 +505,8 @@ std::string epoch_table(const run_record& run) {
     std::vector<field> fields{{"epoch", [](const epoch_record& e) { return fmt::format("{}", e.epoch); }},
         {"time", [](const epoch_record& e) { return human_seconds(e.seconds); }},
         {"examples", [](const epoch_record& e) { return human_count(static_cast<double>(e.examples)); }},
-        {"loss", shown(&epoch_record::loss, loss_text)}, {"read", shown(&epoch_record::read_bytes, human_bytes)},
+        {"loss", shown(&epoch_record::loss, loss_text)},
+        {"learning rate", shown(&epoch_record::learning_rate, [](double rate) { return fmt::format("{:.3g}", rate); })}, {"read", shown(&epoch_record::read_bytes, human_bytes)},
         {"written", shown(&epoch_record::write_bytes, human_bytes)},
         {"waiting", shown(&epoch_record::wait_seconds, human_seconds)}, {"passes", passes_text},
         {"hit rate", shown(&epoch_record::hit_rate, human_percent)},
@@ -544,6 +516,12 @@ std::string epoch_table(const run_record& run) {
                               const auto value = value_of(e.valid, name);
                               return value ? metric_text(*value) : std::string();
                           }});
+    for (const std::string& name : names_in(run, &epoch_record::train))
+        fields.push_back({"train " + metric_title(name), [name](const epoch_record& e) {
+                              const auto value = value_of(e.train, name);
+                              return value ? metric_text(*value) : std::string();
+                          }});
+    fields.push_back({"evaluation", shown(&epoch_record::evaluation_seconds, human_seconds)});
     std::erase_if(fields, [&](const field& f) {
         return std::ranges::all_of(run.epochs, [&](const epoch_record& e) { return f.text(e).empty(); });
     });
@@ -552,13 +530,15 @@ std::string epoch_table(const run_record& run) {
     for (const field& f : fields) titles.push_back(f.title);
     std::vector<std::vector<cell>> rows;
     const std::size_t left_out = run.epochs.size() > most_rows ? run.epochs.size() - most_rows : 0;
+    const epoch_record* const best = best_epoch(run);
     for (std::size_t e = left_out; e < run.epochs.size(); ++e) {
         rows.emplace_back();
         for (const field& f : fields) rows.back().push_back({f.text(run.epochs[e])});
+        if (&run.epochs[e] == best && run.epochs.size() > 1) rows.back().front().text += " (best)";
     }
-    return boxed_table(
+    return table_box(
         left_out == 0 ? "Every epoch" : fmt::format("The last {} epochs; all are in metrics.jsonl", most_rows),
-        html_table(titles, rows), " wide tall");
+        page::table(titles, rows), page::span::all, true);
 }
 
 std::string setting_tables(const report_data& data) {
@@ -568,7 +548,7 @@ std::string setting_tables(const report_data& data) {
             {{key}, {value.is_string() ? value.get<std::string>()
                                        : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
                         "", true}});
-    std::string html = rows.empty() ? "" : boxed_table("Configuration", html_table({}, rows), " tall");
+    std::string html = rows.empty() ? "" : table_box("Configuration", page::table({}, rows), page::span::column, true);
     const run_record& run = data.run;
     rows.clear();
     const auto row = [&](const char* name, const std::string& value) {
@@ -590,26 +570,38 @@ std::string setting_tables(const report_data& data) {
     row("device", run.machine.device);
     row("I/O engine", run.machine.io_engine);
     row("chosen because", run.machine.io_engine_reason);
-    html += boxed_table("Dataset and machine", html_table({}, rows));
+    html += table_box("Dataset and machine", page::table({}, rows));
     for (const auto& [title, values] : data.tables) {
         rows.clear();
         for (const auto& [name, value] : values) rows.push_back({{name}, {value, "", true}});
-        html += boxed_table(title, html_table({}, rows));
+        html += table_box(title, page::table({}, rows));
     }
     return html;
+}
+
+/// Returns the elements that load the page of a run in progress again. A browser keeps the place in a page that it loads again.
+/// If nothing was written for two minutes, the run has ended without a last page: the page says so and stays.
+std::string refresh(const run_progress& now) {
+    return fmt::format(R"(
+<noscript><meta http-equiv="refresh" content="{0}"/></noscript>
+<script>
+addEventListener("DOMContentLoaded", function () {{
+  var silent = Date.now() / 1000 - {1}, badge = document.querySelector(".badge");
+  if (silent < 120) {{ setTimeout(function () {{ location.reload(); }}, {0}000); return; }}
+  badge.textContent = "no news for " + Math.round(silent / 60) + " minutes";
+  badge.className = "badge late";
+}});
+</script>
+)", report_seconds, now.written);
 }
 
 } // namespace
 
 std::string report_html(const report_data& data) {
     const run_record& run = data.run;
-    const bool done = run.status == run_status::done;
-    std::string html = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
-    html += fmt::format("<title>{} on {}</title>\n<style>{}\n{}</style></head>\n<body><main>\n", escaped(run.program),
-        escaped(run.dataset.name), plot::style_sheet(), page_style());
-    html += fmt::format("<header><h1>{} <span>on</span> {}<span class=\"badge {}\">{}</span></h1>\n",
-        escaped(run.program), escaped(run.dataset.name), done ? "done" : "interrupted", done ? "done" : "interrupted");
+    page::header head{.title = run.program + " on " + run.dataset.name,
+        .heading = fmt::format("{} <span>on</span> {}<span class=\"badge {}\">{}</span>", escaped(run.program), escaped(run.dataset.name),
+            name_of(run.status), name_of(run.status))};
     std::string about = fmt::format("{} nodes, {} edges", human_count(static_cast<double>(run.dataset.nodes)),
         human_count(static_cast<double>(run.dataset.edges)));
     if (run.dataset.relations)
@@ -617,23 +609,23 @@ std::string report_html(const report_data& data) {
     about += fmt::format(" · {} CPU{}", run.machine.cpus, run.machine.cpus == 1 ? "" : "s");
     if (!run.machine.cpu.empty()) about += " " + run.machine.cpu;
     if (!run.machine.io_engine.empty()) about += " · I/O by " + run.machine.io_engine;
-    html += fmt::format("<p>{}</p></header>\n<div class=\"bands\">", escaped(about));
-    constexpr int bands[][2] = {
-        {0, 9}, {7, 3}, {0, 5}, {6, 2}, {1, 2}, {0, 14}, {7, 6}, {2, 4}, {0, 3}}; // color and width
-    for (const auto& band : bands)
-        html += fmt::format(
-            "<i style=\"flex:{};background:{}\"></i>", band[1], plot::color(static_cast<std::size_t>(band[0])));
-    html += "</div>\n" + cards(run);
-    html += section("Learning", learning(run));
-    html += section("Pipeline", stage_bars(run) + activity_plot(data) + waiting_bars(data) + staleness(data) + stage_table(run) + timeline(data));
-    html += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
-    html += section("Memory", memory_section(data));
-    html += section("Preprocessing", preprocessing_table(run));
-    html += section("Epochs", epoch_table(run));
-    html += section("Settings", setting_tables(data));
-    return html + fmt::format("<footer>Made by {} {}. All numbers are in run.json and metrics.jsonl next to this "
-                              "page.</footer>\n</main></body></html>\n",
-                      escaped(run.program), escaped(run.version));
+    head.lines.push_back("<p>" + escaped(about) + "</p>");
+    if (!run.command.empty()) head.lines.push_back(page::command_line(run.command));
+    std::vector<page::card> all = summary_items(run);
+    if (data.progress) {
+        all.insert(all.begin(), progress_card(*data.progress));
+        head.head = refresh(*data.progress);
+    }
+    std::string body = page::cards(all);
+    body += section("Learning", learning(run));
+    body += section("Pipeline", activity_plot(data) + epoch_times(run) + stage_bars(run) + waiting_bars(data) + staleness(data) + stage_table(run) + timeline(data));
+    body += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
+    body += section("Memory", memory_section(data));
+    body += section("Preprocessing", preprocessing_table(run));
+    body += section("Epochs", epoch_table(run));
+    body += section("Settings", setting_tables(data));
+    return page::document(head, body, fmt::format("Made by {} {}. All numbers are in {} next to this page.", run.program, run.version,
+        data.progress ? "metrics.jsonl, and at the end in run.json," : "run.json and metrics.jsonl"));
 }
 
 std::string summary_text(const run_record& run) {
@@ -650,7 +642,7 @@ std::string summary_text(const run_record& run) {
     }
     add(stages);
     table facts({{"result", align::left}, {"value"}, {"", align::left}});
-    for (const summary_item& item : summary_items(run)) facts.add({item.title, item.value, item.note});
+    for (const page::card& item : summary_items(run)) facts.add({item.title, item.value, item.note});
     add(facts);
     return text;
 }

@@ -75,8 +75,10 @@ gneiss::any_link_model options::model() const {
     return gneiss::make_link_model(*decoder, loss, *dim, model_options(), static_cast<float>(margin));
 }
 
+double options::learning_rate(std::uint64_t epoch) const { return lr * gneiss::make_schedule(lr_schedule).factor(epoch, *epochs); }
+
 gneiss::any_row_optimizer options::row_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_row_optimizer(optimizer, static_cast<float>(lr * gneiss::make_schedule(lr_schedule).factor(epoch, *epochs)));
+    return gneiss::make_row_optimizer(optimizer, static_cast<float>(learning_rate(epoch)));
 }
 
 } // namespace marius

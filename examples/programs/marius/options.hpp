@@ -24,6 +24,7 @@ struct options : trainers::run_options, trainers::link_options {
 
     [[nodiscard]] gneiss::embedding_trainer_options training_options() const;
     [[nodiscard]] gneiss::any_link_model model() const;
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const;
     /// Returns the optimizer with the learning rate of an epoch.
     [[nodiscard]] gneiss::any_row_optimizer row_optimizer(std::uint64_t epoch) const;
 };

@@ -138,6 +138,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return options_.learning_rate(epoch); }
     [[nodiscard]] double device_seconds() const override { return backend_ ? backend_->device_seconds() : 0; }
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 

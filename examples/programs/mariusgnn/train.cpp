@@ -140,6 +140,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch); }
     [[nodiscard]] double device_seconds() const override { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
@@ -423,7 +424,7 @@ public:
         const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
         return {.unit = links ? "edges" : "nodes", .measure = links ? "MRR" : "accuracy",
             .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
-            .best = asked_.early_stop != 0 && validates};
+            .classifies = !links, .best = asked_.early_stop != 0 && validates};
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {

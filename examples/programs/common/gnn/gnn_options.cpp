@@ -110,7 +110,7 @@ double gnn_options::rate_factor(std::uint64_t epoch) const {
 }
 
 gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(*lr * rate_factor(epoch)),
+    return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(learning_rate(epoch)),
         {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
 }
 

@@ -58,6 +58,8 @@ struct gnn_options : run_options {
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
     /// Returns the learning-rate factor of an epoch.
     [[nodiscard]] double rate_factor(std::uint64_t epoch) const;
+    /// Returns the learning rate of the weights.
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const { return *lr * rate_factor(epoch); }
     /// Returns the optimizer with the learning rate of an epoch.
     [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch) const;
 };

@@ -58,6 +58,7 @@ public:
     void keep_best(const programs::best_metrics& metrics) final;
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const final { return of_.how.learning_rate(epoch); }
     [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
 
 protected:

@@ -1,6 +1,8 @@
 #include "common/training/run_loop.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -8,6 +10,7 @@
 #include <gneiss/core/memory_budget.hpp>
 
 #include "common/machine.hpp"
+#include "common/periodic.hpp"
 #include "common/report.hpp"
 #include "common/sampler.hpp"
 #include "common/training/checkpoint.hpp"
@@ -69,14 +72,15 @@ nlohmann::ordered_json epoch_so_far::to_json() const {
     return {{"seconds", seconds}, {"loss", loss}, {"examples", examples}, {"sampled_edges", sampled_edges},
         {"read_bytes", read_bytes}, {"write_bytes", write_bytes}, {"read_requests", read_requests},
         {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits}, {"stage_seconds", stages},
-        {"first_examples", first_examples}};
+        {"first_examples", first_examples}, {"correct", correct}};
 }
 
 epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
     programs::named<double> stages;
     for (const auto& [name, value] : j.at("stage_seconds").items()) stages.emplace_back(name, value.get<double>());
     return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("sampled_edges"), j.at("read_bytes"), j.at("write_bytes"),
-        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, j.value("first_examples", j.at("examples").get<std::uint64_t>())};
+        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, j.value("first_examples", j.at("examples").get<std::uint64_t>()),
+        j.value("correct", std::uint64_t{0})};
 }
 
 loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best) {
@@ -107,14 +111,14 @@ void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     nlohmann::ordered_json progress{{"steps", of.steps()}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
         {"epoch", now.to_json()}, {"config", configuration_}};
     if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
-    of.save(at, progress);
+    saving_.measure([&] { of.save(at, progress); });
     saved_at_ = clock::now();
 }
 
 std::uint64_t run_loop::peak_rss_bytes() const { return std::max(peak_before_, programs::peak_rss()); }
 
 std::vector<programs::time_sample> run_loop::timeline(const std::vector<programs::time_sample>& samples) const {
-    std::vector<programs::time_sample> all = run_.timeline_before(seconds_before_);
+    std::vector<programs::time_sample> all = samples_before_;
     for (programs::time_sample s : samples) {
         s.seconds += seconds_before_;
         all.push_back(s);
@@ -130,6 +134,7 @@ epoch_so_far run_loop::totals(const trainer& of) const {
     sum.examples += examples_;
     sum.first_examples += first_examples_;
     sum.sampled_edges += sampled_edges_;
+    sum.correct += correct_;
     const gneiss::io_stats moved = of.io();
     sum.read_bytes += moved.read_bytes - io_at_start_.read_bytes;
     sum.write_bytes += moved.written_bytes - io_at_start_.written_bytes;
@@ -156,6 +161,9 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
     record.seconds = sum.seconds;
     record.examples = sum.examples;
     record.loss = sum.loss / std::max<double>(1, static_cast<double>(sum.examples));
+    record.learning_rate = of.learning_rate(epoch);
+    if (settings_.classifies)
+        record.train.emplace_back("accuracy", static_cast<double>(sum.correct) / std::max<double>(1, static_cast<double>(sum.examples)));
     if (sum.sampled_edges != 0) record.sampled_edges = sum.sampled_edges;
     record.read_bytes = sum.read_bytes;
     record.write_bytes = sum.write_bytes;
@@ -197,6 +205,52 @@ std::string run_loop::line(const trainer& of, const gneiss::batch_key& key) cons
     return text;
 }
 
+void run_loop::now(std::string activity) {
+    const std::scoped_lock lock(live_mutex_);
+    progress_.activity = std::move(activity);
+}
+
+programs::report_data run_loop::report_of(const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const {
+    programs::report_data report{.run = std::move(record), .progress = {}, .samples = samples, .stages = stage_times(of.pipeline()), .timeline = {}, .staleness = {}, .tables = {}};
+    const auto rows = of.row_staleness();
+    for (std::size_t i = 0; i <= rows.max(); ++i) report.staleness.push_back(rows.count[i]);
+    return report;
+}
+
+programs::report_data run_loop::live_report(const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const {
+    programs::run_record so_far = record;
+    programs::run_progress progress;
+    std::uint64_t first_before = 0;
+    clock::time_point began;
+    {
+        const std::scoped_lock lock(live_mutex_);
+        so_far.epochs = done_;
+        progress = progress_;
+        first_before = first_before_;
+        began = live_began_;
+    }
+    so_far.status = programs::run_status::running;
+    so_far.seconds = seconds();
+    so_far.peak_rss_bytes = peak_rss_bytes();
+    so_far.evaluation_seconds = evaluation_seconds(so_far.epochs);
+    const auto first = static_cast<double>(first_examples_), all = static_cast<double>(settings_.examples);
+    progress.done = std::min(1.0, (first + static_cast<double>(first_before)) / std::max(1.0, all));
+    if (const auto examples = static_cast<double>(examples_); examples > 0) progress.loss = loss_ / examples;
+    if (progress.activity == "training" && first > 0)
+        progress.left = programs::human_eta(first, all * static_cast<double>(progress.epochs - progress.epoch + 1) - static_cast<double>(first_before), seconds_since(began));
+    progress.written = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    programs::report_data report = report_of(of, std::move(so_far), samples);
+    report.progress = std::move(progress);
+    return report;
+}
+
+std::optional<double> run_loop::evaluation_seconds(const std::vector<programs::epoch_record>& epochs) const {
+    double sum = evaluating_.seconds(); // this process
+    for (const programs::epoch_record& epoch : epochs)
+        if (epoch.epoch <= resumed_after_) sum += epoch.evaluation_seconds.value_or(0);
+    return sum > 0 ? std::optional(sum) : std::nullopt;
+}
+
 programs::run_record run_loop::operator()(trainer& of, programs::run_record record, const loop_position& from,
     const std::stop_token& stop, clock::time_point began) {
     gneiss::resume_position at = from.next;
@@ -208,12 +262,17 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     so_far_ = from.so_far;
     best_ = from.best;
     record.epochs = run_.keep_metrics_before(from.unvalidated ? at.epoch : at.epoch + 1);
+    if (!record.epochs.empty()) resumed_after_ = record.epochs.back().epoch;
+    samples_before_ = run_.timeline_before(seconds_before_);
+    done_ = record.epochs;
+    progress_ = {.activity = "training", .epoch = at.epoch + 1, .epochs = *options_.epochs};
     run_observer observer;
     observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
         loss_ = loss_ + batch.loss;
         examples_ += batch.examples;
         if (key.number.pass == 0) first_examples_ += batch.examples;
         sampled_edges_ += batch.sampled_edges;
+        correct_ += batch.correct;
         live_.update([&] { return line(of, key); });
     };
     observer.checkpoint_due = [&] {
@@ -223,15 +282,21 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     programs::run_sampler sampler([&] {
         const auto pipeline = of.pipeline();
         const auto moved = of.io();
-        return programs::activity{pipeline.busy_seconds[compute], pipeline.wait_seconds[compute], moved.read_bytes, moved.written_bytes};
+        return programs::activity{pipeline.busy_seconds[compute], pipeline.wait_seconds[compute], moved.read_bytes, moved.written_bytes,
+            evaluating_.seconds(), saving_.seconds()};
     });
+    std::optional<programs::periodic_task> live;
+    if (!options_.no_report)
+        live.emplace([&, known = record] { run_.write_report(programs::report_html(live_report(of, known, timeline(sampler.samples())))); },
+            std::chrono::seconds(programs::report_seconds));
 
     validation_watch watch;
     for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch);
     // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
     const auto metrics_of = [&](const char* split) {
         try {
-            return of.evaluate(split);
+            now(std::string_view(split) == "valid" ? "validation" : "test");
+            return evaluating_.measure([&] { return of.evaluate(split); });
         } catch (const gneiss::error& e) {
             if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
@@ -240,6 +305,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
     /// Validates and reports a trained epoch, and keeps the best state. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
+        const double evaluated_before = evaluating_.seconds();
         const bool validate = settings_.validates && options_.validates_after(done.epoch);
         if (validate) done.valid = metrics_of("valid");
         const bool best = watch.is_best(done) && settings_.best;
@@ -249,7 +315,12 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             unvalidated_ = std::move(done);
             return false;
         }
+        if (const double evaluated = evaluating_.seconds() - evaluated_before; evaluated > 0) done.evaluation_seconds = evaluated;
         run_.append_metrics(done);
+        {
+            const std::scoped_lock lock(live_mutex_);
+            done_.push_back(done);
+        }
         record.epochs.push_back(done);
         std::string summary = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
@@ -259,7 +330,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         watch.add(done);
         if (best) {
             best_ = {done.valid, test};
-            of.keep_best(best_);
+            saving_.measure([&] { of.keep_best(best_); });
         }
         return true;
     };
@@ -267,13 +338,19 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     while (at.epoch < *options_.epochs && !stop.stop_requested() && !ends_early()) {
         const std::uint64_t epoch = at.epoch;
         loss_ = 0;
-        examples_ = first_examples_ = sampled_edges_ = 0;
+        examples_ = first_examples_ = sampled_edges_ = correct_ = 0;
         if (!settings_.state.empty()) states_ = plan_.order(epoch).size();
         io_at_start_ = of.io();
         pipeline_at_start_ = of.pipeline();
         stages_at_start_ = all_stages(of);
         cache_at_start_ = of.cache();
         epoch_began_ = clock::now();
+        {
+            const std::scoped_lock lock(live_mutex_);
+            progress_ = {.activity = "training", .epoch = epoch + 1, .epochs = *options_.epochs};
+            first_before_ = so_far_.first_examples;
+            live_began_ = epoch_began_;
+        }
         const epoch_end result = of.train(at, observer, stop);
         at = result.position;
         if (result.stopped) {
@@ -298,19 +375,19 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
     }
     const bool interrupted = stop.stop_requested();
+    if (live) live->stop();
     sampler.stop();
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds();
+    record.evaluation_seconds = evaluation_seconds(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
     of.add_to(record);
     run_.write_result(record);
     const std::vector<programs::time_sample> samples = timeline(sampler.samples());
     run_.write_timeline(samples);
     if (!options_.no_report) {
-        programs::report_data report{.run = record, .samples = samples, .stages = stage_times(of.pipeline()),
-            .timeline = trace_ == nullptr ? std::vector<programs::plot::timeline_chart::row>{} : trace_->beginning(), .staleness = {}, .tables = {}};
-        const auto rows = of.row_staleness();
-        for (std::size_t i = 0; i <= rows.max(); ++i) report.staleness.push_back(rows.count[i]);
+        programs::report_data report = report_of(of, record, samples);
+        if (trace_ != nullptr) report.timeline = trace_->beginning();
         run_.write_report(programs::report_html(report));
     }
     return record;

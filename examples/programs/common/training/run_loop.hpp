@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "common/best_state.hpp"
 #include "common/records.hpp"
+#include "common/report.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
 #include "common/training/open_run.hpp"
@@ -37,6 +39,7 @@ struct epoch_so_far {
     std::uint64_t cache_lookups = 0, cache_hits = 0;
     programs::named<double> stage_seconds{};
     std::uint64_t first_examples = 0; ///< examples of first passes over states
+    std::uint64_t correct = 0;        ///< classified nodes
 
     [[nodiscard]] nlohmann::ordered_json to_json() const;
     static epoch_so_far from_json(const nlohmann::ordered_json& j);
@@ -52,6 +55,7 @@ struct batch_outcome {
     double loss = 0; ///< sum over the examples
     std::uint64_t examples = 0;
     std::uint64_t sampled_edges = 0; ///< 0: the trainer samples none
+    std::uint64_t correct = 0; ///< nodes that the model classified correctly before their update
 };
 
 /// Callbacks from a trainer during an epoch. The members are those of gneiss::training_observer.
@@ -95,6 +99,8 @@ public:
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
     /// Returns the passes over each state of a trained epoch; empty unless a trainer makes more than one.
     [[nodiscard]] virtual std::vector<std::uint32_t> passes(std::uint64_t /*epoch*/) const { return {}; }
+    /// Returns the learning rate of an epoch.
+    [[nodiscard]] virtual double learning_rate(std::uint64_t epoch) const = 0;
     /// Adds trainer-specific fields to the record of a run, after training.
     virtual void add_to(programs::run_record&) {}
 };
@@ -105,8 +111,47 @@ struct run_loop_options {
     std::string measure; ///< measure of validations, for display: "MRR"
     std::uint64_t examples = 0;       ///< per epoch
     bool validates = true, tests = true; ///< true if there is something to evaluate
+    bool classifies = false;          ///< examples are classified, and their accuracy in training is recorded
     bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
     std::string state{};              ///< name of a state for the live line, if passes over it may repeat: "macro-batch"
+};
+
+/// The seconds of an activity, the current one included. One thread begins and ends it, others read.
+class activity_clock {
+public:
+    /// Returns the result of `body`, whose time counts.
+    template <class Body>
+    decltype(auto) measure(Body&& body) {
+        const running counted(*this);
+        return body();
+    }
+    [[nodiscard]] double seconds() const {
+        const std::scoped_lock lock(mutex_);
+        return before_ + (since_ ? seconds_since(*since_) : 0);
+    }
+
+private:
+    class running {
+    public:
+        explicit running(activity_clock& of) : of_(of) {
+            const std::scoped_lock lock(of_.mutex_);
+            of_.since_ = clock::now();
+        }
+        running(const running&) = delete;
+        running& operator=(const running&) = delete;
+        ~running() {
+            const std::scoped_lock lock(of_.mutex_);
+            of_.before_ += seconds_since(*of_.since_);
+            of_.since_.reset();
+        }
+
+    private:
+        activity_clock& of_;
+    };
+
+    mutable std::mutex mutex_;
+    double before_ = 0;
+    std::optional<clock::time_point> since_;
 };
 
 /// Position of a run at the start of a process.
@@ -142,6 +187,14 @@ private:
     /// Returns seconds of the run so far, including earlier processes.
     [[nodiscard]] double seconds() const { return seconds_before_ + seconds_since(began_); }
     [[nodiscard]] std::uint64_t peak_rss_bytes() const;
+    /// Sets the activity that the report of the run in progress names.
+    void now(std::string activity);
+    /// Returns the report of `record`. Thread-safe.
+    [[nodiscard]] programs::report_data report_of(const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const;
+    /// Returns the report of the run in progress, with the epochs that are concluded. Thread-safe.
+    [[nodiscard]] programs::report_data live_report(const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const;
+    /// Returns the seconds of evaluation: of earlier processes, as far as `epochs` have them, and of this one; absent: none.
+    [[nodiscard]] std::optional<double> evaluation_seconds(const std::vector<programs::epoch_record>& epochs) const;
     /// Returns the run's timeline: samples of earlier processes, then these.
     [[nodiscard]] std::vector<programs::time_sample> timeline(const std::vector<programs::time_sample>& samples) const;
     /// Returns totals of the current epoch, including earlier processes.
@@ -170,6 +223,16 @@ private:
     clock::time_point epoch_began_ = clock::now();
     std::atomic<double> loss_{0};
     std::atomic<std::uint64_t> examples_{0}, first_examples_{0}, sampled_edges_{0}; // first: of first passes over states
+    std::atomic<std::uint64_t> correct_{0};
+    activity_clock evaluating_, saving_;
+    std::vector<programs::time_sample> samples_before_; // of earlier processes
+    std::uint64_t resumed_after_ = 0; // the last epoch that earlier processes concluded
+
+    mutable std::mutex live_mutex_;            // guards the members below, which the report of the run in progress reads
+    std::vector<programs::epoch_record> done_; // concluded epochs
+    programs::run_progress progress_;
+    std::uint64_t first_before_ = 0;           // examples of first passes by earlier processes in the current epoch
+    clock::time_point live_began_ = clock::now(); // of the current epoch
     std::size_t states_ = 0; // states of the current epoch
     clock::time_point saved_at_ = clock::now();
 };

@@ -19,6 +19,7 @@ programs::run_record begin_record(const prepared_run& prepared, const programs::
     programs::run_record record;
     record.program = context.program;
     record.version = programs::version();
+    record.command = programs::command_text();
     record.machine = programs::this_machine();
     record.machine.io_engine = context.engine.name;
     record.machine.io_engine_reason = context.engine.reason;
