@@ -46,6 +46,36 @@ TEST_CASE("runs are drawn in one chart, each named after its directory; a direct
     shop.refuses(1, "draw second --out new", {"second/timeline.jsonl", "line 2", "seconds", "is not a number"});
 }
 
+TEST_CASE("several runs are on one page: their results, the flags that differ, and plots with a line for each") {
+    const gneiss::test::workshop shop("gneiss-study");
+    std::string edges;
+    for (unsigned v = 0; v < 40; ++v) edges += std::to_string(v) + "\t" + std::to_string((v + 1) % 40) + "\n";
+    shop.write("edges.tsv", edges);
+    REQUIRE(shop.run("import edges.tsv --ids int --fractions .8,.1,.1 --out data --partitions 4", "gneiss-data").code == 0);
+    for (const char* run : {"first --dim 8", "second --dim 4", "other/first --dim 16"})
+        REQUIRE(shop.run(std::string("train data --quiet --epochs 3 --eval-every 1 --negatives 10 --out ") + run, "gneiss-marius").code == 0);
+    const auto made = shop.run("report first second/ --out page.html");
+    CAPTURE(made.err);
+    REQUIRE(made.code == 0);
+    CHECK(made.out == "page.html\n");
+    const std::string page = shop.read("page.html");
+    const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
+    for (const char* part : {"2 runs", "Flags that differ", "<td>dim</td><td class=\"words\">8</td><td class=\"words\">4</td>", "test mrr", "best epoch",
+             "Validation mrr over time", "aria-label=\"Loss\"", ">first</text>", ">second</text>", "<i>gneiss-marius</i> <i>train</i> <i>data</i> <i>--quiet</i>"})
+        CHECK_MESSAGE(has(page, part), part);
+    CHECK_FALSE(has(page, "<td>negatives</td>")); // the same in both
+    CHECK_FALSE(has(page, "Written to disk"));    // runs in memory
+    CHECK_FALSE(has(page, "<script"));
+    // Runs of one name have their paths, and an unfinished run has its epochs.
+    std::filesystem::remove(shop / "second/run.json");
+    REQUIRE(shop.run("report first other/first second --out again.html --metric hits@10").code == 0);
+    for (const char* part : {">first</text>", ">other/first</text>", "Validation hits@10", "<td>running</td>", "<td>3</td>"})
+        CHECK_MESSAGE(has(shop.read("again.html"), part), part);
+    shop.refuses(1, "report data --out new", {"data", "is not a run"});
+    shop.write("second/metrics.jsonl", "{\"epoch\":\"one\"}\n");
+    shop.refuses(1, "report second --out new", {"second", "is not a count"});
+}
+
 namespace {
 
 /// Reads per access by (policy, rows), and by (policy, batches of a superbatch).

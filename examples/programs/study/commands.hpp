@@ -6,6 +6,7 @@
 namespace study {
 
 void add_draw(programs::command_line& to);
+void add_report(programs::command_line& to);
 void add_caches(programs::command_line& to);
 void add_runs(programs::command_line& to);
 void add_orders(programs::command_line& to);
