@@ -28,15 +28,6 @@ constexpr std::size_t most_points = 240, most_bars = 60, most_rows = 200;
 std::string metric_text(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "not a number"; }
 std::string loss_text(double value) { return std::isfinite(value) ? fmt::format("{:.5g}", value) : "not a number"; }
 
-std::string metric_title(const std::string& name) {
-    if (name == "mrr") return "MRR";
-    if (name.starts_with("hits@")) return "Hits" + name.substr(4);
-    if (name == "accuracy") return "Accuracy";
-    if (name == "macro_f1") return "Macro F1";
-    if (name == "roc_auc") return "ROC AUC";
-    return name;
-}
-
 /// Reduces points to at most `most_points` by averaging adjacent ones, so the plot's size does not grow with the run.
 std::vector<plot::point> thinned(std::vector<plot::point> points) {
     const std::size_t each = (points.size() + most_points - 1) / most_points;
@@ -596,6 +587,15 @@ addEventListener("DOMContentLoaded", function () {{
 }
 
 } // namespace
+
+std::string metric_title(const std::string& name) {
+    if (name == "mrr") return "MRR";
+    if (name.starts_with("hits@")) return "Hits" + name.substr(4);
+    if (name == "accuracy") return "Accuracy";
+    if (name == "macro_f1") return "Macro F1";
+    if (name == "roc_auc") return "ROC AUC";
+    return name;
+}
 
 std::string report_html(const report_data& data) {
     const run_record& run = data.run;

@@ -44,6 +44,9 @@ struct report_data {
 /// has a script, which loads it again every `report_seconds` and keeps its place.
 [[nodiscard]] std::string report_html(const report_data& data);
 
+/// Returns the name of a metric for display: "MRR", "Hits@10", "Accuracy".
+[[nodiscard]] std::string metric_title(const std::string& name);
+
 /// Time between two pages of a run in progress.
 constexpr int report_seconds = 10;
 

@@ -18,6 +18,7 @@
 #include "common/dataset_path.hpp"
 #include "common/page.hpp"
 #include "common/records.hpp"
+#include "common/report.hpp"
 #include "common/run_directory.hpp"
 #include "common/units.hpp"
 
@@ -109,15 +110,16 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
             if (epoch.*value) sum += static_cast<double>(*(epoch.*value)), ++count;
         return count == 0 ? std::string() : programs::human_bytes(sum / count);
     };
-    const row_of_runs columns[] = {
+    const std::string title = programs::metric_title(metric);
+    const row_of_runs rows[] = {
         {"status", [](const run_record& run) { return std::string(name_of(run.status)); }},
         {"program", [](const run_record& run) { return run.program; }},
         {"dataset", [](const run_record& run) { return run.dataset.name; }},
         {"epochs", [](const run_record& run) { return fmt::format("{}", run.epochs.size()); }},
         {"loss", [](const run_record& run) { return run.epochs.empty() || !run.epochs.back().loss ? "" : fmt::format("{:.4f}", *run.epochs.back().loss); }},
         {"best epoch", [&](const run_record& run) { const auto* best = best_by(run, metric); return best == nullptr ? "" : fmt::format("{}", best->epoch); }},
-        {"valid " + metric, [&](const run_record& run) { const auto* best = best_by(run, metric); return best == nullptr ? "" : number(value_of(best->valid, metric)); }},
-        {"test " + metric, [&](const run_record& run) { return number(value_of(run.test, metric)); }},
+        {"validation " + title, [&](const run_record& run) { const auto* best = best_by(run, metric); return best == nullptr ? "" : number(value_of(best->valid, metric)); }},
+        {"test " + title, [&](const run_record& run) { return number(value_of(run.test, metric)); }},
         {"training", [](const run_record& run) { return programs::human_seconds(training_seconds(run)); }},
         {"evaluation", [](const run_record& run) { return run.evaluation_seconds ? programs::human_seconds(*run.evaluation_seconds) : std::string(); }},
         {"all", [](const run_record& run) { return programs::human_seconds(run.seconds); }},
@@ -125,15 +127,14 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
         {"peak memory", [](const run_record& run) { return run.peak_rss_bytes == 0 ? "" : gneiss::format_bytes(run.peak_rss_bytes); }},
         {"budget", [](const run_record& run) { return run.plan.budget_bytes ? gneiss::format_bytes(*run.plan.budget_bytes) : std::string(); }},
     };
-    std::vector<std::string> titles{"run"};
-    std::vector<std::vector<cell>> rows;
-    for (std::size_t i = 0; i < runs.size(); ++i) rows.push_back({{runs[i].name, plot::color(i)}});
-    for (const row_of_runs& column : columns) {
-        if (std::ranges::all_of(runs, [&](const compared_run& run) { return column.text(run.record).empty(); })) continue;
-        titles.push_back(column.title);
-        for (std::size_t i = 0; i < runs.size(); ++i) rows[i].push_back({column.text(runs[i].record)});
+    std::vector<std::vector<cell>> table{{{"run"}}};
+    for (std::size_t i = 0; i < runs.size(); ++i) table.front().push_back({runs[i].name, plot::color(i), true});
+    for (const row_of_runs& row : rows) {
+        if (std::ranges::all_of(runs, [&](const compared_run& run) { return row.text(run.record).empty(); })) continue;
+        table.push_back({{row.title}});
+        for (const compared_run& run : runs) table.back().push_back({row.text(run.record), "", true});
     }
-    return page::table_box("Runs", page::table(titles, rows), page::span::all);
+    return page::table_box("Runs", page::table({}, table));
 }
 
 /// Tabulates the flags in which runs differ.
@@ -155,7 +156,7 @@ std::string difference_table(const std::vector<compared_run>& runs) {
         }
         if (std::ranges::adjacent_find(row.begin() + 1, row.end(), std::not_equal_to<>(), &cell::text) != row.end()) rows.push_back(std::move(row));
     }
-    return rows.empty() ? "" : page::table_box("Flags that differ", page::table(titles, rows), page::span::all);
+    return rows.empty() ? "" : page::table_box("Flags that differ", page::table(titles, rows));
 }
 
 /// Returns a box with one line per run; empty if no line leads from one x to another, or all stay at 0.
@@ -208,6 +209,7 @@ auto by_time(T programs::time_sample::*value) {
 
 std::string page_of(const std::vector<compared_run>& runs, const std::string& wanted) {
     const std::string metric = metric_of(runs.front().record, wanted);
+    const std::string title = programs::metric_title(metric);
     const plot::axis epochs{.label = "epoch", .whole = true}, training{.label = "training time", .of = quantity::seconds, .from_zero = true},
         time{.label = "time since the start", .of = quantity::seconds, .from_zero = true};
     const auto valid = [&](const epoch_record& epoch) { return value_of(epoch.valid, metric); };
@@ -215,8 +217,8 @@ std::string page_of(const std::vector<compared_run>& runs, const std::string& wa
     const plot::axis share{.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1};
     std::string body = page::section("Results", result_table(runs, metric) + difference_table(runs));
     body += page::section("Learning",
-        lines_of(runs, "Validation " + metric, epochs, {.label = metric}, by_epoch(false, valid)) +
-            lines_of(runs, "Validation " + metric + " over time", training, {.label = metric}, by_epoch(true, valid)) +
+        lines_of(runs, "Validation " + title, epochs, {.label = title}, by_epoch(false, valid)) +
+            lines_of(runs, "Validation " + title + " over time", training, {.label = title}, by_epoch(true, valid)) +
             lines_of(runs, "Loss", epochs, {.label = "mean loss per example"}, by_epoch(false, loss)) +
             lines_of(runs, "Loss over time", training, {.label = "mean loss per example"}, by_epoch(true, loss)));
     body += page::section("Pipeline",
