@@ -1,4 +1,5 @@
 #include <array>
+#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,9 @@ struct import_flags {
     std::optional<std::vector<double>> fractions{};
     std::optional<std::filesystem::path> features_file{}, labels{}, split{};
     std::optional<std::vector<std::filesystem::path>> features_csr{};
-    std::uint64_t num_features = 0, num_classes = 0, label_column = 1, split_column = 1;
+    std::uint64_t num_features = 0, num_classes = 0;
+    std::string id_column = "0", label_column = "1", split_column = "1";
+    std::optional<std::vector<std::string>> feature_columns{};
     feature_flags features{};
     std::string format = "auto", ids = "auto";
     std::optional<std::vector<std::string>> columns{};
@@ -51,6 +54,14 @@ char parse_character(const std::string& flag, const std::string& word) {
     throw programs::usage_error("--" + flag + " is one character (or tab, comma, space), not '" + word + "'");
 }
 
+/// Returns a column by its position, if the word is a number, or by its name.
+table_column parse_column(const std::string& word) {
+    std::size_t position = 0;
+    const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), position);
+    if (failure == std::errc{} && end == word.data() + word.size()) return position;
+    return word;
+}
+
 void add_node_attributes(import_node_attributes& data, const import_flags& flags) {
     if (flags.features_file) data.features = *flags.features_file;
     if (flags.features_csr) {
@@ -62,8 +73,12 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     if (flags.num_classes != 0) data.classes = flags.num_classes;
     if (flags.labels) data.labels = *flags.labels;
     if (flags.split) data.split = *flags.split;
-    data.label_column = static_cast<std::size_t>(flags.label_column);
-    data.split_column = static_cast<std::size_t>(flags.split_column);
+    data.header = flags.header;
+    data.id_column = parse_column(flags.id_column);
+    data.label_column = parse_column(flags.label_column);
+    data.split_column = parse_column(flags.split_column);
+    if (flags.feature_columns)
+        for (const std::string& word : *flags.feature_columns) data.feature_columns.push_back(parse_column(word));
     flags.features.apply(data);
     for (const auto& file : importing::files_of(data)) {
         std::error_code failed;
@@ -148,7 +163,7 @@ void add_import(programs::command_line& to) {
     command
         .option("columns", flags->columns, "head,relation,tail or head,tail: names in the header, or positions from 0")
         .default_text("all 2 or 3 columns");
-    command.option("header", flags->header, "the first line names the columns");
+    command.option("header", flags->header, "the first line of each text file names its columns, of edges and of nodes; a column given by name implies it for its file");
     command.option("delimiter", flags->delimiter, "character between fields, or tab, comma, space (any blanks)")
         .value_name("C")
         .default_text("from the first line");
@@ -178,11 +193,16 @@ void add_import(programs::command_line& to) {
     command
         .option("labels", flags->labels, "classes: integers (.npy, .npz, .tsv) or names (.tsv); none: below 0 or NaN")
         .value_name("FILE");
-    command.option("label-column", flags->label_column, "field of the label in text; the node is field 0").range(1, 62);
+    command.option("id-column", flags->id_column, "column of the node in text: a name in the header, or a position from 0")
+        .value_name("NAME|N");
+    command.option("label-column", flags->label_column, "column of the label in text").value_name("NAME|N");
+    command.option("feature-columns", flags->feature_columns, "columns of the features in text")
+        .value_name("NAME|N,...")
+        .default_text("all but those of node, label and split");
     command.option("num-classes", flags->num_classes, "number of classes; labels are below it").default_text("the largest + 1");
     command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
         .value_name("FILE");
-    command.option("split-column", flags->split_column, "field of the split in text").range(1, 62);
+    command.option("split-column", flags->split_column, "column of the split in text").value_name("NAME|N");
     command.group("Split (none given: all edges train; all labeled nodes train)");
     command.option("valid", flags->valid, "validation edges").value_name("FILE");
     command.option("test", flags->test, "test edges").value_name("FILE");

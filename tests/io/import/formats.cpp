@@ -70,7 +70,7 @@ TEST_CASE("delimiters, comments, headers and columns are detected or follow the 
     CHECK(workshop().file("a.tsv", "a b\tr\tc\nc\tr\ta b\n").edges() == list{{"a b", "r", "c"}, {"c", "r", "a b"}});
     CHECK(workshop().file("a.txt", "a r b\n\nb  s\tc\n").edges() == list{{"a", "r", "b"}, {"b", "s", "c"}});
     CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"\",r,c").complaint() ==
-          "a.csv: line 2: the source (head) is empty");
+          "a.csv: line 2, column 2: the source (head) is empty");
     CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"q,\",r,c").edges() ==
           list{{"a", "r, \"x\"", "b"}, {"q,", "r", "c"}});
     CHECK(workshop().file("a.txt", "# SNAP\n# more\n5\t6\n#7\t8\n6\t5\n").edges() ==

@@ -256,6 +256,80 @@ TEST_CASE("class names are ranked and reported") {
     CHECK_NOTHROW(data.verify());
 }
 
+TEST_CASE("tables of nodes follow RFC 4180, as those of edges do") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("e.csv"), "\"x, 1\",b\nb,\"say \"\"hi\"\"\"\n");
+    spit(w.path("l.csv"), "\"x, 1\",\"cs, AI\"\nb,\"cs, LG\"\n\"say \"\"hi\"\"\",\"a \"\"b\"\"\"\n");
+    spit(w.path("f.csv"), "\"x, 1\",\"1.5\",2\nb,3,\"4\"\n\"say \"\"hi\"\"\",5,6\n");
+    options.sources = {{.path = w.path("e.csv")}};
+    options.node_attributes = {.features = w.path("f.csv"), .labels = w.path("l.csv")};
+    const import_report result = run(options);
+    CHECK(result.nodes == 3);
+    CHECK(result.node_attributes == dataset_node_attributes{.features = 2, .classes = 3, .train = 3});
+    const dataset data(options.out);
+    const auto class_of = [&](const char* node) { return std::string(data.class_label(data.labels().values()[*data.find_row(node)])); };
+    CHECK(class_of("x, 1") == "cs, AI");
+    CHECK(class_of("b") == "cs, LG");
+    CHECK(class_of("say \"hi\"") == "a \"b\"");
+    std::vector<float> values(2);
+    data.features().read_dense(*data.find_row("x, 1"), values);
+    CHECK(values == std::vector<float>{1.5F, 2});
+    data.features().read_dense(*data.find_row("say \"hi\""), values);
+    CHECK(values == std::vector<float>{5, 6});
+    spit(w.path("l.csv"), "b,x\n\"c,y\n");
+    refuses(options, {"l.csv: line 2, column 1", "quote is opened and not closed"});
+    spit(w.path("l.csv"), "b,x\nc,\"y\"z\n");
+    refuses(options, {"l.csv: line 2, column 6", "after the closing quote"});
+    spit(w.path("l.csv"), "b;\"x; y\"\n\"c\";z\n"); // as spreadsheets write where the comma is decimal
+    options.node_attributes.features.clear();
+    run(options);
+    CHECK(dataset(options.out).class_label(0) == "x; y");
+}
+
+TEST_CASE("a header covers tables of nodes, and columns are found by name") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("e.csv"), "from,to\na,b\nb,c\n");
+    spit(w.path("n.csv"), "topic,id,year,\"size, m\",part\nweb,a,1,2,train\nadmin,b,3,4,test\nweb,c,5,6,train\n");
+    spit(w.path("l.tsv"), "node\tclass\na\tweb\nb\tadmin\n");
+    options.sources = {{.path = w.path("e.csv")}};
+    options.header = true;
+    options.node_attributes = {.labels = w.path("l.tsv"), .header = true};
+    const import_report header = run(options);
+    CHECK(header.nodes == 3);
+    CHECK(header.node_attributes == dataset_node_attributes{.classes = 2, .train = 2});
+
+    options.node_attributes = {.features = w.path("n.csv"),
+        .labels = w.path("n.csv"),
+        .label_column = std::string("topic"),
+        .split = w.path("n.csv"),
+        .split_column = std::string("part"),
+        .id_column = std::string("id")};
+    const import_report named = run(options);
+    CHECK(named.nodes == 3);
+    CHECK(named.node_attributes == dataset_node_attributes{.features = 2, .classes = 2, .train = 2, .test = 1});
+    std::vector<float> values(2);
+    {
+        const dataset data(options.out);
+        data.features().read_dense(*data.find_row("b"), values);
+        CHECK(values == std::vector<float>{3, 4});
+        CHECK(data.class_label(data.labels().values()[*data.find_row("b")]) == "admin");
+    }
+    options.node_attributes.feature_columns = {std::string("size, m"), std::string("year")};
+    run(options);
+    const dataset data(options.out);
+    data.features().read_dense(*data.find_row("c"), values);
+    CHECK(values == std::vector<float>{6, 5});
+    options.node_attributes.feature_columns = {std::string("sizes")};
+    refuses(options, {"n.csv: line 1", "no column is named 'sizes'", "topic, id, year, size, m, part"});
+    options.node_attributes.feature_columns = {2, std::string("year")};
+    refuses(options, {"n.csv", "feature column 2 is given twice"});
+    options.node_attributes.feature_columns.clear();
+    options.node_attributes.label_column = std::string("id");
+    refuses(options, {"n.csv", "column 1 is that of the node"});
+}
+
 TEST_CASE("the result does not depend on memory or threads") {
     const world w(3000, 40);
     for (const bool sparse : {false, true}) {

@@ -77,41 +77,92 @@ struct line_fields {
     }
 };
 
-namespace detail {
-
-inline void split_quoted(std::string_view line, const text_format& options, const line_place& place, line_fields& out) {
-    out.unquoted.clear();
-    out.unquoted.reserve(line.size());
-    std::size_t at = 0;
-    for (;;) {
-        if (at < line.size() && line[at] == '"') {
-            const std::size_t first = out.unquoted.size();
-            const std::size_t opened = at++;
-            for (;;) {
-                const std::size_t quote = line.find('"', at);
-                if (quote == std::string_view::npos)
-                    place.fail(line.data() + opened,
-                        "a quote is opened and not closed on this line (line breaks inside quotes are not supported)");
-                out.unquoted.append(line, at, quote - at);
-                at = quote + 1;
-                if (at >= line.size() || line[at] != '"') break;
-                out.unquoted += '"';
-                ++at;
-            }
-            out.add(std::string_view(out.unquoted).substr(first));
-            if (at < line.size() && line[at] != options.delimiter)
-                place.fail(line.data() + at, "text after the closing quote");
-        } else {
-            const std::size_t end = std::min(line.find(options.delimiter, at), line.size());
-            out.add(line.substr(at, end - at));
-            at = end;
-        }
-        if (at >= line.size()) return;
-        ++at;
+/// Reads the fields of one line in order: RFC 4180 if the format has quotes, except for line breaks inside them.
+///
+/// A field is a view into the line or, if quotes are doubled in it, into `unquoted`: both outlive it. Throws with line and
+/// column for a quote that is not closed and for text after one.
+class field_cursor {
+public:
+    field_cursor(std::string_view line, const text_format& format, const line_place& place, std::string& unquoted)
+        : line_(line),
+          place_(&place),
+          unquoted_(&unquoted),
+          delimiter_(format.delimiter),
+          quotes_(format.quotes) {
+        unquoted.clear();
+        if (delimiter_ == ' ') skip_blanks();
+        ended_ = delimiter_ == ' ' && at_ == line_.size();
     }
-}
 
-} // namespace detail
+    /// Returns the number of fields read so far.
+    [[nodiscard]] std::size_t position() const noexcept { return position_; }
+
+    /// Reads the next field; false at the end. A delimiter at the end of the line is followed by an empty field.
+    bool next(std::string_view& field) {
+        if (ended_) return false;
+        ++position_;
+        if (delimiter_ == ' ') {
+            const std::size_t first = at_;
+            while (at_ < line_.size() && !is_blank(line_[at_])) ++at_;
+            field = line_.substr(first, at_ - first);
+            skip_blanks();
+            ended_ = at_ == line_.size();
+            return true;
+        }
+        if (quotes_ && at_ < line_.size() && line_[at_] == '"') {
+            field = quoted();
+        } else {
+            const std::size_t end = std::min(line_.find(delimiter_, at_), line_.size());
+            field = line_.substr(at_, end - at_);
+            at_ = end;
+        }
+        ended_ = at_ == line_.size();
+        ++at_;
+        return true;
+    }
+
+private:
+    [[nodiscard]] static bool is_blank(char c) noexcept { return c == ' ' || c == '\t'; }
+    void skip_blanks() noexcept {
+        while (at_ < line_.size() && is_blank(line_[at_])) ++at_;
+    }
+    [[nodiscard]] std::string_view quoted() {
+        const std::size_t opened = at_++;
+        const auto closing = [&] {
+            const std::size_t quote = line_.find('"', at_);
+            if (quote == std::string_view::npos)
+                place_->fail(line_.data() + opened,
+                    "a quote is opened and not closed on this line (line breaks inside quotes are not supported)");
+            return quote;
+        };
+        std::size_t quote = closing();
+        std::string_view field = line_.substr(at_, quote - at_);
+        if (quote + 1 < line_.size() && line_[quote + 1] == '"') {
+            if (unquoted_->empty()) unquoted_->reserve(line_.size()); // earlier fields stay where they are
+            const std::size_t first = unquoted_->size();
+            for (;; quote = closing()) {
+                unquoted_->append(line_, at_, quote - at_);
+                at_ = quote + 1;
+                if (at_ == line_.size() || line_[at_] != '"') break;
+                *unquoted_ += '"';
+                ++at_;
+            }
+            field = std::string_view(*unquoted_).substr(first);
+        } else {
+            at_ = quote + 1;
+        }
+        if (at_ < line_.size() && line_[at_] != delimiter_) place_->fail(line_.data() + at_, "text after the closing quote");
+        return field;
+    }
+
+    std::string_view line_;
+    const line_place* place_;
+    std::string* unquoted_;
+    std::size_t at_ = 0, position_ = 0;
+    char delimiter_;
+    bool quotes_;
+    bool ended_ = false;
+};
 
 /// Splits a line (without its newline) into fields. O(length).
 inline void split_line(std::string_view line, const text_format& options, const line_place& place, line_fields& out) {
@@ -126,8 +177,11 @@ inline void split_line(std::string_view line, const text_format& options, const 
             out.add(line.substr(first, at - first));
         }
     }
-    if (options.quotes && std::memchr(line.data(), '"', line.size()) != nullptr)
-        return detail::split_quoted(line, options, place, out);
+    if (options.quotes && std::memchr(line.data(), '"', line.size()) != nullptr) {
+        field_cursor fields(line, options, place, out.unquoted);
+        for (std::string_view field; fields.next(field);) out.add(field);
+        return;
+    }
     const char* at = line.data();
     const char* const end = at + line.size();
     for (;;) {

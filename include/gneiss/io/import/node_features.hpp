@@ -79,8 +79,32 @@ private:
         const import_node_attributes& data = *setup_.data;
         if (!data.indptr.empty() || data.compute_sparse) return true;
         if (data.features.empty() || !is_text_table(data.features)) return false;
-        const std::string line = setup_.text(data.features).first_line();
-        return line.find(':', setup_.keys.integer ? 0 : line.find_first_of("\t, ") + 1) != std::string::npos;
+        if (!data.feature_columns.empty()) return false;
+        const node_text from = setup_.text(data.features);
+        std::string unquoted;
+        const line_place place{&data.features, 0, from.first_line().data(), from.first_line().size()};
+        field_cursor fields(from.first_line(), from.format(), place, unquoted);
+        std::string_view field;
+        for (std::size_t at = 0; fields.next(field); ++at)
+            if (at != from.id_column() && field.find(':') != std::string_view::npos) return true;
+        return false;
+    }
+    /// Returns the columns of a text file of dense features.
+    [[nodiscard]] std::vector<std::size_t> text_columns(const node_text& from) const {
+        const import_node_attributes& data = *setup_.data;
+        std::vector<std::size_t> columns;
+        if (data.feature_columns.empty()) {
+            columns = from.value_columns();
+            if (data.features == data.labels) std::erase(columns, from.find(data.label_column));
+            if (data.features == data.split) std::erase(columns, from.find(data.split_column));
+        } else {
+            for (const table_column& column : data.feature_columns) columns.push_back(from.find(column));
+            std::vector<std::size_t> sorted = columns;
+            std::ranges::sort(sorted);
+            if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+                throw error(errc::invalid_argument, "feature column " + std::to_string(*twice) + " is given twice", {.path = data.features});
+        }
+        return columns;
     }
     [[nodiscard]] const std::filesystem::path& features_path() const noexcept {
         return setup_.data->features.empty() ? setup_.data->indptr : setup_.data->features;
@@ -106,7 +130,7 @@ private:
         const import_node_attributes& data = *setup_.data;
         if (data.project != 0) return data.project;
         if (data.compute_features) return data.computed_columns;
-        return is_text_table(data.features) ? setup_.text(data.features).values()
+        return is_text_table(data.features) ? text_columns(setup_.text(data.features)).size()
                                             : read_npy_header(plain_file::open(data.features)).row_size();
     }
     [[nodiscard]] npy_dtype type() const {
@@ -192,7 +216,7 @@ private:
                     }
                 } else if (is_text_table(data.features)) {
                     const node_text from = setup_.text(data.features);
-                    scan_dense_text(from, from.values(), dense);
+                    scan_dense_text(from, text_columns(from), dense);
                 } else {
                     scan_dense_array(data.features, dense);
                 }

@@ -26,6 +26,8 @@ inline void check_node_attributes(const import_node_attributes& data) {
         "a split of the nodes is given once: by a file, by lists or by fractions");
     need(!data.fractions || data.has_labels(), "fractions split labeled nodes and need labels");
     need(data.project == 0 || data.has_features(), "a projection needs features");
+    need(data.feature_columns.empty() || (!data.features.empty() && is_text_table(data.features)),
+        "feature columns are those of a text file of features");
     if (data.feature_type && *data.feature_type != npy_dtype::f32 && *data.feature_type != npy_dtype::f16)
         throw error(errc::invalid_argument, "features are stored as f32 or f16");
     if (data.fractions) {
@@ -85,9 +87,11 @@ inline void check_node_attributes(const import_node_attributes& data) {
     std::string text;
     for (const std::uint64_t value : {data.num_features,
              static_cast<std::uint64_t>(data.feature_type ? static_cast<int>(*data.feature_type) + 1 : 0), data.project,
-             std::uint64_t{data.label_column}, data.classes, std::uint64_t{data.split_column},
-             std::uint64_t{data.by_line}, data.nodes, data.computed_columns})
+             data.classes, std::uint64_t{data.by_line}, std::uint64_t{data.header}, data.nodes, data.computed_columns})
         text += "|" + std::to_string(value);
+    std::vector<table_column> columns{data.id_column, data.label_column, data.split_column};
+    columns.insert(columns.end(), data.feature_columns.begin(), data.feature_columns.end());
+    for (const table_column& column : columns) text += "|" + std::to_string(column.position) + column.name;
     for (const import_node_list& list : data.lists) text += "|" + std::to_string(static_cast<int>(list.part));
     if (data.fractions)
         for (const double f : *data.fractions) text += "|" + std::to_string(f);

@@ -37,7 +37,9 @@ struct node_job {
     /// Returns a quarter of the memory: one is for a window of rows, another for records in transit.
     [[nodiscard]] std::uint64_t quarter() const noexcept { return memory / 4; }
     /// Opens a text file of nodes.
-    [[nodiscard]] node_text text(const std::filesystem::path& path) const { return {path, keys, memory / 8}; }
+    [[nodiscard]] node_text text(const std::filesystem::path& path) const {
+        return {path, keys, memory / 8, data->names_columns(path), data->id_column};
+    }
 
     /// Returns the source's name of a row.
     [[nodiscard]] std::string name_of(std::uint64_t row) const {

@@ -161,7 +161,7 @@ private:
         names_of_labels names;
         bool numbers = true;
         std::uint64_t bytes = 0;
-        scan_field(from, column(setup_.data->label_column), setup_.keys.by_line,
+        scan_field(from, column(from, setup_.data->label_column),
             [&](std::uint64_t, std::uint64_t, std::string_view field) {
                 numbers = numbers && (field.empty() || number_of(field));
                 if (field.empty() || names.contains(field)) return;
@@ -174,8 +174,16 @@ private:
         for (auto& [name, id] : names) id = rank++;
         return names;
     }
-    [[nodiscard]] std::size_t column(std::size_t asked) const noexcept {
-        return setup_.keys.by_line ? asked - std::min<std::size_t>(asked, 1) : asked;
+    /// Returns the position of a column of labels or splits; positions count a node, even if lines have none. Throws
+    /// errc::invalid_argument for that of the node.
+    [[nodiscard]] std::size_t column(const node_text& from, const table_column& asked) const {
+        if (setup_.keys.by_line && asked.name.empty()) return asked.position - std::min<std::size_t>(asked.position, 1);
+        const std::size_t at = from.find(asked);
+        if (at == from.id_column())
+            throw error(errc::invalid_argument,
+                "column " + std::to_string(at) + " is that of the node: say which has the labels or splits (label and split column)",
+                {.path = from.path()});
+        return at;
     }
 
     template <class Put>
@@ -212,7 +220,8 @@ private:
                         {.path = list.labels});
             }
         } else if (is_text_table(data.labels)) {
-            scan_field(setup_.text(data.labels), column(data.label_column), setup_.keys.by_line,
+            const node_text from = setup_.text(data.labels);
+            scan_field(from, column(from, data.label_column),
                 [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                     if (field.empty()) return label(key, at, no_label);
                     if (!names.empty()) return label(key, at, names.find(field)->second);
@@ -229,7 +238,7 @@ private:
         if (!is_text_table(path)) return scan_numbers(path, visit);
         node_keys lines = setup_.keys;
         lines.by_line = true;
-        scan_field(node_text(path, lines, setup_.memory / 8), 0, true,
+        scan_field(node_text(path, lines, setup_.memory / 8), 0,
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 if (!value)
@@ -266,7 +275,8 @@ private:
         if (!is_text_table(data.split))
             return scan_numbers(
                 data.split, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, part_of(value)); });
-        scan_field(setup_.text(data.split), column(data.split_column), setup_.keys.by_line,
+        const node_text from = setup_.text(data.split);
+        scan_field(from, column(from, data.split_column),
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 part(key, at,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gneiss/io/node_attributes.hpp>
@@ -23,11 +24,22 @@ struct import_node_list {
     std::filesystem::path labels{};      ///< empty: no labels here
 };
 
+/// A column of a text table: its position from 0, or its name in the table's first line.
+struct table_column {
+    std::size_t position = 0;
+    std::string name{}; ///< empty: the position counts
+
+    table_column(std::size_t at) : position(at) {}
+    table_column(std::string named) : name(std::move(named)) {}
+
+    friend bool operator==(const table_column&, const table_column&) = default;
+};
+
 /// Attributes of nodes, besides the edges. Everything is optional.
 ///
-/// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas or
-/// blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes in a text file exist even without
-/// edges.
+/// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas and
+/// quotes, semicolons or blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes in a text
+/// file exist even without edges.
 struct import_node_attributes {
     /// [nodes, columns] of any real type; text with values, or with COLUMN:VALUE for sparse ones; .npz with one array or a
     /// matrix that scipy saved as CSR, CSC or COO.
@@ -37,12 +49,15 @@ struct import_node_attributes {
     std::optional<npy_dtype> feature_type{};             ///< f32 or f16; default: f16 for an array of f16, else f32
     std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
     std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none
-    std::size_t label_column = 1;          ///< in a text file, from 0
+    table_column label_column = 1;         ///< in a text file
     std::uint64_t classes = 0;             ///< number of classes; 0: the largest label + 1
     std::filesystem::path split{};         ///< 0 or train, 1 or valid, 2 or test; any other: unused
-    std::size_t split_column = 1;          ///< in a text file, from 0
+    table_column split_column = 1;         ///< in a text file
     std::vector<import_node_list> lists{}; ///< the split by lists of nodes
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test: the split is drawn among labeled nodes
+    bool header = false;                       ///< the first line of each text file names its columns
+    table_column id_column = 0;                ///< the node, in all text files
+    std::vector<table_column> feature_columns{}; ///< in a text file; empty: all but those of node, label and split
     bool by_line = false;                             ///< text files have no node column: line i, from 0, is node i
     std::uint64_t nodes = 0;                          ///< number of nodes, if known
 
@@ -73,6 +88,16 @@ struct import_node_attributes {
     /// True without any attribute.
     [[nodiscard]] bool empty() const noexcept {
         return !has_features() && !has_labels() && !has_split() && !fractions;
+    }
+    /// Returns true if the first line of a text file names its columns: always, or since one of them is given by name.
+    [[nodiscard]] bool names_columns(const std::filesystem::path& path) const noexcept {
+        if (header || !id_column.name.empty()) return true;
+        if (path == labels && !label_column.name.empty()) return true;
+        if (path == split && !split_column.name.empty()) return true;
+        if (path != features) return false;
+        for (const table_column& column : feature_columns)
+            if (!column.name.empty()) return true;
+        return false;
     }
 };
 

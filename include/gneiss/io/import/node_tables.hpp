@@ -20,6 +20,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/source_plan.hpp>
 #include <gneiss/io/npy.hpp>
 
@@ -63,62 +64,128 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
     return {.path = path, .field = "row " + std::to_string(at)};
 }
 
-/// The lines of a text file of nodes, split at the delimiter of the first line that has one (tab, comma or blank): lines before
-/// it are nodes without values.
+/// A text file of nodes: a line for each, with the node's id or name and values.
+///
+/// The delimiter is that of the first line that has one (tab, comma or blank; in a .csv comma or semicolon before others):
+/// lines before it are nodes without values. Fields between commas and semicolons may be quoted, as those of edges. Lines that
+/// are empty, or begin with "# ", are skipped.
 class node_text {
 public:
+    static constexpr std::size_t no_column = ~std::size_t{0};
+
     /// Opens the file and finds its delimiter.
-    node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory)
+    ///
+    /// \param header  the first line names the columns
+    /// \param id      column of the node, unless line i is node i
+    node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory, bool header = false,
+        const table_column& id = 0)
         : path_(path),
           keys_(keys),
           memory_(memory) {
+        const bool csv = plain_extension(path) == ".csv";
+        const char* const wanted = csv ? ",;" : "\t, ";
+        std::string titles, valued;
         std::uint64_t left = 1 << 16; // lines of a list of nodes have no delimiter
-        for_each_line([&](std::string_view line, const line_place&) {
-            const bool has_values = line.find_first_of("\t, ") != std::string_view::npos;
-            if (first_.empty() || has_values) first_ = line;
-            return !has_values && --left != 0;
+        for_each_line([&](std::string_view line, const line_place& place) {
+            if (header && titles_line_ == 0) {
+                titles = line;
+                titles_line_ = place.line;
+                return true;
+            }
+            if (first_.empty()) first_ = line;
+            if (valued.empty() && line.find_first_of("\t, ") != std::string_view::npos) valued = line;
+            if (line.find_first_of(wanted) == std::string_view::npos) return --left != 0;
+            valued = line;
+            return false;
         });
         if (first_.empty()) throw error(errc::invalid_format, "this file contains no lines", {.path = path});
-        format_.delimiter = first_.find('\t') != std::string::npos  ? '\t'
-                            : first_.find(',') != std::string::npos ? ','
-                                                                    : ' ';
+        if (!valued.empty()) first_ = valued;
+        const std::string_view sample = header ? titles : first_;
+        const auto has = [&](char c) { return sample.find(c) != std::string_view::npos; };
+        format_.delimiter = csv && has(',') ? ',' : csv && has(';') ? ';' : has('\t') ? '\t' : has(',') ? ',' : ' ';
+        format_.quotes = format_.delimiter == ',' || format_.delimiter == ';';
+        std::string unquoted;
+        std::string_view field;
+        const line_place titles_place{&path_, titles_line_, titles.data(), titles.size()}, first_place{&path_, 0, first_.data(), first_.size()};
+        for (field_cursor fields(titles, format_, titles_place, unquoted); header && fields.next(field);) names_.emplace_back(field);
+        field_cursor fields(first_, format_, first_place, unquoted);
+        while (fields.next(field)) ++fields_;
+        if (field.empty() && fields_ > 1) --fields_;
+        if (header) fields_ = names_.size();
+        id_ = keys.by_line ? no_column : find(id);
     }
 
-    /// Returns the first line.
+    /// Returns the first line with values, after the names of columns.
     [[nodiscard]] const std::string& first_line() const noexcept { return first_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    [[nodiscard]] const text_format& format() const noexcept { return format_; }
+    /// Returns the names of the columns; empty without a header.
+    [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
+    /// Returns the column of the node; `no_column` if line i is node i.
+    [[nodiscard]] std::size_t id_column() const noexcept { return id_; }
 
-    /// Removes a field from the front and returns it. Precondition: the line is not at its end.
-    [[nodiscard]] std::string_view take(std::string_view& rest) const noexcept {
-        const std::size_t end = std::min(rest.find(format_.delimiter), rest.size());
-        const std::string_view field = rest.substr(0, end);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-        if (format_.delimiter == ' ')
-            while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
-        return field;
+    /// Returns the position of a column. Throws errc::not_found for a name that the header lacks or repeats.
+    [[nodiscard]] std::size_t find(const table_column& column) const {
+        if (column.name.empty()) return column.position;
+        const auto found = std::ranges::find(names_, column.name);
+        if (found != names_.end() && std::find(found + 1, names_.end(), column.name) == names_.end())
+            return static_cast<std::size_t>(found - names_.begin());
+        std::string all;
+        for (const std::string& name : names_) all += (all.empty() ? "" : ", ") + name;
+        throw error(errc::not_found,
+            (found == names_.end() ? "no column is named '" : "several columns are named '") + column.name +
+                "'; the header names: " + all,
+            {.path = path_, .line = titles_line_});
     }
-    /// Returns the number of fields after the node of the first line.
-    [[nodiscard]] std::uint64_t values() const {
-        std::uint64_t count = 0;
-        for (std::string_view rest = first_; !rest.empty(); ++count) (void)take(rest);
-        return count - (keys_.by_line ? 0 : 1);
+    /// Returns the number of fields: of the header, or of the first line with values, without an empty one at its end.
+    [[nodiscard]] std::size_t fields() const noexcept { return fields_; }
+    /// Returns the columns other than that of the node.
+    [[nodiscard]] std::vector<std::size_t> value_columns() const {
+        std::vector<std::size_t> columns;
+        for (std::size_t at = 0; at < fields_; ++at)
+            if (at != id_) columns.push_back(at);
+        return columns;
     }
 
-    /// Calls `visit(key, rest of the line, place)` for every line that is not empty or a comment ("#").
+    /// Calls `visit(key, fields, place)` for every line; `fields` begins after the node if that is the first field, else at the
+    /// start of the line.
     template <class Visit>
     void for_each(Visit&& visit) const {
         std::uint64_t index = 0;
+        std::string unquoted, unquoted_id;
         for_each_line([&](std::string_view line, const line_place& place) {
-            if (const auto nul = line.find('\0'); nul != std::string_view::npos)
-                place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
+            if (place.line == titles_line_) return true;
             std::uint64_t key = index++;
-            if (!keys_.by_line)
-                key = keys_.of(take(line), place);
-            else if (key >= keys_.nodes)
+            field_cursor fields(line, format_, place, unquoted);
+            if (!keys_.by_line) {
+                field_cursor later(line, format_, place, unquoted_id);
+                field_cursor& of_node = id_ == 0 ? fields : later;
+                std::string_view node;
+                while (of_node.position() <= id_)
+                    if (!of_node.next(node))
+                        place.fail(place.begin + place.length, "field " + std::to_string(id_) + ", the node, is missing");
+                key = keys_.of(node, place);
+            } else if (key >= keys_.nodes) {
                 place.fail(place.begin,
                     "a line for node " + std::to_string(key) + " of " + std::to_string(keys_.nodes),
                     errc::out_of_range);
-            visit(key, line, place);
+            }
+            visit(key, fields, place);
+            return true;
+        });
+    }
+    /// Calls `visit(key, name, place)` for every line, with the text of the node. Precondition: lines have one.
+    template <class Visit>
+    void for_each_node(Visit&& visit) const {
+        std::string unquoted;
+        for_each_line([&](std::string_view line, const line_place& place) {
+            if (place.line == titles_line_) return true;
+            field_cursor fields(line, format_, place, unquoted);
+            std::string_view node;
+            while (fields.position() <= id_)
+                if (!fields.next(node))
+                    place.fail(place.begin + place.length, "field " + std::to_string(id_) + ", the node, is missing");
+            visit(keys_.of(node, place), node, place);
             return true;
         });
     }
@@ -141,9 +208,11 @@ private:
                 if (place.line == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
                 while (!line.empty() && (line.back() == '\r' || (format_.delimiter == ' ' && line.back() == ' ')))
                     line.remove_suffix(1);
-                if (line.empty() || line[0] == '#') continue;
+                if (line.empty() || (line[0] == '#' && (line.size() == 1 || line[1] == ' ' || line[1] == '\t'))) continue;
                 place.begin = line.data();
                 place.length = line.size();
+                if (const auto nul = line.find('\0'); nul != std::string_view::npos)
+                    place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
                 if (!visit(line, place)) return;
             }
         }
@@ -153,12 +222,16 @@ private:
     node_keys keys_;
     std::uint64_t memory_;
     text_format format_;
+    std::vector<std::string> names_;
+    std::uint64_t titles_line_ = 0; ///< line of the header; 0: none
+    std::size_t id_ = 0, fields_ = 0;
     std::string first_;
 };
 
 /// Parses a number of a text field. Throws with its column.
 [[nodiscard]] inline float parse_real(std::string_view field, const line_place& place) {
     while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
+    while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
     float value = 0;
     const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
@@ -195,20 +268,30 @@ inline void scan_dense_array(const std::filesystem::path& path, const visit_dens
     }
 }
 
-/// Reads dense features of a text file: `columns` numbers after each node.
-inline void scan_dense_text(const node_text& text, std::uint64_t columns, const visit_dense& visit) {
-    std::vector<float> values(static_cast<std::size_t>(columns));
-    text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
+/// Reads dense features of a text file: the fields at `columns`, in this order.
+inline void scan_dense_text(const node_text& text, std::span<const std::size_t> columns, const visit_dense& visit) {
+    constexpr std::size_t unused = ~std::size_t{0};
+    std::vector<std::size_t> slot_of; // of each field
+    for (std::size_t slot = 0; slot < columns.size(); ++slot) {
+        if (slot_of.size() <= columns[slot]) slot_of.resize(columns[slot] + 1, unused);
+        slot_of[columns[slot]] = slot;
+    }
+    std::vector<float> values(columns.size());
+    text.for_each([&](std::uint64_t key, field_cursor& fields, const line_place& place) {
         std::size_t count = 0;
-        while (!rest.empty()) {
-            const std::string_view field = text.take(rest);
-            if (count == values.size())
-                place.fail(field, "more than the " + std::to_string(columns) + " features of the first line");
-            values[count++] = parse_real(field, place);
+        std::string_view field;
+        for (std::size_t at = fields.position(); fields.next(field); ++at) {
+            if (at < slot_of.size() && slot_of[at] != unused) {
+                values[slot_of[at]] = parse_real(field, place);
+                ++count;
+            } else if (at >= text.fields() && !field.empty()) {
+                place.fail(field, text.names().empty() ? "more than the " + std::to_string(columns.size()) + " features of the first line"
+                                                       : "more fields than the header names");
+            }
         }
         if (count != values.size())
             place.fail(place.begin + place.length,
-                "found " + std::to_string(count) + " features where " + std::to_string(columns) + " are expected");
+                "found " + std::to_string(count) + " features where " + std::to_string(columns.size()) + " are expected");
         need_finite(values, text.path(), place.line);
         visit(key, place.line, values);
     });
@@ -300,14 +383,15 @@ inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::f
             {.path = indptr});
 }
 
-/// Reads sparse features of a text file: COLUMN:VALUE after each node, COLUMN alone for 1.
+/// Reads sparse features of a text file: COLUMN:VALUE in the fields other than the node's, COLUMN alone for 1.
 inline void scan_sparse_text(const node_text& text, std::uint64_t columns, const visit_sparse& visit) {
     sparse_row_checker row(columns);
-    text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
+    text.for_each([&](std::uint64_t key, field_cursor& fields, const line_place& place) {
         row.indices.clear();
         row.values.clear();
-        while (!rest.empty()) {
-            const std::string_view field = text.take(rest);
+        std::string_view field;
+        for (std::size_t at = fields.position(); fields.next(field); ++at) {
+            if (at == text.id_column() || field.empty()) continue;
             const std::size_t colon = field.find(':');
             row.indices.push_back(static_cast<std::uint32_t>(parse_id(field.substr(0, colon), 0, 0xffffffffU, place)));
             row.values.push_back(colon == std::string_view::npos ? 1 : parse_real(field.substr(colon + 1), place));
@@ -330,17 +414,17 @@ inline void scan_numbers(const std::filesystem::path& path, const visit_number& 
     }
 }
 
-/// Reads field `column` (0 is the node) of each line; without a column of nodes the first is 0.
-inline void scan_field(const node_text& text, std::size_t column, bool by_line, const visit_text& visit) {
-    text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
+/// Reads the field at `column` of each line. One that would be the only value of its line may be absent: empty.
+inline void scan_field(const node_text& text, std::size_t column, const visit_text& visit) {
+    text.for_each([&](std::uint64_t key, field_cursor& fields, const line_place& place) {
         std::string_view field;
-        bool there = false;
-        for (std::size_t at = by_line ? 0 : 1; at <= column; ++at) {
-            there = !rest.empty();
-            field = there ? text.take(rest) : std::string_view{};
+        bool there = fields.position() > column;
+        while (!there && fields.next(field)) there = fields.position() > column;
+        if (!there) {
+            if (column > (text.id_column() == 0 ? 1U : 0U))
+                place.fail(place.begin + place.length, "field " + std::to_string(column) + " is missing");
+            field = {};
         }
-        if (!there && column > (by_line ? 0U : 1U))
-            place.fail(place.begin + place.length, "field " + std::to_string(column) + " is missing");
         visit(key, place.line, field);
     });
 }

@@ -108,19 +108,14 @@ std::uint64_t meet_nodes(const import_node_attributes& data, const node_keys& ke
     std::vector<std::filesystem::path> tables{data.features, data.labels, data.split};
     tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
     std::uint64_t nodes = 0;
-    node_keys lines = keys; // `visit` examines the node
-    lines.by_line = true;
-    lines.nodes = ~std::uint64_t{0};
     for (const auto& path : tables) {
         if (path.empty() || !is_text_table(path)) continue;
-        const node_text text(path, lines, memory);
-        text.for_each([&](std::uint64_t, std::string_view line, const line_place& place) {
-            const std::string_view field = text.take(line);
-            const std::uint64_t key = keys.of(field, place);
+        const node_text text(path, keys, memory, data.names_columns(path), data.id_column);
+        text.for_each_node([&](std::uint64_t key, std::string_view name, const line_place&) {
             if (keys.integer)
                 nodes = std::max(nodes, key + 1);
             else
-                meet(field, key);
+                meet(name, key);
         });
     }
     return nodes;

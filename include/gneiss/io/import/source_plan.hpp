@@ -247,7 +247,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         text.delimiter = '\t';
     else
         text.delimiter = data.find(' ') == std::string::npos && data.find(',') != std::string::npos ? ',' : ' ';
-    text.quotes = planned.format == edge_format::csv;
+    text.quotes = planned.format == edge_format::csv || text.delimiter == ',' || text.delimiter == ';';
     text.skip_lines = header ? number : 0;
 
     const line_place place{&planned.source.path, number, line.data(), line.size()};
