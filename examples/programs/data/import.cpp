@@ -30,6 +30,7 @@ struct import_flags {
     std::string format = "auto", ids = "auto";
     std::optional<std::vector<std::string>> columns{};
     std::optional<std::string> delimiter{}, comment{};
+    bool combined_labels = false;
     bool header = false, undirected = false, unseen_to_train = false;
     output_flags output{};
     common_flags common{};
@@ -73,6 +74,7 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     if (flags.num_classes != 0) data.classes = flags.num_classes;
     if (flags.labels) data.labels = *flags.labels;
     if (flags.split) data.split = *flags.split;
+    data.combined_labels = flags.combined_labels;
     data.header = flags.header;
     data.id_column = parse_column(flags.id_column);
     data.label_column = parse_column(flags.label_column);
@@ -199,6 +201,7 @@ void add_import(programs::command_line& to) {
     command.option("feature-columns", flags->feature_columns, "columns of the features in text")
         .value_name("NAME|N,...")
         .default_text("all but those of node, label and split");
+    command.option("combined-labels", flags->combined_labels, "a label such as A|B is a class of that name; without it, an error");
     command.option("num-classes", flags->num_classes, "number of classes; labels are below it").default_text("the largest + 1");
     command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
         .value_name("FILE");

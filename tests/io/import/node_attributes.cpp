@@ -330,6 +330,43 @@ TEST_CASE("a header covers tables of nodes, and columns are found by name") {
     refuses(options, {"n.csv", "column 1 is that of the node"});
 }
 
+TEST_CASE("labels that seem to be several classes are refused, unless the user wants them") {
+    const world w;
+    import_options options = w.base();
+    options.ids = id_kind::integer;
+    options.node_attributes.labels = w.path("l.tsv");
+    spit(w.path("l.tsv"), "0\tA\n3\tB|C\n5\tA|B\n");
+    refuses(options, {"l.tsv: line 2", "'B|C'", "several classes", "--combined-labels"});
+    options.node_attributes.combined_labels = true;
+    CHECK(run(options).node_attributes.classes == 3);
+    options.node_attributes.combined_labels = false;
+    spit(w.path("l.tsv"), "0\tA\n3\tB\n5\tB; A\n");
+    refuses(options, {"l.tsv: line 3", "'B; A'"});
+    spit(w.path("l.tsv"), "0\tcs, AI\n3\tcs, LG\n5\tB; A\n"); // names with commas, as many have
+    CHECK(run(options).node_attributes.classes == 3);
+}
+
+TEST_CASE("names of nodes and classes that are not UTF-8 are refused with file, line and remedy") {
+    const world w;
+    import_options options = w.base();
+    options.task.reset();
+    options.sources = {{.path = w.path("e.tsv")}};
+    spit(w.path("e.tsv"), "a\tb\nMüller\tb\nM\xfcller\tb\n");
+    refuses(options, {"e.tsv: line 3, column 2", "0xFC is not UTF-8", "iconv"});
+    spit(w.path("e.tsv"), "a\tb\nb\tc\n");
+    options.node_attributes.labels = w.path("l.tsv");
+    spit(w.path("l.tsv"), "a\tcaf\xe9\n");
+    refuses(options, {"l.tsv: line 1, column 6", "0xE9 is not UTF-8", "iconv"});
+    spit(w.path("l.tsv"), "caf\xe9\tx\n");
+    refuses(options, {"l.tsv: line 1, column 4", "0xE9 is not UTF-8"});
+    options.node_attributes = {};
+    options.sources[0].path = w.path("t.tsv");
+    spit(w.path("t.tsv"), "a\tcaf\xe9\tb\n");
+    refuses(options, {"t.tsv: line 1, column 6", "0xE9"});
+    options.columns = {"0", "2"}; // a column that is not read may be anything
+    CHECK(run(options).nodes == 2);
+}
+
 TEST_CASE("the result does not depend on memory or threads") {
     const world w(3000, 40);
     for (const bool sparse : {false, true}) {

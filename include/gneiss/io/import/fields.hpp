@@ -33,12 +33,43 @@ struct text_format {
     friend bool operator==(const text_format&, const text_format&) = default;
 };
 
+/// Returns the position of the first byte that is not UTF-8 (RFC 3629); npos: there is none. O(length), 32 bytes of ASCII at
+/// once.
+[[nodiscard]] inline std::size_t find_invalid_utf8(std::string_view text) noexcept {
+    const char* const data = text.data();
+    const std::size_t size = text.size();
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(data[at]); };
+    for (std::size_t at = 0; at < size;) {
+        for (std::array<std::uint64_t, 4> words{}; size - at >= sizeof words; at += sizeof words) {
+            std::memcpy(words.data(), data + at, sizeof words);
+            if (((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080U) != 0) break;
+        }
+        if (at == size) break;
+        const unsigned char lead = byte(at);
+        if (lead < 0x80) {
+            ++at;
+            continue;
+        }
+        const std::size_t more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
+        if (more == 0 || size - at <= more) return at;
+        for (std::size_t i = 1; i <= more; ++i)
+            if ((byte(at + i) & 0xc0) != 0x80) return at;
+        const unsigned char second = byte(at + 1); // no longer forms than needed, no surrogates, nothing above U+10FFFF
+        if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) ||
+            (lead == 0xf4 && second > 0x8f))
+            return at;
+        at += more + 1;
+    }
+    return std::string_view::npos;
+}
+
 /// Place of a line, for errors.
 struct line_place {
     const std::filesystem::path* path = nullptr; ///< path of the file
     std::uint64_t line = 0;                      ///< number of the line, from 1
     const char* begin = nullptr;                 ///< start of the line
     std::size_t length = 0;                      ///< length of the line
+    bool utf8 = true;                            ///< the text around it is UTF-8; else `need_utf8` examines each field
 
     /// Returns the column of a pointer into the line; an unquoted copy of a field has none.
     [[nodiscard]] error_place at(const char* where) const {
@@ -55,6 +86,18 @@ struct line_place {
         fail(where, what, code);
     }
 };
+
+/// Throws if a field is not UTF-8.
+inline void need_utf8(std::string_view field, const line_place& place) {
+    if (place.utf8) [[likely]]
+        return;
+    const std::size_t at = find_invalid_utf8(field);
+    if (at == std::string_view::npos) return;
+    constexpr const char* digits = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(field[at]);
+    place.fail(field.data() + at, std::string("the byte 0x") + digits[byte >> 4] + digits[byte & 15] +
+        " is not UTF-8: convert the file first, for example by iconv -f LATIN1 -t UTF-8 OLD > NEW");
+}
 
 /// Returns the text of a field, shortened and cleaned for an error message.
 [[nodiscard]] inline std::string excerpt(std::string_view field) {
@@ -245,6 +288,7 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
     }
     line_fields fields;
     line_place place{&path, first_line};
+    place.utf8 = find_invalid_utf8(text) == std::string_view::npos;
     for (const char *at = text.data(), *const end = at + text.size(); at != end; ++place.line) {
         const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(end - at));
         const char* stop = newline == nullptr ? end : static_cast<const char*>(newline);
@@ -264,7 +308,8 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
 
 /// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs.
 ///
-/// Errors: `error` (invalid_format) with line and column for too few or too many fields and for empty names.
+/// Errors: `error` (invalid_format) with line and column for too few or too many fields, empty names, and names that are not
+/// UTF-8.
 template <class Visit>
 void for_each_edge_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
     const text_format& options, Visit&& visit) {
@@ -288,6 +333,8 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
                                      : destination.empty() ? "the destination (tail) is empty"
                                                            : "the relation is empty");
         }
+        if (!place.utf8) [[unlikely]]
+            for (const std::string_view& name : {source, relation, destination}) need_utf8(name, place);
         visit(source, relation, destination, place);
     });
 }

@@ -51,6 +51,7 @@ std::uint64_t read_name_table(const std::filesystem::path& path, Visit&& visit) 
                 const std::string_view id_text = fields.at[id_first ? 0 : 1], name = fields.at[id_first ? 1 : 0];
                 const std::uint64_t id = parse_id(id_text, 0, 0xffffffffU, place);
                 if (name.empty()) place.fail(name, "the name is empty");
+                need_utf8(name, place);
                 if (id >= seen.size()) {
                     // Gaps are detected at the end; a wild id would size the list first.
                     if (id > 64 * (count + 16) + (1U << 20))

@@ -159,20 +159,50 @@ private:
     /// Returns the labels of a text that are not all numbers: each distinct name, with its rank.
     [[nodiscard]] names_of_labels label_names(const node_text& from) const {
         names_of_labels names;
+        std::map<std::string, std::uint64_t, std::less<>> lines; // the first of each name
         bool numbers = true;
         std::uint64_t bytes = 0;
         scan_field(from, column(from, setup_.data->label_column),
-            [&](std::uint64_t, std::uint64_t, std::string_view field) {
+            [&](std::uint64_t, std::uint64_t at, std::string_view field) {
                 numbers = numbers && (field.empty() || number_of(field));
-                if (field.empty() || names.contains(field)) return;
-                bytes += 96 + field.size();
+                if (field.empty() || lines.contains(field)) return;
+                bytes += 192 + 2 * field.size();
                 if (bytes > setup_.quarter()) throw over_budget(setup_.quarter(), {{"names of classes so far", bytes}});
-                names.emplace(field, 0);
+                lines.emplace(field, at);
             });
+        if (!numbers && !setup_.data->combined_labels) refuse_combined(lines, from.path());
+        for (const auto& [name, line] : lines) names.emplace(name, 0);
         if (numbers) return {};
         std::int32_t rank = 0;
         for (auto& [name, id] : names) id = rank++;
         return names;
+    }
+    /// Throws for the first label that seems to be several: any with "|", and lists, with semicolons or commas, of labels that
+    /// other nodes have alone.
+    static void refuse_combined(const std::map<std::string, std::uint64_t, std::less<>>& lines, const std::filesystem::path& path) {
+        const std::pair<const std::string, std::uint64_t>* first = nullptr;
+        for (const auto& label : lines) {
+            const std::string_view name = label.first;
+            const auto lists = [&](char separator) {
+                if (name.find(separator) == std::string_view::npos) return false;
+                for (std::size_t at = 0; at <= name.size();) {
+                    const std::size_t end = std::min(name.find(separator, at), name.size());
+                    std::string_view part = name.substr(at, end - at);
+                    while (part.starts_with(' ')) part.remove_prefix(1);
+                    if (!lines.contains(part)) return false;
+                    at = end + 1;
+                }
+                return true;
+            };
+            if ((name.find('|') != std::string_view::npos || lists(';') || lists(',')) && (first == nullptr || label.second < first->second))
+                first = &label;
+        }
+        if (first != nullptr)
+            throw error(errc::invalid_format,
+                "the label " + excerpt(first->first) +
+                    " seems to be several classes, and a node has one: keep one of them, or import with combined labels "
+                    "(--combined-labels), which makes it a class of that name",
+                node_place(path, first->second));
     }
     /// Returns the position of a column of labels or splits; positions count a node, even if lines have none. Throws
     /// errc::invalid_argument for that of the node.

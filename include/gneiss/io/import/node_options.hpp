@@ -50,6 +50,7 @@ struct import_node_attributes {
     std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
     std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none
     table_column label_column = 1;         ///< in a text file
+    bool combined_labels = false;          ///< a label such as "A|B" is a class of that name, not an error
     std::uint64_t classes = 0;             ///< number of classes; 0: the largest label + 1
     std::filesystem::path split{};         ///< 0 or train, 1 or valid, 2 or test; any other: unused
     table_column split_column = 1;         ///< in a text file

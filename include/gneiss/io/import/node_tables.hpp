@@ -39,6 +39,7 @@ struct node_keys {
     [[nodiscard]] std::uint64_t of(std::string_view field, const line_place& place) const {
         if (integer) return parse_id(field, 0, nodes, place);
         if (field.empty()) place.fail(field, "the node is empty");
+        need_utf8(field, place);
         return hash(field, seed);
     }
 };
@@ -201,6 +202,7 @@ private:
         line_place place{&path_, 0};
         while (cutter.next(chunk)) {
             place.line = chunk.first_line;
+            place.utf8 = find_invalid_utf8(chunk.text()) == std::string_view::npos;
             for (std::string_view text = chunk.text(); !text.empty(); ++place.line) {
                 const std::size_t end = std::min(text.find('\n'), text.size());
                 std::string_view line = text.substr(0, end);
@@ -425,6 +427,7 @@ inline void scan_field(const node_text& text, std::size_t column, const visit_te
                 place.fail(place.begin + place.length, "field " + std::to_string(column) + " is missing");
             field = {};
         }
+        need_utf8(field, place);
         visit(key, place.line, field);
     });
 }
