@@ -22,12 +22,17 @@ TEST_CASE("sizes accept the units of the contract, fractions and blanks") {
     CHECK(parse_size("2KB").bytes == 2000);
     CHECK(parse_size("2.5mb").bytes == 2'500'000);
     CHECK(parse_size("1GB").bytes == 1'000'000'000);
+    CHECK(parse_size("300M").bytes == 300ULL << 20);
+    CHECK(parse_size("2G").bytes == 2ULL << 30);
+    CHECK(parse_size("1.5g").bytes == 3ULL << 29);
+    CHECK(parse_size("8 k").bytes == 8192);
+    CHECK(parse_size("1T").bytes == 1ULL << 40);
     CHECK(parse_size("1TB").bytes == 1'000'000'000'000);
     CHECK(parse_size("18446744073709551615").bytes == std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST_CASE("malformed and too large sizes are usage errors") {
-    for (const char* text : {"", "GiB", "-1GiB", "+1GiB", "1 2", "1G", "1GiBs", "1e3MiB", "nan", "inf", "0x10",
+    for (const char* text : {"", "GiB", "-1GiB", "+1GiB", "1 2", "1Gi", "1GiBs", "1e3MiB", "nan", "inf", "0x10",
              "1,5GiB", ".", ". GiB", "18446744073709551616", "16777216TiB", "1.0.0GiB", "99999999999999999999999999B"})
         CHECK_THROWS_AS_MESSAGE((void)parse_size(text), usage_error, text);
 }

@@ -9,7 +9,7 @@
 /// Shared code of the programs: flags, progress, runs and reports. Not part of the library.
 namespace programs {
 
-/// A number of bytes, written as SIZE: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB; a bare number is bytes.
+/// A number of bytes, written as SIZE: B, KiB, MiB, GiB, TiB (or K, M, G, T), KB, MB, GB, TB; a bare number is bytes.
 struct byte_size {
     std::uint64_t bytes = 0;
 
