@@ -157,6 +157,8 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
             fmt::format("{} valid and test edges name a node or relation that no training edge has; they are "
                         "kept, but no model can learn them",
                 created.unseen));
+    for (const auto& [file, columns] : created.columns) live.say(fmt::format("{}: {}", file.string(), columns));
+    for (const std::string& warning : created.warnings) live.say("warning: " + warning);
     for (const auto& [file, line] : created.header_like)
         live.warn(fmt::format("{}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, import with --header",
             file.string(), line));
@@ -175,7 +177,9 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         if (data.classes != 0) result["classes"] = data.classes;
         if (data.train != 0)
             result.update({{"train_nodes", data.train}, {"valid_nodes", data.valid}, {"test_nodes", data.test}});
-        fmt::print("{}\n", result.dump());
+        for (const auto& [file, columns] : created.columns) result["columns"][file.string()] = columns;
+        if (!created.warnings.empty()) result["warnings"] = created.warnings;
+        fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     } else {
         fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
             output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges, created.test_edges,

@@ -314,4 +314,45 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
           std::string::npos);
 }
 
+TEST_CASE("import reports what it took columns for, and doubts a tail of numbers and too many relations") {
+    const auto report = [](const std::string& name, const std::string& text, auto&& change) {
+        workshop w;
+        import_options& options = w.file(name, text).options;
+        change(options);
+        import_report found = import_dataset(options, serial_executor{});
+        std::string all;
+        for (const auto& [path, columns] : found.columns) all += path.filename().string() + ": " + columns + "\n";
+        for (const std::string& warning : found.warnings) all += "warning: " + warning.substr(warning.rfind('/') + 1) + "\n";
+        return all;
+    };
+    const auto as_is = [](import_options&) {};
+    CHECK(report("a.tsv", "a\tr\tb\n", as_is) == "a.tsv: \"a r b\" is head 'a', relation 'r', tail 'b'\n");
+    CHECK(report("a.csv", "u,i,5\nu,j,4\n", as_is) ==
+          "a.csv: \"u,i,5\" is head 'u', relation 'i', tail '5'\n"
+          "warning: a.csv: field 2, read as the tail, which is a node, is a number in each of the first lines, such as '5': "
+          "if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1\n");
+    const auto pairs = [](import_options& o) { o.columns = {"0", "1"}; };
+    CHECK(report("a.csv", "u,i,5\nu,j,4\n", pairs) == "a.csv: \"u,i,5\" is head 'u', tail 'i'\n");
+    CHECK(report("a.csv", "x,y\nu,i\n", [](import_options& o) { o.header = true; }) == "a.csv: \"u,i\" is head 'u', tail 'i'\n");
+    std::string ratings, triples, late;
+    for (int i = 0; i < 3000; ++i) {
+        ratings += std::to_string(i % 40) + "," + std::to_string(i) + "," + std::to_string(i % 5) + "\n";
+        triples += std::to_string(i % 40) + "," + std::to_string(i % 7) + "," + std::to_string(i) + "\n";
+        late += "a" + std::to_string(i % 40) + "," + (i < 1000 ? "r" : "r" + std::to_string(i)) + ",b" + std::to_string(i % 50) + "\n";
+    }
+    CHECK(report("a.csv", ratings, as_is).find("read as the relation, has 1000 values in the first 1000 lines, and field 2, read as the tail, 5:") != std::string::npos);
+    CHECK(report("a.csv", triples, as_is).find("warning") == std::string::npos);
+    CHECK(report("a.csv", late, as_is).find("there are 2001 relations among 90 nodes") != std::string::npos);
+    const auto labels = [](import_options& o) {
+        const auto table = o.sources[0].path.parent_path() / "l.csv";
+        std::ofstream(table) << "id,topic\na,web\n";
+        o.node_attributes.labels = table;
+    };
+    CHECK(report("a.tsv", "a\tb\n", labels).find("l.csv: \"id,topic\" is node 'id', label 'topic'\nwarning: l.csv: the first line, \"id,topic\", looks like a header") != std::string::npos);
+    CHECK(report("a.tsv", "a\tb\n", [&](import_options& o) {
+        labels(o);
+        o.node_attributes.label_column = std::string("topic");
+    }) == "a.tsv: \"a b\" is head 'a', tail 'b'\nl.csv: \"a,web\" is node 'a', label 'web'\n");
+}
+
 } // namespace test_io_import_formats

@@ -238,7 +238,8 @@ private:
     const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
     if (failure != std::errc{} || end != field.data() + field.size())
-        place.fail(field, field.empty() ? "a number is missing" : excerpt(field) + " is not a number");
+        place.fail(field, field.empty() ? "a number is missing"
+                                         : excerpt(field) + " is not a number" + (place.line == 1 ? ": is this line a header (--header)?" : ""));
     return value;
 }
 

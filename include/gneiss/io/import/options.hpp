@@ -117,6 +117,9 @@ struct import_report {
     std::uint64_t unlabeled_tests = 0;         ///< test nodes without a label: in no part
     /// files, and first lines that look like headers but were read as edges
     std::vector<std::pair<std::filesystem::path, std::string>> header_like{};
+    /// text files, and the columns that their first line was taken for
+    std::vector<std::pair<std::filesystem::path, std::string>> columns{};
+    std::vector<std::string> warnings{}; ///< sentences about columns that may be others than they were taken for
     bool resumed = false;               ///< continued the work of an earlier run
 };
 

@@ -6,9 +6,12 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +41,9 @@ struct planned_source {
     bool integer_ids = false;               ///< both ends of the first edge are integers
     bool integer_relation = false;          ///< relations are integers
     std::string header_like{};              ///< a first line that is read as an edge, but looks like column names
+    std::string columns{};                  ///< text: the first edge, and the fields it consists of
+    std::string doubt{};                    ///< text whose columns were guessed, and look different
+    bool guessed = false;                   ///< three fields, whose order the options do not give
 
     /// Opens the source.
     [[nodiscard]] std::unique_ptr<byte_source> open() const {
@@ -202,10 +208,51 @@ inline std::size_t find_column(
 /// Returns true if a header may use this word for an end of an edge.
 inline bool names_an_end(std::string_view field) {
     std::string word = lowered(field);
-    if (word.ends_with("_id")) word.resize(word.size() - 3);
+    for (const char* suffix : {"_id", "id"})
+        if (word.size() > 3 && word.ends_with(suffix)) word.resize(word.size() - std::string_view(suffix).size());
     constexpr std::string_view words[] = {"source", "src", "head", "from", "subject", "target", "destination", "dst", "dest", "tail", "to",
-        "object", "node1", "node2", "node_1", "node_2"};
+        "object", "node1", "node2", "node_1", "node_2", "user", "item", "product", "movie"};
     return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+/// Returns true for a decimal number, also with a fraction.
+[[nodiscard]] inline bool is_number(std::string_view field) noexcept {
+    double value = 0;
+    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
+    return failure == std::errc{} && end == field.data() + field.size();
+}
+
+/// Returns the reason why three fields may not be source, relation and destination, by the first lines; empty: there is none.
+[[nodiscard]] inline std::string doubt_triples(std::span<const std::string> lines, const text_format& text) {
+    constexpr const char* advice = ": if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1";
+    std::set<std::string, std::less<>> relations, tails;
+    bool integer_heads = true, integer_tails = true, number_tails = true;
+    std::string tail;
+    std::size_t count = 0;
+    const std::filesystem::path none;
+    for (const std::string& line : lines) {
+        line_fields fields;
+        try {
+            split_line(line, text, {&none, 0, line.data(), line.size()}, fields);
+        } catch (const error&) { // reported with its place when edges are read
+            continue;
+        }
+        if (fields.count != 3) continue;
+        ++count;
+        integer_heads = integer_heads && is_integer(fields.at[0]);
+        integer_tails = integer_tails && is_integer(fields.at[2]);
+        number_tails = number_tails && is_number(fields.at[2]);
+        relations.emplace(fields.at[1]);
+        tails.emplace(fields.at[2]);
+        if (tail.empty()) tail = fields.at[2];
+    }
+    if (count == 0) return {};
+    if (number_tails && !(integer_tails && integer_heads))
+        return "field 2, read as the tail, which is a node, is a number in each of the first lines, such as " + excerpt(tail) + advice;
+    if (count >= 20 && relations.size() > 2 * tails.size() && relations.size() * 10 > count)
+        return "field 1, read as the relation, has " + std::to_string(relations.size()) + " values in the first " +
+               std::to_string(count) + " lines, and field 2, read as the tail, " + std::to_string(tails.size()) + advice;
+    return {};
 }
 
 inline void plan_text(planned_source& planned, const import_options& options) {
@@ -214,28 +261,27 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const bool names = std::any_of(
         options.columns.begin(), options.columns.end(), [](const std::string& column) { return !is_integer(column); });
     const bool header = options.header || names;
+    constexpr std::size_t sampled_lines = 1000;
     const auto source = planned.open();
     const std::string comments = options.comment ? std::string(1, *options.comment) : "#%";
-    const first_lines first(*source, planned.source.path, options.comment || list ? comments : "", header ? 2 : 1);
+    first_lines first(*source, planned.source.path, options.comment || list ? comments : "", sampled_lines);
     text.comment = options.comment.value_or(list ? '#' : '\0');
     if (list && !options.comment) text.other_comment = '%';
     if (first.lines.empty())
         throw error(errc::invalid_format, "this file contains no edges", {.path = planned.source.path});
     // SNAP and KONECT begin with comment lines, unlike triples: a first line "# …" means that '#' starts a comment.
-    std::string line = first.lines[0];
-    std::uint64_t number = first.numbers[0];
-    std::string data = first.lines.back();
-    if (!options.comment && (line[0] == '#' || line[0] == '%') &&
-        (line.size() == 1 || line[1] == ' ' || line[1] == '\t')) {
-        text.comment = line[0];
+    if (const std::string& top = first.lines[0]; !options.comment && (top[0] == '#' || top[0] == '%') &&
+                                                 (top.size() == 1 || top[1] == ' ' || top[1] == '\t')) {
+        text.comment = top[0];
         const auto again = planned.open();
-        const first_lines more(*again, planned.source.path, std::string(1, line[0]), header ? 2 : 1);
-        if (more.lines.empty())
+        first = first_lines(*again, planned.source.path, std::string(1, text.comment), sampled_lines);
+        if (first.lines.empty())
             throw error(errc::invalid_format, "this file contains only comments", {.path = planned.source.path});
-        line = more.lines[0];
-        number = more.numbers[0];
-        data = more.lines.back();
     }
+    const std::string line = first.lines[0];
+    const std::uint64_t number = first.numbers[0];
+    const std::size_t begin = header && first.lines.size() > 1 ? 1 : 0; // of edges
+    const std::string data = first.lines[begin];
     if (options.delimiter)
         text.delimiter = *options.delimiter;
     else if (planned.format == edge_format::csv)
@@ -288,6 +334,15 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     if (!header && std::max(text.source, text.destination) < std::min(count, line_fields::capacity) &&
         names_an_end(fields.at[text.source]) && names_an_end(fields.at[text.destination]))
         planned.header_like = line;
+    const auto role = [&](const char* name, std::size_t at) {
+        return std::string(name) + " " + (at < std::min(count, line_fields::capacity) ? excerpt(fields.at[at]) : "missing");
+    };
+    std::string shown = data.substr(0, 100);
+    std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    planned.columns = "\"" + shown + (data.size() > 100 ? "…" : "") + "\" is " + role("head", text.source) +
+                      (text.relation ? ", " + role("relation", *text.relation) : "") + ", " + role("tail", text.destination);
+    planned.guessed = options.columns.empty() && text.relation.has_value();
+    if (planned.guessed) planned.doubt = doubt_triples(std::span(first.lines).subspan(begin), text);
 }
 
 } // namespace detail
