@@ -16,9 +16,10 @@ DEPENDENCIES = {
     "io": [("nlohmann_json/[>=3.10 <4]", "nlohmann_json::nlohmann_json", "nlohmann_json"), ("zlib/[>=1.2.11 <2]", "zlib::zlib", "zlib")],
     "uring": [("liburing/[>=2.3 <3]", "liburing::liburing", "liburing")],
     "metis": [("metis/[>=5.1 <6]", "metis::metis", None)],
+    "zstd": [("zstd/[>=1.5 <2]", "zstd::libzstd", "libzstd")],
     "yaml": [("yaml-cpp/[>=0.7 <1]", "yaml-cpp::yaml-cpp", "yaml-cpp")],
 }
-DEFINES = {"uring": ["GNEISS_HAS_URING=1"], "yaml": ["GNEISS_HAS_YAML=1"]}
+DEFINES = {"uring": ["GNEISS_HAS_URING=1"], "yaml": ["GNEISS_HAS_YAML=1"], "zstd": ["GNEISS_HAS_ZSTD=1"]}
 
 
 class Gneiss(ConanFile):
@@ -35,9 +36,10 @@ class Gneiss(ConanFile):
         "uring": [True, False],
         "metis": [True, False],
         "yaml": [True, False],
+        "zstd": [True, False],
         "system": [True, False],  # dependencies are the machine's, found by pkg-config
     }
-    default_options = {"eigen": True, "io": True, "uring": True, "metis": False, "yaml": False, "system": False}
+    default_options = {"eigen": True, "io": True, "uring": True, "metis": False, "yaml": False, "zstd": False, "system": False}
     exports_sources = "include/*", "LICENSE"
     no_copy_source = True
 
@@ -55,8 +57,9 @@ class Gneiss(ConanFile):
         check_min_cppstd(self, 20)
         if self.settings.os != "Linux":
             raise ConanInvalidConfiguration("gneiss is for Linux")
-        if self.options.yaml and not self.options.io:
-            raise ConanInvalidConfiguration("yaml needs io")
+        for name in ("yaml", "zstd"):
+            if self.options.get_safe(name) and not self.options.io:
+                raise ConanInvalidConfiguration(f"{name} needs io")
 
     def package_id(self):
         self.info.clear()  # headers alone: one package for all settings and options
@@ -76,7 +79,7 @@ class Gneiss(ConanFile):
             component.bindirs = component.libdirs = []
             component.defines = DEFINES.get(name, [])
             component.requires = [] if name == "core" else ["core"]
-            if name == "yaml":
+            if name in ("yaml", "zstd"):
                 component.requires.append("io")
             if name == "core":
                 component.system_libs = ["pthread"]

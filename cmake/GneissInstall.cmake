@@ -39,6 +39,10 @@ if(TARGET gneiss_compiled)
     list(APPEND gneiss_pc_requires liburing)
     list(APPEND gneiss_pc_flags -DGNEISS_HAS_URING=1)
   endif()
+  if(TARGET gneiss_zstd)
+    list(APPEND gneiss_pc_requires libzstd)
+    list(APPEND gneiss_pc_flags -DGNEISS_HAS_ZSTD=1)
+  endif()
   list(JOIN gneiss_pc_requires " " gneiss_pc_requires)
   list(JOIN gneiss_pc_flags " " gneiss_pc_flags)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/gneiss-compiled.pc.in ${PROJECT_BINARY_DIR}/gneiss-compiled.pc @ONLY)
@@ -51,5 +55,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/gneissConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/gneissConfig.cmake ${PROJECT_BINARY_DIR}/gneissConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindXxHash.cmake ${PROJECT_SOURCE_DIR}/cmake/FindUring.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/FindMetis.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindMetis.cmake ${PROJECT_SOURCE_DIR}/cmake/FindZstd.cmake
         DESTINATION ${gneiss_package_dir} COMPONENT gneiss_headers)

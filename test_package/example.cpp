@@ -19,6 +19,9 @@
 #ifdef EXAMPLE_YAML
 #include <yaml-cpp/yaml.h>
 #endif
+#ifdef EXAMPLE_ZSTD
+#include <zstd.h>
+#endif
 
 #include <cstdio>
 
@@ -51,6 +54,13 @@ int main() {
     idx_t options[METIS_NOPTIONS];
     right = right && METIS_SetDefaultOptions(options) == METIS_OK;
     std::printf(", metis");
+#endif
+#ifdef EXAMPLE_ZSTD
+#ifndef GNEISS_HAS_ZSTD
+#error "gneiss::zstd sets GNEISS_HAS_ZSTD"
+#endif
+    right = right && ZSTD_versionNumber() != 0;
+    std::printf(", zstd");
 #endif
 #ifdef EXAMPLE_YAML
     right = right && YAML::Load("[1]")[0].as<int>() == 1;

@@ -22,7 +22,7 @@ GNEISS_FUZZ_TARGET("node_table", bytes) {
             const importing::node_text text(file.path(), keys, 4096);
             const std::vector<std::size_t> columns = text.value_columns();
             importing::scan_dense_text(
-                text, columns, [&](std::uint64_t key, std::uint64_t line, std::span<const float> values) {
+                text, columns, false, [&](std::uint64_t key, std::uint64_t line, std::span<const float> values) {
                     fuzz::property(!integer || key < 1000, "integers are node ids");
                     fuzz::property(line != 0 && values.size() == columns.size(), "every line has all columns");
                     fuzz::property(std::ranges::all_of(values, [](float x) { return std::isfinite(x); }), "finite");
@@ -30,7 +30,7 @@ GNEISS_FUZZ_TARGET("node_table", bytes) {
         });
         (void)fuzz::accepted([&] {
             const importing::node_text text(file.path(), keys, 4096);
-            importing::scan_sparse_text(text, 50,
+            importing::scan_sparse_text(text, 50, false,
                 [&](std::uint64_t, std::uint64_t, std::span<const std::uint32_t> columns,
                     std::span<const float> values) {
                     fuzz::property(columns.size() == values.size(), "each column has a value");

@@ -24,7 +24,7 @@ expect() {
 version=$(sed -n 's/^    version = "\(.*\)"$/\1/p' conanfile.py)
 components='eigen, io'
 options=()
-for optional in liburing.h:uring metis.h:metis yaml-cpp/yaml.h:yaml; do # those whose packages are optional in scripts/setup
+for optional in liburing.h:uring metis.h:metis zstd.h:zstd yaml-cpp/yaml.h:yaml; do # those whose packages are optional in scripts/setup
     if echo "#include <${optional%:*}>" | "${CXX:-c++}" -fsyntax-only -x c++ - 2>/dev/null; then
         components+=", ${optional#*:}" options+=(-o "&:${optional#*:}=True")
     else

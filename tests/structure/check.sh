@@ -99,6 +99,7 @@ fence() {
     xxhash.h | xxh3.h) echo 'core/checksum.hpp' ;;
     nlohmann/*) echo 'io/detail/manifest_json.hpp' ;;
     zlib.h | zip.h | yaml-cpp/*) echo 'io/*' ;;
+    zstd.h | zstd_errors.h) echo 'io/import/zstd_decoder.hpp' ;;
     metis.h) echo 'partition/metis.hpp' ;;
     cuda* | cub/* | thrust/* | cooperative_groups* | cublas* | curand* | cusparse* | nv/* | device_launch_parameters.h)
         echo 'cuda/*' ;;

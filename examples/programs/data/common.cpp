@@ -146,9 +146,19 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         live.update([&] { return progress_text(at, seconds_since(phase_start)); });
     };
     const gneiss::tbb_executor executor(common.thread_count());
-    const gneiss::import_report created = gneiss::import_dataset(options, executor);
+    gneiss::import_report created;
+    try {
+        created = gneiss::import_dataset(options, executor);
+    } catch (const gneiss::bad_lines_error& wrong) {
+        live.clear();
+        for (const std::string& line : wrong.lines()) fmt::print(stderr, "wrong: {}\n", line);
+        throw;
+    }
     live.clear();
     if (created.resumed) live.say("resumed after the last phase that an earlier run finished");
+    if (created.skipped != 0)
+        live.say(fmt::format("skipped {} wrong lines, listed in {}", created.skipped, (output.out / gneiss::importing::skipped_name).string()));
+    if (created.duplicates != 0) live.say(fmt::format("{} repeated edges were left out", created.duplicates));
     if (created.moved != 0)
         live.say(fmt::format(
             "{} valid and test edges name a node or relation that no training edge has: moved to train", created.moved));
@@ -177,6 +187,8 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         if (data.classes != 0) result["classes"] = data.classes;
         if (data.train != 0)
             result.update({{"train_nodes", data.train}, {"valid_nodes", data.valid}, {"test_nodes", data.test}});
+        if (created.skipped != 0) result["skipped_lines"] = created.skipped;
+        if (created.duplicates != 0) result["duplicate_edges"] = created.duplicates;
         for (const auto& [file, columns] : created.columns) result["columns"][file.string()] = columns;
         if (!created.warnings.empty()) result["warnings"] = created.warnings;
         fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

@@ -26,12 +26,14 @@ struct import_flags {
     std::uint64_t num_features = 0, num_classes = 0;
     std::string id_column = "0", label_column = "1", split_column = "1";
     std::optional<std::vector<std::string>> feature_columns{};
+    std::string missing = "error";
+    std::uint64_t skip_bad = 0;
     feature_flags features{};
     std::string format = "auto", ids = "auto";
     std::optional<std::vector<std::string>> columns{};
     std::optional<std::string> delimiter{}, comment{};
     bool combined_labels = false;
-    bool header = false, undirected = false, unseen_to_train = false;
+    bool header = false, undirected = false, deduplicate = false, unseen_to_train = false;
     output_flags output{};
     common_flags common{};
 };
@@ -74,6 +76,9 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     if (flags.num_classes != 0) data.classes = flags.num_classes;
     if (flags.labels) data.labels = *flags.labels;
     if (flags.split) data.split = *flags.split;
+    data.missing = flags.missing == "zero"   ? missing_features::zero
+                   : flags.missing == "mean" ? missing_features::mean
+                                             : missing_features::error;
     data.combined_labels = flags.combined_labels;
     data.header = flags.header;
     data.id_column = parse_column(flags.id_column);
@@ -102,7 +107,7 @@ import_options start_of(const import_flags& flags) {
     }
     if (flags.format == "graphbolt") throw programs::usage_error("--format graphbolt: there is no metadata.yaml");
     import_options options;
-    for (const auto& source : flags.sources) options.sources.push_back({.path = source});
+    for (const auto& source : flags.sources) options.sources.push_back({.path = source == "-" ? "/dev/stdin" : source});
     options.format = parse_format(flags.format);
     return options;
 }
@@ -123,6 +128,8 @@ import_options options_of(const import_flags& flags) {
     options.entities = flags.entities.value_or("");
     options.relations = flags.relations.value_or("");
     options.undirected = flags.undirected;
+    options.deduplicate = flags.deduplicate;
+    options.skip_bad = flags.skip_bad;
     options.unseen_to_train = flags.unseen_to_train;
     add_node_attributes(options.node_attributes, flags);
     if (flags.fractions) {
@@ -156,7 +163,7 @@ void add_import(programs::command_line& to) {
             return run_import(std::move(options), flags->output, flags->common);
         });
     command.positional("source", flags->sources,
-        "edge files, plain or gzip; or a directory: train, valid and test (.tsv, .txt, .csv, .npy), OGB's raw/ and "
+        "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test (.tsv, .txt, .csv, .npy), OGB's raw/ and "
         "split/, or GraphBolt's metadata.yaml");
     flags->output.add_to(command);
     command.group("Source");
@@ -181,6 +188,8 @@ void add_import(programs::command_line& to) {
         .value_name("FILE");
     command.option("relations", flags->relations, "table of relation names for integer ids").value_name("FILE");
     command.option("undirected", flags->undirected, "store each edge in both directions");
+    command.option("skip-bad", flags->skip_bad, "leave out up to N wrong lines of text, and list them in DATASET/skipped.tsv").range(0, 100000);
+    command.option("deduplicate", flags->deduplicate, "store each edge of a split once, however often it is listed");
     command.group("Nodes (arrays: by integer id; text: a line \"node TAB values\" each)");
     command
         .option("features", flags->features_file, "numbers [nodes, columns]: .npy, .npz; .tsv, sparse by COLUMN:VALUE")
@@ -192,6 +201,8 @@ void add_import(programs::command_line& to) {
         .value_name("FILES");
     command.option("num-features", flags->num_features, "columns of sparse features").default_text("the largest + 1");
     flags->features.add_to(command);
+    command.option("missing", flags->missing, "features that are NaN, empty or NA, and nodes without a line: refused, 0, or the column's mean")
+        .choices({"error", "zero", "mean"});
     command
         .option("labels", flags->labels, "classes: integers (.npy, .npz, .tsv) or names (.tsv); none: below 0 or NaN")
         .value_name("FILE");

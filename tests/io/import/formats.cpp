@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <zlib.h>
+#ifdef GNEISS_HAS_ZSTD
+#include <zstd.h>
+#endif
 
 #include <algorithm>
 #include <fstream>
@@ -353,6 +356,53 @@ TEST_CASE("import reports what it took columns for, and doubts a tail of numbers
         labels(o);
         o.node_attributes.label_column = std::string("topic");
     }) == "a.tsv: \"a b\" is head 'a', tail 'b'\nl.csv: \"a,web\" is node 'a', label 'web'\n");
+}
+
+#ifdef GNEISS_HAS_ZSTD
+TEST_CASE("zstd is read as its text is: several frames, large ones, tables too; damage, cuts and huge windows are refused") {
+    const auto packed = [](const std::string& text, int level = 3, int window = 0) {
+        std::string out(ZSTD_compressBound(text.size()), '\0');
+        ZSTD_CCtx* const context = ZSTD_createCCtx();
+        ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
+        ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+        if (window != 0) ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window);
+        ZSTD_inBuffer in{text.data(), text.size(), 0};
+        ZSTD_outBuffer to{out.data(), out.size(), 0};
+        while (ZSTD_compressStream2(context, &to, &in, ZSTD_e_end) != 0) {}
+        ZSTD_freeCCtx(context);
+        out.resize(to.pos);
+        return out;
+    };
+    std::string text;
+    for (int i = 0; i < 200000; ++i) text += "a" + std::to_string(i * 7919 % 10007) + "\tb" + std::to_string(i) + "\n";
+    const list plain = workshop().file("a.tsv", text + "x\ty\n").edges();
+    CHECK(workshop().file("a.tsv.zst", packed(text) + packed("x\ty\n")).edges() == plain);
+    CHECK(workshop().file("a.csv.zst", packed("a,b\n", 19)).edges() == workshop().file("p.tsv", "a\tb\n").edges());
+    workshop w;
+    w.file("e.tsv", "a\tb\n").options.node_attributes.labels = w.at / "l.csv.zst";
+    std::ofstream(w.at / "l.csv.zst", std::ios::binary) << packed("a,\"x, y\"\n");
+    (void)w.edges();
+    CHECK(dataset(w.options.out).class_label(0) == "x, y");
+    std::string damaged = packed(text);
+    CHECK(workshop().file("a.tsv.zst", damaged.substr(0, damaged.size() - 9)).complaint() ==
+          "a.tsv.zst: the compressed data ends early: copy the file again");
+    damaged[damaged.size() / 2] ^= 1;
+    CHECK(workshop().file("a.tsv.zst", damaged).complaint().find("a.tsv.zst: the compressed data is damaged") == 0);
+    CHECK(workshop().file("a.tsv.zst", packed(text + text + text + text + text, 3, 25)).complaint().find("zstd -d --long=31") != std::string::npos);
+}
+#endif
+
+TEST_CASE("formats that are not read are named, with the command that converts them") {
+    const auto complaint = [](const std::string& name, const std::string& bytes) { return workshop().file(name, bytes + std::string(100, 'x')).complaint(); };
+    CHECK(complaint("a.parquet", "PAR1\x15\x04\x15").find("a.parquet: is in the format Parquet: convert it first, by python3 -c \"import pandas; pandas.read_parquet('a.parquet').to_csv('a.parquet.csv', index=False)\"") == 0);
+    CHECK(complaint("a.tsv.xz", std::string("\xfd\x37\x7a\x58\x5a\x00", 6)) == "a.tsv.xz: is in the format xz: convert it first, by xz -dk 'a.tsv.xz'");
+    CHECK(complaint("a.zip", "PK\x03\x04") == "a.zip: is in the format zip: convert it first, by unzip 'a.zip'");
+    CHECK(complaint("a.tsv.bz2", "BZh91AY&SY").find("bzip2 -dk") != std::string::npos);
+    CHECK(workshop().file("genes.tsv", "PAR1\tBZh1\n").edges() .size() == 1);
+    workshop w;
+    w.file("e.tsv", "a\tb\n").options.node_attributes.labels = w.at / "l.zip";
+    std::ofstream(w.at / "l.zip", std::ios::binary) << "PK\x03\x04xxxxxxxxx";
+    CHECK(w.complaint() == "l.zip: is in the format zip: convert it first, by unzip 'l.zip'");
 }
 
 } // namespace test_io_import_formats

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -13,6 +14,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -295,6 +297,220 @@ TEST_CASE("an import killed in any phase resumes when repeated, with the same re
     options.progress = {};
     options.seed = 9;
     CHECK(!import_dataset(options, serial_executor{}).resumed);
+}
+
+TEST_CASE("each edge of a split is stored once on request, before fractions are drawn, within any memory") {
+    const test::temporary_directory at;
+    const random_graph graph(21, 20000, 300, 4);
+    std::string once = graph.text();
+    spit(at.path() / "once.tsv", once);
+    import_options options = options_for(at, "out");
+    options.force = true;
+    options.deduplicate = true;
+    options.sources = {{.path = at.path() / "once.tsv"}};
+    import_dataset(options, serial_executor{});
+    const auto distinct = triples_of(options.out, "train");
+    CHECK(std::ranges::adjacent_find(distinct) == distinct.end());
+    spit(at.path() / "thrice.tsv", once + once + once);
+    options.sources = {{.path = at.path() / "thrice.tsv"}};
+    const import_report report = import_dataset(options, serial_executor{});
+    CHECK(report.duplicates == 60000 - report.train_edges);
+    CHECK(triples_of(options.out, "train") == distinct);
+    options.memory = std::uint64_t{1} << 20;
+    options.fractions = {0.8, 0.1, 0.1};
+    const import_report split = import_dataset(options, tbb_executor(2));
+    CHECK(split.edges == distinct.size());
+    std::vector<triple> all;
+    for (const char* part : {"train", "valid", "test"}) {
+        const auto some = triples_of(options.out, part);
+        all.insert(all.end(), some.begin(), some.end());
+    }
+    std::ranges::sort(all);
+    CHECK(all == distinct);
+    const auto bytes = files_of(options.out);
+    for (const char* phase : {"distinct", "edges"}) { // an interrupted one resumes
+        import_options stopped = options;
+        stopped.out = at.path() / phase;
+        stopped.progress = [&](const import_progress& p) {
+            if (p.phase == phase) throw error(errc::canceled, "stop");
+        };
+        CHECK_THROWS_AS(import_dataset(stopped, serial_executor{}), error);
+        stopped.progress = {};
+        const import_report resumed = import_dataset(stopped, serial_executor{});
+        CHECK(resumed.resumed);
+        CHECK(resumed.duplicates == split.duplicates);
+        CHECK(triples_of(stopped.out, "valid") == triples_of(options.out, "valid"));
+    }
+    spit(at.path() / "pairs.tsv", "0\t1\n1\t0\n0\t1\n");
+    options.memory = std::uint64_t{64} << 20;
+    options.sources = {{.path = at.path() / "pairs.tsv"}};
+    options.fractions.reset();
+    options.ids = id_kind::integer;
+    options.undirected = true;
+    CHECK(import_dataset(options, serial_executor{}).edges == 2);
+}
+
+TEST_CASE("a pipe is read once, under its name, like the file of its bytes") {
+    const test::temporary_directory at;
+    const auto through_pipe = [&](const std::string& text, import_options options) {
+        fs::remove(at.path() / "pipe.csv");
+        REQUIRE(::mkfifo((at.path() / "pipe.csv").c_str(), 0600) == 0);
+        options.sources = {{.path = at.path() / "pipe.csv"}};
+        const std::jthread writer([&] { std::ofstream(at.path() / "pipe.csv") << text; });
+        return import_dataset(options, serial_executor{});
+    };
+    const random_graph graph(3, 50000, 3000, 1);
+    std::string text = graph.text();
+    std::ranges::replace(text, '\t', ',');
+    import_options options = options_for(at, "out");
+    through_pipe(text, options);
+    options.out = at.path() / "file";
+    spit(at.path() / "file.csv", text);
+    options.sources = {{.path = at.path() / "file.csv"}};
+    import_dataset(options, serial_executor{});
+    CHECK(triples_of(at.path() / "out", "train") == triples_of(at.path() / "file", "train"));
+    for (const char* phase : {"names", "edges"}) {
+        import_options stopped = options_for(at, std::string("stopped-") + phase);
+        stopped.progress = [&](const import_progress& p) {
+            if (p.phase == phase) throw error(errc::canceled, "stop");
+        };
+        CHECK_THROWS_AS(through_pipe(text, stopped), error);
+        stopped.progress = {};
+        CHECK(through_pipe(text, stopped).resumed);
+        CHECK(triples_of(stopped.out, "train") == triples_of(at.path() / "file", "train"));
+        stopped.out = at.path() / "other";
+        CHECK(!through_pipe("a,b,c\n", stopped).resumed);
+        fs::remove_all(stopped.out);
+    }
+    options.out = at.path() / "refused";
+    try {
+        through_pipe("a,b,c\na,b\n", options);
+        FAIL("no error");
+    } catch (const error& refused) {
+        CHECK(refused.place().path == at.path() / "pipe.csv");
+        CHECK(refused.place().line == 2);
+    }
+    CHECK(!fs::exists(options.out.string() + ".partial"));
+    CHECK_THROWS_WITH_AS(through_pipe("", options), doctest::Contains("is empty"), error);
+}
+
+TEST_CASE("a refusal leaves no partial files, in any phase, nor those of an earlier interrupted import of the same input") {
+    const test::temporary_directory at;
+    spit(at.path() / "e.tsv", "a\tb\nb\tc\n");
+    spit(at.path() / "l.tsv", "a\tx\nb\ty\na\tx\n");
+    import_options options = options_for(at, "out");
+    options.sources = {{.path = at.path() / "e.tsv"}};
+    options.node_attributes.labels = at.path() / "l.tsv";
+    const fs::path partial = options.out.string() + ".partial";
+    CHECK_THROWS_WITH_AS(import_dataset(options, serial_executor{}), doctest::Contains("listed twice"), error);
+    CHECK(!fs::exists(partial));
+    options.progress = [&](const import_progress& p) {
+        if (p.phase == "names") throw error(errc::canceled, "stop");
+    };
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
+    CHECK(fs::exists(partial));
+    options.progress = {};
+    CHECK_THROWS_WITH_AS(import_dataset(options, serial_executor{}), doctest::Contains("listed twice"), error);
+    CHECK(!fs::exists(partial));
+    spit(at.path() / "x.npz", std::string(1000, 'x'));
+    options.node_attributes = {.features = at.path() / "x.npz"};
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
+    CHECK(!fs::exists(partial));
+}
+
+TEST_CASE("up to 20 wrong lines are reported in one run, and a number of them is skipped and listed on request") {
+    const test::temporary_directory at;
+    std::string text, good;
+    std::set<std::uint64_t> wrong;
+    for (std::uint64_t line = 1; line <= 30000; ++line) {
+        const bool bad = line == 7 || line % 1000 == 13;
+        if (bad) wrong.insert(line);
+        const std::string edge = "n" + std::to_string(line % 977) + "\tr\tm" + std::to_string(line) + "\n";
+        text += !bad ? edge : line / 1000 % 2 == 1 ? "one field\n" : "a\tcaf\xe9\tb\n";
+        if (!bad) good += edge;
+    }
+    spit(at.path() / "e.tsv", text);
+    import_options options = options_for(at, "out");
+    options.memory = 4 << 20; // small chunks
+    options.sources = {{.path = at.path() / "e.tsv"}};
+    const auto refusal = [&](const auto& executor) {
+        try {
+            import_dataset(options, executor);
+        } catch (const bad_lines_error& refused) {
+            CHECK(!fs::exists(options.out.string() + ".partial"));
+            return refused.lines();
+        }
+        FAIL("no error");
+        return std::vector<std::string>{};
+    };
+    for (const auto& lines : {refusal(serial_executor{}), refusal(tbb_executor(2))}) {
+        REQUIRE(lines.size() == 20);
+        auto line = wrong.begin();
+        for (const std::string& one : lines) CHECK(one.find("e.tsv: line " + std::to_string(*line++) + ", column ") != std::string::npos);
+    }
+    options.skip_bad = wrong.size() - 1;
+    CHECK(refusal(tbb_executor(2)).size() == 20);
+    options.skip_bad = wrong.size();
+    const import_report report = import_dataset(options, tbb_executor(2));
+    CHECK(report.skipped == wrong.size());
+    const auto found = triples_of(options.out, "train");
+    const std::string list = slurp(options.out / "skipped.tsv");
+    CHECK(static_cast<std::size_t>(std::ranges::count(list, '\n')) == wrong.size());
+    CHECK(list.starts_with((at.path() / "e.tsv").string() + "\t7\tthe byte 0xE9 is not UTF-8"));
+    dataset(options.out).verify();
+    spit(at.path() / "good.tsv", good);
+    options.sources = {{.path = at.path() / "good.tsv"}};
+    options.out = at.path() / "good";
+    CHECK(import_dataset(options, serial_executor{}).skipped == 0);
+    CHECK(!fs::exists(options.out / "skipped.tsv"));
+    CHECK(triples_of(options.out, "train") == found);
+    // A resumed import remembers them.
+    options.sources = {{.path = at.path() / "e.tsv"}};
+    options.out = at.path() / "resumed";
+    options.progress = [](const import_progress& p) {
+        if (p.phase == "edges") throw error(errc::canceled, "stop");
+    };
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
+    options.progress = {};
+    const import_report resumed = import_dataset(options, serial_executor{});
+    CHECK(resumed.resumed);
+    CHECK(resumed.skipped == wrong.size());
+    CHECK(slurp(options.out / "skipped.tsv") == list);
+}
+
+TEST_CASE("wrong lines of tables of nodes are reported and skipped as those of edges are") {
+    const test::temporary_directory at;
+    spit(at.path() / "e.tsv", "0\t1\n1\t2\n2\t3\n");
+    spit(at.path() / "f.tsv", "0\t1\t2\n1\tx\t2\n2\t1\n3\t5\t6\n3\t7\t8\ny\t1\t2\n");
+    import_options options = options_for(at, "out");
+    options.force = true;
+    options.ids = id_kind::integer;
+    options.sources = {{.path = at.path() / "e.tsv"}};
+    options.node_attributes.features = at.path() / "f.tsv";
+    CHECK_THROWS_WITH_AS(import_dataset(options, serial_executor{}), doctest::Contains("f.tsv: line 6, column 1: 'y' is not an integer id"), error);
+    spit(at.path() / "f.tsv", "0\t1\t2\n1\tx\t2\n2\t1\n3\t5\t6\n3\t7\t8\n");
+    try {
+        import_dataset(options, serial_executor{});
+        FAIL("no error");
+    } catch (const bad_lines_error& refused) {
+        REQUIRE(refused.lines().size() == 3);
+        CHECK(refused.lines()[2].find("f.tsv: line 5: node 3 is listed twice") != std::string::npos);
+        CHECK(refused.lines()[0].find("f.tsv: line 2, column 3: 'x' is not a number") != std::string::npos);
+        CHECK(refused.lines()[1].find("f.tsv: line 3, column 4: found 1 features where 2 are expected") != std::string::npos);
+    }
+    options.skip_bad = 3;
+    options.node_attributes.missing = missing_features::zero;
+    CHECK(import_dataset(options, serial_executor{}).skipped == 3);
+    const std::string list = slurp(options.out / "skipped.tsv");
+    CHECK(list.find("f.tsv\t5\tnode 3 is listed twice\n") != std::string::npos);
+    const dataset data(options.out);
+    std::vector<float> values(2);
+    data.features().read_dense(*data.find_row("3"), values);
+    CHECK(values == std::vector<float>{5, 6});
+    data.features().read_dense(*data.find_row("1"), values);
+    CHECK(values == std::vector<float>{0, 0});
+    options.skip_bad = 2;
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), bad_lines_error);
 }
 
 TEST_CASE("a dataset is replaced only on request, and then as a whole") {

@@ -367,6 +367,69 @@ TEST_CASE("names of nodes and classes that are not UTF-8 are refused with file, 
     CHECK(run(options).nodes == 2);
 }
 
+TEST_CASE("missing features are refused, or become zeros or means of their column, in text and in arrays") {
+    const world w;
+    import_options options = w.base();
+    options.task.reset();
+    spit(w.path("e.tsv"), "a\tb\nb\tc\nc\td\n");
+    spit(w.path("f.csv"), "a,1,2\nb,,NA\nc,nan,8\n"); // none of d
+    options.sources = {{.path = w.path("e.tsv")}};
+    options.node_attributes.features = w.path("f.csv");
+    refuses(options, {"f.csv: line 2, column 3", "--missing"});
+    const auto rows = [&](missing_features missing) {
+        options.node_attributes.missing = missing;
+        run(options);
+        const dataset data(options.out);
+        std::vector<float> all;
+        for (const char* node : {"a", "b", "c", "d"}) {
+            std::vector<float> values(2);
+            data.features().read_dense(*data.find_row(node), values);
+            all.insert(all.end(), values.begin(), values.end());
+        }
+        return all;
+    };
+    CHECK(rows(missing_features::zero) == std::vector<float>{1, 2, 0, 0, 0, 8, 0, 0});
+    CHECK(rows(missing_features::mean) == std::vector<float>{1, 2, 1, 5, 1, 8, 1, 5});
+    spit(w.path("f.csv"), "a,1,2\nb,1,inf\n");
+    refuses(options, {"f.csv: line 2", "infinite"});
+    spit(w.path("f.csv"), "a,1,2\nb,,\n"); // an empty cell at the end
+    CHECK(rows(missing_features::zero) == std::vector<float>{1, 2, 0, 0, 0, 0, 0, 0});
+    spit(w.path("f.csv"), "a,1,2\nb,x,\n");
+    refuses(options, {"f.csv: line 2, column 3", "'x' is not a number"});
+    options.node_attributes.missing = missing_features::error;
+    spit(w.path("f.csv"), "a,1,2\nb,1,2\nc,1,2\n");
+    refuses(options, {"f.csv", "node 'd' has no features", "--missing"});
+
+    import_options arrays = w.arrays();
+    auto holes = w.features;
+    for (std::size_t i = 0; i < holes.size(); i += 7) holes[i] = std::numeric_limits<float>::quiet_NaN();
+    save(w.path("features.npy"), npy_dtype::f32, holes, w.columns);
+    refuses(arrays, {"features.npy", "row 0", "NaN", "--missing"});
+    arrays.node_attributes.missing = missing_features::mean;
+    run(arrays);
+    const dataset data(arrays.out);
+    for (std::uint64_t c = 0; c < w.columns; ++c) {
+        double sum = 0;
+        std::uint64_t count = 0;
+        for (std::uint64_t i = c; i < holes.size(); i += w.columns)
+            if (!std::isnan(holes[i])) {
+                sum += double{holes[i]};
+                ++count;
+            }
+        for (std::uint64_t node = 0; node < w.nodes; ++node) {
+            std::vector<float> values(w.columns);
+            data.features().read_dense(*data.find_row(std::to_string(node)), values);
+            const float given = holes[node * w.columns + c];
+            CHECK(values[c] == (std::isnan(given) ? static_cast<float>(sum / static_cast<double>(count)) : given));
+        }
+    }
+    w.make_sparse(arrays);
+    refuses(arrays, {"mean", "dense"});
+    arrays.node_attributes.missing = missing_features::zero;
+    run(arrays);
+    w.check(dataset(arrays.out), by_number);
+}
+
 TEST_CASE("the result does not depend on memory or threads") {
     const world w(3000, 40);
     for (const bool sparse : {false, true}) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <vector>
 
 #include <gneiss/core/detail/compiled.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/import/deduplicate_phase.hpp>
 #include <gneiss/io/import/edge_phase.hpp>
 #include <gneiss/io/import/importer.hpp>
 #include <gneiss/io/import/name_phase.hpp>
@@ -24,6 +27,8 @@ GNEISS_INLINE std::vector<import_phase> import_phases(const import_options& opti
         {"relations", {}, rank_relations},
         {"plan buckets", {}, plan_buckets},
     };
+    if (options.deduplicate)
+        phases.insert(phases.begin() + 1, {"distinct", {"distinct"}, [=](import_state& state) { drop_duplicates(state, executor); }});
     if (attributes.has_labels()) phases.push_back({"labels", {"node_labels"}, write_node_labels});
     if (attributes.has_labels() || attributes.has_split())
         phases.push_back({"split", {"node_split"}, write_node_split});
@@ -38,7 +43,17 @@ GNEISS_INLINE std::vector<import_phase> import_phases(const import_options& opti
 
 GNEISS_INLINE import_report import_dataset(const import_options& options, executor_ref executor) {
     importing::import_state state(options);
-    importing::run_phases(state, importing::import_phases(state.options, executor));
+    try {
+        importing::run_phases(state, importing::import_phases(state.options, executor));
+    } catch (const error& refusal) {
+        const bool repairable =
+            refusal.code() == errc::canceled || refusal.code() == errc::no_space || refusal.code() == errc::over_budget;
+        if (!repairable)
+            state.directory.discard(); // other input is another import
+        else if (std::filesystem::exists(state.directory.unpacked()))
+            state.directory.keep(true);
+        throw;
+    }
     state.report.resumed = state.resumed;
     return state.report;
 }

@@ -273,22 +273,14 @@ inline void split_line(std::string_view line, const text_format& options, const 
 ///
 /// \param text        whole lines; CR before a newline is dropped
 /// \param first_line  number of the first line in its file
-template <class Visit>
+/// \param bad         `bad(error)` returns true if a wrong line is skipped; else its error is thrown
+template <class Visit, class Bad>
 void for_each_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
-    const text_format& options, Visit&& visit) {
-    if (const void* nul = text.empty() ? nullptr : std::memchr(text.data(), '\0', text.size()); nul != nullptr) {
-        const auto offset = static_cast<std::size_t>(static_cast<const char*>(nul) - text.data());
-        const std::string_view before = text.substr(0, offset);
-        const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-        const auto lines = static_cast<std::uint64_t>(std::count(before.begin(), before.end(), '\n'));
-        // Earlier lines may be wrong too: report the first error.
-        for_each_line(text.substr(0, start), first_line, path, options, visit);
-        throw error(errc::invalid_format, "a NUL byte: this is not a text file in UTF-8 or ASCII",
-            {.path = path, .line = first_line + lines, .column = offset - start + 1});
-    }
+    const text_format& options, Visit&& visit, Bad&& bad) {
     line_fields fields;
     line_place place{&path, first_line};
     place.utf8 = find_invalid_utf8(text) == std::string_view::npos;
+    const bool has_nul = !text.empty() && std::memchr(text.data(), '\0', text.size()) != nullptr;
     for (const char *at = text.data(), *const end = at + text.size(); at != end; ++place.line) {
         const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(end - at));
         const char* stop = newline == nullptr ? end : static_cast<const char*>(newline);
@@ -298,21 +290,33 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
         if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
         place.begin = line.data();
         place.length = line.size();
-        if (place.line <= options.skip_lines || line.empty()) continue;
-        if (line[0] != '\0' && (line[0] == options.comment || line[0] == options.other_comment)) continue;
-        split_line(line, options, place, fields);
-        if (fields.count == 0) continue;
-        visit(fields, place);
+        try {
+            if (has_nul)
+                if (const auto nul = line.find('\0'); nul != std::string_view::npos)
+                    place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
+            if (place.line <= options.skip_lines || line.empty()) continue;
+            if (line[0] == options.comment || line[0] == options.other_comment) continue;
+            split_line(line, options, place, fields);
+            if (fields.count == 0) continue;
+            visit(fields, place);
+        } catch (const error& wrong) {
+            if (!bad(wrong)) throw;
+        }
     }
+}
+template <class Visit>
+void for_each_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
+    const text_format& options, Visit&& visit) {
+    for_each_line(text, first_line, path, options, visit, [](const error&) { return false; });
 }
 
 /// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs.
 ///
 /// Errors: `error` (invalid_format) with line and column for too few or too many fields, empty names, and names that are not
-/// UTF-8.
-template <class Visit>
+/// UTF-8; `bad(error)` returns true to skip the line.
+template <class Visit, class Bad>
 void for_each_edge_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
-    const text_format& options, Visit&& visit) {
+    const text_format& options, Visit&& visit, Bad&& bad) {
     const std::size_t last = std::max({options.source, options.destination, options.relation.value_or(0)});
     for_each_line(text, first_line, path, options, [&](const line_fields& fields, const line_place& place) {
         if (fields.count <= last || (options.fields != 0 && fields.count != options.fields)) [[unlikely]] {
@@ -336,7 +340,7 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
         if (!place.utf8) [[unlikely]]
             for (const std::string_view& name : {source, relation, destination}) need_utf8(name, place);
         visit(source, relation, destination, place);
-    });
+    }, bad);
 }
 
 } // namespace gneiss::importing

@@ -22,12 +22,12 @@
 
 namespace gneiss::importing {
 
-/// Returns NAME.{tsv,txt,csv,npy,dict,del}[.gz] in a directory, for the first of `names` that exists; else empty.
+/// Returns NAME.{tsv,txt,csv,npy,dict,del}[.gz|.zst] in a directory, for the first of `names` that exists; else empty.
 [[nodiscard]] inline std::filesystem::path find_in(const std::filesystem::path& directory,
     std::initializer_list<const char*> names, std::initializer_list<const char*> extensions) {
     for (const char* name : names)
         for (const char* extension : extensions)
-            for (const char* packed : {"", ".gz"}) {
+            for (const char* packed : {"", ".gz", ".zst"}) {
                 std::filesystem::path path = directory / (std::string(name) + extension + packed);
                 std::error_code failed;
                 if (std::filesystem::is_regular_file(path, failed)) return path;

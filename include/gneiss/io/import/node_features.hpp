@@ -122,9 +122,9 @@ private:
                 visit(node, node, columns, values);
             }
         } else if (!data.indptr.empty())
-            scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), visit);
+            scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), fills(), visit);
         else
-            scan_sparse_text(setup_.text(data.features), data.num_features, visit);
+            scan_sparse_text(setup_.text(data.features), data.num_features, fills(), visit);
     }
     [[nodiscard]] std::uint64_t dense_columns() const {
         const import_node_attributes& data = *setup_.data;
@@ -141,6 +141,32 @@ private:
                 read_npy_header(plain_file::open(path)).dtype == npy_dtype::f16)
                 return npy_dtype::f16;
         return npy_dtype::f32;
+    }
+    [[nodiscard]] bool fills() const noexcept { return setup_.data->missing != missing_features::error; }
+    /// Reads dense features of files; missing values are NaN.
+    void scan_dense(const visit_dense& visit) const {
+        const import_node_attributes& data = *setup_.data;
+        if (!is_text_table(data.features)) return scan_dense_array(data.features, fills(), visit);
+        const node_text from = setup_.text(data.features);
+        scan_dense_text(from, text_columns(from), fills(), visit);
+    }
+    /// Returns the values in place of missing ones: zeros, or the means of the columns, for which the file is read.
+    [[nodiscard]] std::vector<float> fill_values() const {
+        std::vector<double> sums;
+        std::vector<std::uint64_t> counts;
+        scan_dense([&](std::uint64_t, std::uint64_t, std::span<const float> values) {
+            sums.resize(values.size());
+            counts.resize(values.size());
+            for (std::size_t i = 0; setup_.data->missing == missing_features::mean && i < values.size(); ++i)
+                if (!std::isnan(values[i])) {
+                    sums[i] += double{values[i]};
+                    ++counts[i];
+                }
+        });
+        std::vector<float> fill(sums.size());
+        for (std::size_t i = 0; i < fill.size(); ++i)
+            if (counts[i] != 0) fill[i] = static_cast<float>(sums[i] / static_cast<double>(counts[i]));
+        return fill;
     }
     /// Appends the values as stored to `out`.
     void encode(std::span<const float> values, npy_dtype as, std::uint64_t at, std::vector<std::byte>& out) const {
@@ -170,11 +196,12 @@ private:
         }
     }
     void need_all(const row_window& window, const std::filesystem::path& path) const {
+        if (fills()) return;
         const auto hole = std::ranges::find(window.seen, false);
         if (hole != window.seen.end())
             throw error(errc::invalid_format,
                 "node " + setup_.name_of(window.first + static_cast<std::uint64_t>(hole - window.seen.begin())) +
-                    " has no features",
+                    " has no features: --missing zero or mean fills them",
                 {.path = path});
     }
     void progress(std::uint64_t done) const {
@@ -188,7 +215,17 @@ private:
         const npy_dtype as = type();
         const std::uint64_t row_bytes = columns * size_of(as);
         sign_projection project(setup_.seed, std::max<std::uint64_t>(data.project, 1));
-        std::vector<std::byte> record;
+        std::vector<std::byte> record, absent; // the row of a node without a line
+        std::vector<float> fill, filled;
+        if (fills()) {
+            if (!sparse() && !data.compute_features) {
+                fill = fill_values();
+                encode(data.project == 0 ? fill : project({}, fill), as, 0, absent);
+            } else if (data.missing == missing_features::mean) {
+                throw error(errc::invalid_argument, "the mean replaces missing values of dense features only", {.path = features_path()});
+            }
+            absent.resize(static_cast<std::size_t>(row_bytes));
+        }
         npy_writer out(setup_.array("features"), as, {columns});
         arrange_rows(
             row_windows(setup_.rows.nodes, row_bytes, setup_.quarter()), map_, features_ascend(), setup_.quarter(),
@@ -202,6 +239,12 @@ private:
                     progress(++done);
                 };
                 const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
+                    if (!fill.empty()) {
+                        filled.assign(values.begin(), values.end());
+                        for (std::size_t i = 0; i < filled.size(); ++i)
+                            if (std::isnan(filled[i])) filled[i] = fill[i];
+                        values = filled;
+                    }
                     row(key, at, data.project == 0 ? values : project({}, values));
                 };
                 if (sparse())
@@ -214,16 +257,15 @@ private:
                         data.compute_features(node, values);
                         dense(node, node, values);
                     }
-                } else if (is_text_table(data.features)) {
-                    const node_text from = setup_.text(data.features);
-                    scan_dense_text(from, text_columns(from), dense);
                 } else {
-                    scan_dense_array(data.features, dense);
+                    scan_dense(dense);
                 }
             },
             [&](row_window& window) { window.bytes.resize(window.seen.size() * static_cast<std::size_t>(row_bytes)); },
-            [&](const row_window& window) {
+            [&](row_window& window) {
                 need_all(window, features_path());
+                for (std::size_t i = 0; fills() && i < window.seen.size(); ++i)
+                    if (!window.seen[i]) std::ranges::copy(absent, window.bytes.begin() + static_cast<std::ptrdiff_t>(i * row_bytes));
                 by_partition(window, [&](std::size_t first, std::size_t count, bool ends) {
                     out.append_bytes(std::span(window.bytes).subspan(first * row_bytes, count * row_bytes));
                     if (ends) out.end_segment();
@@ -235,6 +277,8 @@ private:
     }
 
     std::uint64_t write_sparse() {
+        if (setup_.data->missing == missing_features::mean)
+            throw error(errc::invalid_argument, "the mean replaces missing values of dense features only", {.path = features_path()});
         const npy_dtype as = type();
         // Length of each row; whether any value is not 1; number of columns.
         std::uint64_t columns = setup_.data->num_features;
@@ -260,7 +304,7 @@ private:
                     need_all(window, features_path());
                     for (std::size_t i = 0; i < window.seen.size(); ++i) {
                         std::int64_t length = 0;
-                        std::memcpy(&length, window.bytes.data() + i * sizeof length, sizeof length);
+                        if (window.seen[i]) std::memcpy(&length, window.bytes.data() + i * sizeof length, sizeof length);
                         out.append(end += length);
                     }
                 },

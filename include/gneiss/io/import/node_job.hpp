@@ -29,6 +29,7 @@ struct node_job {
     row_partitioning rows{};                      ///< partitions of the rows
     node_keys keys{};                             ///< keys of nodes in text files
     std::uint64_t memory = 0, seed = 0;           ///< memory in bytes, and seed
+    bad_lines* bad = nullptr; ///< collects wrong lines of text
     /// Called with the progress of a phase.
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
 
@@ -38,7 +39,7 @@ struct node_job {
     [[nodiscard]] std::uint64_t quarter() const noexcept { return memory / 4; }
     /// Opens a text file of nodes.
     [[nodiscard]] node_text text(const std::filesystem::path& path) const {
-        return {path, keys, memory / 8, data->names_columns(path), data->id_column};
+        return {path, keys, memory / 8, data->names_columns(path), data->id_column, bad};
     }
 
     /// Returns the source's name of a row.
@@ -50,10 +51,13 @@ struct node_job {
         const mapped_npy nodes(array("row_to_node"));
         return std::to_string(nodes.elements<std::uint32_t>()[static_cast<std::size_t>(row)]);
     }
-    /// Returns the handler for `arrange_rows` that rejects a node listed twice.
+    /// Returns the handler for `arrange_rows` that rejects a node listed twice, or the second line.
     [[nodiscard]] auto repeated(const std::filesystem::path& path) const {
         return [this, path](std::uint64_t row, std::uint64_t at) {
-            throw error(errc::invalid_format, "node " + name_of(row) + " is listed twice", node_place(path, at));
+            const error twice(errc::invalid_format, "node " + name_of(row) + " is listed twice", node_place(path, at));
+            if (bad == nullptr || !bad_lines::of_line(twice)) throw twice;
+            bad->add(twice);
+            if (bad->full()) bad->check();
         };
     }
 };

@@ -24,6 +24,13 @@ struct import_node_list {
     std::filesystem::path labels{};      ///< empty: no labels here
 };
 
+/// Treatment of features that are missing: NaN, empty cells, NA, N/A and null of text, and nodes without a line.
+enum class missing_features {
+    error, ///< refused
+    zero,  ///< 0
+    mean   ///< mean of the column over the others; dense features
+};
+
 /// A column of a text table: its position from 0, or its name in the table's first line.
 struct table_column {
     std::size_t position = 0;
@@ -46,6 +53,7 @@ struct import_node_attributes {
     std::filesystem::path features{};
     std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; without values all are 1
     std::uint64_t num_features = 0;                      ///< columns of sparse rows; 0: the largest index + 1
+    missing_features missing = missing_features::error;
     std::optional<npy_dtype> feature_type{};             ///< f32 or f16; default: f16 for an array of f16, else f32
     std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
     std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none

@@ -16,7 +16,7 @@
 namespace gneiss::importing {
 
 /// Returns the job of the writers of attributes. Refers to the state.
-[[nodiscard]] inline node_job make_node_job(const import_state& state) {
+[[nodiscard]] inline node_job make_node_job(import_state& state) {
     const std::uint64_t memory = state.options.memory;
     return {.data = &state.options.node_attributes,
         .partial = state.directory.path(),
@@ -24,6 +24,7 @@ namespace gneiss::importing {
         .keys = state.node_keys_below(state.node_count()),
         .memory = memory - memory / 3,
         .seed = state.options.seed,
+        .bad = &state.bad,
         .progress = [&state](std::string_view phase, std::uint64_t finished, std::uint64_t total) {
             state.report_progress(phase, finished, total, "nodes");
         }};

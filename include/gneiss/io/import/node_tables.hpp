@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/io/import/bad_lines.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/node_options.hpp>
@@ -78,8 +80,9 @@ public:
     ///
     /// \param header  the first line names the columns
     /// \param id      column of the node, unless line i is node i
+    /// \param bad     collects wrong lines; null: the first one is thrown
     node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory, bool header = false,
-        const table_column& id = 0)
+        const table_column& id = 0, bad_lines* bad = nullptr)
         : path_(path),
           keys_(keys),
           memory_(memory) {
@@ -114,6 +117,7 @@ public:
         if (field.empty() && fields_ > 1) --fields_;
         if (header) fields_ = names_.size();
         id_ = keys.by_line ? no_column : find(id);
+        bad_ = bad;
     }
 
     /// Returns the first line with values, after the names of columns.
@@ -154,7 +158,7 @@ public:
     void for_each(Visit&& visit) const {
         std::uint64_t index = 0;
         std::string unquoted, unquoted_id;
-        for_each_line([&](std::string_view line, const line_place& place) {
+        for_each_good_line([&](std::string_view line, const line_place& place) {
             if (place.line == titles_line_) return true;
             std::uint64_t key = index++;
             field_cursor fields(line, format_, place, unquoted);
@@ -179,7 +183,7 @@ public:
     template <class Visit>
     void for_each_node(Visit&& visit) const {
         std::string unquoted;
-        for_each_line([&](std::string_view line, const line_place& place) {
+        for_each_good_line([&](std::string_view line, const line_place& place) {
             if (place.line == titles_line_) return true;
             field_cursor fields(line, format_, place, unquoted);
             std::string_view node;
@@ -192,6 +196,25 @@ public:
     }
 
 private:
+    /// Visits lines, and collects the wrong ones. Throws when there are too many.
+    template <class Visit>
+    void for_each_good_line(Visit&& visit) const {
+        for_each_line([&](std::string_view line, const line_place& place) {
+            try {
+                need_no_nul(line, place);
+                return visit(line, place);
+            } catch (const error& wrong) {
+                if (bad_ == nullptr || !bad_lines::of_line(wrong)) throw;
+                bad_->add(wrong);
+                return !bad_->full();
+            }
+        });
+        if (bad_ != nullptr) bad_->check();
+    }
+    static void need_no_nul(std::string_view line, const line_place& place) {
+        if (const auto nul = line.find('\0'); nul != std::string_view::npos)
+            place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
+    }
     /// Visits lines that are not empty or comments, while `visit(line, place)` returns true.
     template <class Visit>
     void for_each_line(Visit&& visit) const {
@@ -213,8 +236,6 @@ private:
                 if (line.empty() || (line[0] == '#' && (line.size() == 1 || line[1] == ' ' || line[1] == '\t'))) continue;
                 place.begin = line.data();
                 place.length = line.size();
-                if (const auto nul = line.find('\0'); nul != std::string_view::npos)
-                    place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
                 if (!visit(line, place)) return;
             }
         }
@@ -227,6 +248,7 @@ private:
     std::vector<std::string> names_;
     std::uint64_t titles_line_ = 0; ///< line of the header; 0: none
     std::size_t id_ = 0, fields_ = 0;
+    bad_lines* bad_ = nullptr;
     std::string first_;
 };
 
@@ -238,24 +260,34 @@ private:
     const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
     if (failure != std::errc{} || end != field.data() + field.size())
-        place.fail(field, field.empty() ? "a number is missing"
+        place.fail(field, field.empty() ? "a number is missing: --missing zero or mean fills such cells"
                                          : excerpt(field) + " is not a number" + (place.line == 1 ? ": is this line a header (--header)?" : ""));
     return value;
 }
 
-/// Throws unless all values are finite.
-inline void need_finite(std::span<const float> values, const std::filesystem::path& path, std::uint64_t at) {
+/// Returns true for a field that stands for no value: empty, NaN, NA, N/A or null.
+[[nodiscard]] inline bool is_missing(std::string_view field) noexcept {
+    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
+    while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
+    const auto is = [&](std::string_view word) {
+        return std::ranges::equal(field, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+    };
+    return field.empty() || is("nan") || is("na") || is("n/a") || is("null");
+}
+
+/// Throws unless all values are finite; `missing`: NaN is allowed.
+inline void need_finite(std::span<const float> values, const std::filesystem::path& path, std::uint64_t at, bool missing = false) {
     for (std::size_t column = 0; column < values.size(); ++column)
-        if (!std::isfinite(values[column])) [[unlikely]] {
+        if (!std::isfinite(values[column]) && !(missing && std::isnan(values[column]))) [[unlikely]] {
             error_place place = node_place(path, at);
             place.field += std::string(place.field.empty() ? "" : ", ") + "feature " + std::to_string(column);
             throw error(errc::not_finite,
-                std::isnan(values[column]) ? "is not a number (NaN)" : "is infinite, or too large for 32 bits", place);
+                std::isnan(values[column]) ? "is not a number (NaN): --missing zero or mean replaces such values" : "is infinite, or too large for 32 bits", place);
         }
 }
 
-/// Reads dense features: an array [nodes, columns] or [nodes], row by row.
-inline void scan_dense_array(const std::filesystem::path& path, const visit_dense& visit) {
+/// Reads dense features: an array [nodes, columns] or [nodes], row by row. `missing`: NaN is allowed.
+inline void scan_dense_array(const std::filesystem::path& path, bool missing, const visit_dense& visit) {
     npy_reader in(path);
     const auto columns = static_cast<std::size_t>(in.header().row_size());
     if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = path});
@@ -265,14 +297,14 @@ inline void scan_dense_array(const std::filesystem::path& path, const visit_dens
         const std::size_t got = in.read_as(std::span(some)) / columns;
         for (std::size_t i = 0; i < got; ++i, ++row) {
             const auto values = std::span<const float>(some).subspan(i * columns, columns);
-            need_finite(values, path, row);
+            need_finite(values, path, row, missing);
             visit(row, row, values);
         }
     }
 }
 
-/// Reads dense features of a text file: the fields at `columns`, in this order.
-inline void scan_dense_text(const node_text& text, std::span<const std::size_t> columns, const visit_dense& visit) {
+/// Reads dense features of a text file: the fields at `columns`, in this order. `missing`: cells may be; they are NaN.
+inline void scan_dense_text(const node_text& text, std::span<const std::size_t> columns, bool missing, const visit_dense& visit) {
     constexpr std::size_t unused = ~std::size_t{0};
     std::vector<std::size_t> slot_of; // of each field
     for (std::size_t slot = 0; slot < columns.size(); ++slot) {
@@ -285,7 +317,7 @@ inline void scan_dense_text(const node_text& text, std::span<const std::size_t> 
         std::string_view field;
         for (std::size_t at = fields.position(); fields.next(field); ++at) {
             if (at < slot_of.size() && slot_of[at] != unused) {
-                values[slot_of[at]] = parse_real(field, place);
+                values[slot_of[at]] = missing && is_missing(field) ? std::numeric_limits<float>::quiet_NaN() : parse_real(field, place);
                 ++count;
             } else if (at >= text.fields() && !field.empty()) {
                 place.fail(field, text.names().empty() ? "more than the " + std::to_string(columns.size()) + " features of the first line"
@@ -295,7 +327,7 @@ inline void scan_dense_text(const node_text& text, std::span<const std::size_t> 
         if (count != values.size())
             place.fail(place.begin + place.length,
                 "found " + std::to_string(count) + " features where " + std::to_string(columns.size()) + " are expected");
-        need_finite(values, text.path(), place.line);
+        need_finite(values, text.path(), place.line, missing);
         visit(key, place.line, values);
     });
 }
@@ -309,8 +341,9 @@ public:
     std::vector<std::uint32_t> indices; ///< columns of the entries
     std::vector<float> values;          ///< one per index, or empty
 
-    /// Sorts by column; throws for columns out of range or repeated, and values that are not finite.
-    void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at) {
+    /// Sorts by column; throws for columns out of range or repeated, and values that are not finite. `missing`: NaN becomes 0.
+    void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at, bool missing = false) {
+        if (missing) std::ranges::replace_if(values, [](float x) { return std::isnan(x); }, 0.0F);
         if (!std::ranges::is_sorted(indices)) sort();
         const auto wrong = [&](std::uint32_t column, const std::string& what, errc code) {
             return error(code, "column " + std::to_string(column) + " " + what, node_place(path, at));
@@ -344,7 +377,7 @@ private:
 
 /// Reads sparse features from three arrays (without values: an empty path), row by row. A row may take `memory` bytes.
 inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::filesystem::path& indices,
-    const std::filesystem::path& values, std::uint64_t columns, std::uint64_t memory, const visit_sparse& visit) {
+    const std::filesystem::path& values, std::uint64_t columns, std::uint64_t memory, bool missing, const visit_sparse& visit) {
     npy_reader offsets(indptr), columns_in(indices);
     std::optional<npy_reader> values_in;
     if (!values.empty()) values_in.emplace(values);
@@ -375,7 +408,7 @@ inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::f
             row.values.resize(values_in ? row.indices.size() : 0);
             (void)columns_in.read_as(std::span(row.indices));
             if (values_in) (void)values_in->read_as(std::span(row.values));
-            row.finish(indices, values, number - 1);
+            row.finish(indices, values, number - 1, missing);
             visit(number - 1, number - 1, row.indices, row.values);
             begin = end;
         }
@@ -387,7 +420,7 @@ inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::f
 }
 
 /// Reads sparse features of a text file: COLUMN:VALUE in the fields other than the node's, COLUMN alone for 1.
-inline void scan_sparse_text(const node_text& text, std::uint64_t columns, const visit_sparse& visit) {
+inline void scan_sparse_text(const node_text& text, std::uint64_t columns, bool missing, const visit_sparse& visit) {
     sparse_row_checker row(columns);
     text.for_each([&](std::uint64_t key, field_cursor& fields, const line_place& place) {
         row.indices.clear();
@@ -397,9 +430,10 @@ inline void scan_sparse_text(const node_text& text, std::uint64_t columns, const
             if (at == text.id_column() || field.empty()) continue;
             const std::size_t colon = field.find(':');
             row.indices.push_back(static_cast<std::uint32_t>(parse_id(field.substr(0, colon), 0, 0xffffffffU, place)));
-            row.values.push_back(colon == std::string_view::npos ? 1 : parse_real(field.substr(colon + 1), place));
+            const std::string_view value = colon == std::string_view::npos ? "1" : field.substr(colon + 1);
+            row.values.push_back(missing && is_missing(value) ? 0 : parse_real(value, place));
         }
-        row.finish(text.path(), text.path(), place.line);
+        row.finish(text.path(), text.path(), place.line, missing);
         visit(key, place.line, row.indices, row.values);
     });
 }

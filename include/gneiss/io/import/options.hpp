@@ -45,7 +45,7 @@ enum class edge_split : std::uint8_t { train, valid, test };
 
 /// One input.
 struct import_source {
-    std::filesystem::path path;           ///< also its name in errors
+    std::filesystem::path path; ///< also its name in errors; a pipe is copied to disk first
     edge_split split = edge_split::train; ///< part of the edges
     /// Opens the bytes of sources that are not files; called once per pass.
     std::function<std::unique_ptr<importing::byte_source>()> open{};
@@ -83,11 +83,13 @@ struct import_options {
     std::function<std::string(std::uint64_t node)> compute_name{};
     std::vector<std::string> relation_names{}; ///< names of relations; empty: from the sources
     bool undirected = false; ///< store each training edge both ways; no effect on symmetric mtx and METIS
+    bool deduplicate = false; ///< store each edge of a split once
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
     import_node_attributes node_attributes{};         ///< attributes of nodes
     std::optional<dataset_task> task{};               ///< default: node if there are labels, else link
-    bool unseen_to_train = false; ///< move a valid or test edge with a node or relation unknown to train to train
-    std::uint32_t partitions = 0; ///< 0: `choose_partitions`
+    bool unseen_to_train = false;       ///< move a valid or test edge with a node or relation unknown to train to train
+    std::uint32_t partitions = 0;       ///< 0: `choose_partitions`
+    std::uint64_t skip_bad = 0;         ///< wrong lines of text that may be left out; they are listed in skipped.tsv
     std::uint64_t memory = std::uint64_t{512} << 20; ///< for buffers and maps, besides the program's own [bytes]
     std::uint64_t seed = 0;
     bool force = false; ///< replace an existing dataset at `out`
@@ -112,7 +114,9 @@ struct import_report {
     std::uint64_t relations = 0;                                    ///< 1 for pairs
     std::uint32_t partitions = 0;                                   ///< number of partitions
     std::uint64_t unseen = 0;                  ///< valid and test edges with a node or relation unknown to train
-    std::uint64_t moved = 0;                   ///< those of them moved to train
+    std::uint64_t moved = 0;  ///< those of them moved to train
+    std::uint64_t skipped = 0;    ///< wrong lines left out
+    std::uint64_t duplicates = 0; ///< repeated edges left out
     dataset_node_attributes node_attributes{}; ///< attributes written
     std::uint64_t unlabeled_tests = 0;         ///< test nodes without a label: in no part
     /// files, and first lines that look like headers but were read as edges

@@ -20,6 +20,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/coo.hpp>
+#include <gneiss/io/import/bad_lines.hpp>
 #include <gneiss/io/import/named_edge.hpp>
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/relations.hpp>
@@ -74,10 +75,11 @@ public:
         const std::vector<planned_source>* sources = nullptr; ///< inputs
         bool integer_ids = false;                             ///< ids are integers, not names
         relation_kind relations = relation_kind::none;        ///< kind of relations
-        std::uint64_t node_limit = 0xffffffffU;               ///< upper bound of integer ids, exclusive
+        std::uint64_t node_limit = 0xffffffffU;     ///< upper bound of integer ids, exclusive
         std::uint64_t relation_limit = 0xffffffffU;           ///< upper bound of integer relations, exclusive
         std::uint64_t hash_seed = 0;                          ///< seed of name hashes
         parse_memory memory{};                                ///< shares of memory
+        bad_lines* bad = nullptr; ///< collects wrong lines; null: the first one is thrown
     };
 
     /// Writes edges to `raw`, and names to `names` if ids are names.
@@ -92,19 +94,23 @@ public:
           split_key_(options.options->seed, random_domain::split),
           splits_pairs_(options.options->undirected || std::ranges::any_of(*options.sources, &planned_source::symmetric)) {}
 
-    /// Reads everything. Throws the first error in the order of sources and lines, for any number of threads.
+    /// Reads everything. Throws the first error in the order of sources and lines, for any number of threads; `bad_lines_error` for
+    /// several wrong lines.
     parsed_edges run() {
         found_.source_entries.assign(setup_.sources->size(), 0);
         source_chunks chunks(*setup_.sources, setup_.memory.chunk, setup_.memory.line);
         total_ = chunks.total();
         read_ahead ahead(setup_.memory.chunks, [&](text_chunk& chunk) { return chunks.next(chunk); });
         executor_->run(std::max<std::size_t>(executor_->concurrency(), 1), [&](std::size_t) { work(ahead); });
+        if (failure_ && setup_.options->stop.stop_requested()) std::rethrow_exception(failure_);
+        if (setup_.bad != nullptr) setup_.bad->check();
         if (failure_) std::rethrow_exception(failure_);
         return found_;
     }
 
 private:
     static constexpr std::size_t flush_bytes = std::size_t{1} << 18;
+    static constexpr std::uint64_t bytes_after_error = std::uint64_t{64} << 20; ///< searched for further wrong lines
 
     /// State of a worker: records not written yet, and recent relations.
     struct worker {
@@ -125,7 +131,8 @@ private:
         text_chunk chunk;
         std::pair<std::size_t, std::uint64_t> place{};
         try {
-            while (!stopped_ && ahead.take(chunk)) {
+            while (!stopped_ && !(setup_.bad != nullptr && setup_.bad->full()) && ahead.take(chunk)) {
+                if (chunk.consumed > stop_after_) break; // enough wrong lines or not, the user has waited long enough
                 place = {chunk.source, chunk.offset};
                 if (setup_.options->stop.stop_requested())
                     throw error(errc::canceled, "interrupted: the same command resumes after the last finished phase");
@@ -176,7 +183,6 @@ private:
             for_each_edge_line(chunk.text(), chunk.first_line, from.source.path, from.text,
                 [&](std::string_view source, std::string_view relation, std::string_view destination,
                     const line_place& place) {
-                    ++entries;
                     if (setup_.integer_ids) {
                         const std::uint64_t u = parse_id(source, from.text.first_id, limit, place);
                         const std::uint64_t v = parse_id(destination, from.text.first_id, limit, place);
@@ -184,6 +190,18 @@ private:
                     } else {
                         add_named(mine, from, source, relation, destination);
                     }
+                    ++entries;
+                },
+                [&](const error& wrong) {
+                    if (setup_.bad == nullptr || !bad_lines::of_line(wrong)) return false;
+                    setup_.bad->add(wrong);
+                    ++entries; // declared ones include it
+                    if (setup_.options->skip_bad == 0) {
+                        std::uint64_t now = stop_after_;
+                        while (chunk.consumed + bytes_after_error < now &&
+                               !stop_after_.compare_exchange_weak(now, chunk.consumed + bytes_after_error)) {}
+                    }
+                    return true;
                 });
         const std::scoped_lock lock(mutex_);
         found_.source_entries[chunk.source] += entries;
@@ -348,6 +366,7 @@ private:
     std::exception_ptr failure_;
     std::pair<std::size_t, std::uint64_t> failure_place_{};
     std::atomic<bool> stopped_{false};
+    std::atomic<std::uint64_t> stop_after_{std::numeric_limits<std::uint64_t>::max()}; ///< bytes of the sources
 };
 
 } // namespace gneiss::importing

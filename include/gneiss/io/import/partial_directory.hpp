@@ -17,7 +17,7 @@ namespace gneiss::importing {
 
 /// OUT.partial, the directory of an unfinished dataset: created and locked by the constructor, until the dataset is published.
 ///
-/// The destructor removes a directory that the constructor created, unless keep() was called or it holds unpacked archives.
+/// The destructor removes a directory that the constructor created or that was cleared, unless keep() was called.
 /// Throws errc::already_exists while another import uses it.
 class partial_directory {
 public:
@@ -33,7 +33,7 @@ public:
     partial_directory& operator=(const partial_directory&) = delete;
     ~partial_directory() {
         try {
-            if (removable_ && !kept_ && !std::filesystem::exists(unpacked())) std::filesystem::remove_all(path_);
+            if (removable_ && !kept_) std::filesystem::remove_all(path_);
         } catch (...) { // the files stay
         }
     }
@@ -45,6 +45,8 @@ public:
     [[nodiscard]] std::filesystem::path work(const std::string& name) const { return path_ / ("work-" + name); }
     /// Returns the directory for unpacked arrays of archives.
     [[nodiscard]] std::filesystem::path unpacked() const { return work("npz"); }
+    /// Returns the beginning of the names of copied pipes.
+    [[nodiscard]] std::filesystem::path pipes() const { return work("pipe"); }
     /// Returns the file of the edge records of a split.
     [[nodiscard]] std::filesystem::path records(std::size_t split) const {
         return work("edges-" + std::to_string(split));
@@ -52,11 +54,18 @@ public:
 
     /// Sets whether a resume is possible; then the directory stays if the import fails.
     void keep(bool resumable) noexcept { kept_ = resumable; }
+    /// Lets the destructor remove the directory, also one of an earlier run.
+    void discard() noexcept {
+        removable_ = true;
+        kept_ = false;
+    }
 
-    /// Removes everything but the lock and unpacked arrays.
-    void clear() const {
+    /// Removes everything but the lock, unpacked arrays and copied pipes.
+    void clear() {
+        removable_ = true;
         for (const auto& entry : std::filesystem::directory_iterator(path_))
-            if (entry.path().filename() != "lock" && entry.path() != unpacked())
+            if (entry.path().filename() != "lock" && entry.path() != unpacked() &&
+                !entry.path().string().starts_with(pipes().string()))
                 std::filesystem::remove_all(entry.path());
     }
 

@@ -29,6 +29,8 @@ inline void run_phases(import_state& state, std::span<const import_phase> phases
         if (state.journal.finished(phase.done)) continue;
         try {
             phase.run(state);
+            state.bad.check();
+            if (!phase.done.entry.empty()) state.bad.save(state.directory / skipped_name);
         } catch (const hash_collision&) {
             if (!state.start_over()) throw;
             next = 0;

@@ -143,6 +143,8 @@ inline void publish_dataset(import_state& state) {
     state.report.node_attributes = {state.journal["features"], state.journal["classes"], state.journal["train_nodes"],
         state.journal["valid_nodes"], state.journal["test_nodes"]};
     describe_columns(state);
+    state.report.skipped = state.bad.count();
+    state.report.duplicates = state.journal["duplicates"];
     state.report.unlabeled_tests = state.journal["unlabelled_tests"];
     write_manifest(partial / "manifest.json", make_manifest(state));
     (void)dataset(partial).buckets(); // opens it as a reader would

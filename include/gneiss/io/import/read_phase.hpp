@@ -27,7 +27,7 @@
 
 namespace gneiss::importing {
 
-/// Returns the approximate bytes of all sources as text; gzip shrinks text to a quarter or less. 1 GiB for an unknown size.
+/// Returns the approximate bytes of all sources as text; compression shrinks text to a quarter or less. 1 GiB for an unknown size.
 [[nodiscard]] inline std::uint64_t input_bytes(const std::vector<planned_source>& sources) {
     std::uint64_t total = 0;
     for (const planned_source& s : sources) {
@@ -35,7 +35,7 @@ namespace gneiss::importing {
         const auto size = s.source.compute ? 12 * s.source.computed_edges
                           : s.source.open  ? std::uint64_t{1} << 30
                                            : std::filesystem::file_size(s.source.path, failed);
-        if (!failed) total += s.source.path.extension() == ".gz" ? 4 * size : size;
+        if (!failed) total += is_packed(s.source.path) ? 4 * size : size;
     }
     return total;
 }
@@ -103,14 +103,15 @@ inline std::uint64_t read_relations(const import_options& options, relation_dict
 
 /// Visits the nodes listed in text files: calls `meet(name, key)` for each, or returns the largest number + 1.
 template <class Meet>
-std::uint64_t meet_nodes(const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, Meet&& meet) {
+std::uint64_t meet_nodes(
+    const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, bad_lines& bad, Meet&& meet) {
     if (keys.by_line) return 0;
     std::vector<std::filesystem::path> tables{data.features, data.labels, data.split};
     tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
     std::uint64_t nodes = 0;
     for (const auto& path : tables) {
         if (path.empty() || !is_text_table(path)) continue;
-        const node_text text(path, keys, memory, data.names_columns(path), data.id_column);
+        const node_text text(path, keys, memory, data.names_columns(path), data.id_column, &bad);
         text.for_each_node([&](std::uint64_t key, std::string_view name, const line_place&) {
             if (keys.integer)
                 nodes = std::max(nodes, key + 1);
@@ -135,7 +136,8 @@ void read_sources(import_state& state, const E& executor) {
         .integer_ids = state.ids.integer,
         .relations = state.ids.relations,
         .hash_seed = state.hash_seed(),
-        .memory = parse_memory::plan(options.memory, executor.concurrency(), input)};
+        .memory = parse_memory::plan(options.memory, executor.concurrency(), input),
+        .bad = &state.bad};
     relation_dictionary relations(setup.memory.relations);
     std::optional<partitioned_spill> names;
     if (state.collects_names())
@@ -157,7 +159,7 @@ void read_sources(import_state& state, const E& executor) {
     const parsed_edges found = edge_parser<E>(setup, records, names ? &*names : nullptr, relations, executor).run();
     check_entries(sources, found);
     const std::uint64_t listed_nodes = meet_nodes(options.node_attributes, state.node_keys_below(setup.node_limit),
-        options.memory / 8, [&](std::string_view name, std::uint64_t hash) {
+        options.memory / 8, state.bad, [&](std::string_view name, std::uint64_t hash) {
             if (names) spill_name(*names, name, hash);
         });
     if (names) names->finish();

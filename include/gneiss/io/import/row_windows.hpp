@@ -92,7 +92,7 @@ struct row_window {
 ///                   the map and each group of windows: once, if memory allows
 /// \param prepare    `prepare(window)` sizes and fills `bytes`, and `offsets`, before records come
 /// \param emit       `emit(window)` gets the windows in ascending order
-/// \param repeated   `repeated(row, position)` throws: a second record of a row
+/// \param repeated   `repeated(row, position)` may throw: a second record of a row, which is dropped
 ///
 /// Cost: every record is written and read once, unless one window holds all rows.
 template <class Map, class Scan, class Prepare, class Emit, class Repeated>
@@ -104,7 +104,7 @@ void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uin
     row_window window;
     const auto place = [&](std::uint64_t row, std::uint64_t position, std::span<const std::byte> record) {
         const auto at = static_cast<std::size_t>(row - window.first);
-        if (window.seen[at]) repeated(row, position);
+        if (window.seen[at]) return repeated(row, position);
         window.seen[at] = true;
         const std::uint64_t begin = window.offsets.empty() ? at * windows.row_bytes() : window.offsets[at];
         std::copy(record.begin(), record.end(), window.bytes.begin() + static_cast<std::ptrdiff_t>(begin));

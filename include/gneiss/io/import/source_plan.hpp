@@ -51,9 +51,9 @@ struct planned_source {
     }
 };
 
-/// Returns the extension without ".gz", which determines the format.
+/// Returns the extension without ".gz" or ".zst", which determines the format.
 [[nodiscard]] inline std::string plain_extension(const std::filesystem::path& path) {
-    return (path.extension() == ".gz" ? path.stem() : path).extension().string();
+    return (is_packed(path) ? path.stem() : path).extension().string();
 }
 
 /// True if a field consists of digits.

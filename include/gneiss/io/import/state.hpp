@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,7 +12,9 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/coo.hpp>
+#include <gneiss/io/import/bad_lines.hpp>
 #include <gneiss/io/import/journal.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/node_map.hpp>
 #include <gneiss/io/import/node_tables.hpp>
 #include <gneiss/io/import/options.hpp>
@@ -20,6 +23,17 @@
 #include <gneiss/io/import/source_plan.hpp>
 
 namespace gneiss::importing {
+
+/// Name of the list of skipped lines in a dataset.
+inline constexpr const char* skipped_name = "skipped.tsv";
+
+/// Returns the sources and tables, in the order in which they are read.
+[[nodiscard]] inline std::vector<std::filesystem::path> text_files(const import_options& options) {
+    std::vector<std::filesystem::path> files;
+    for (const import_source& source : options.sources) files.push_back(source.path);
+    for (const auto& file : files_of(options.node_attributes)) files.push_back(file);
+    return files;
+}
 
 /// State shared by the phases of an import.
 ///
@@ -32,6 +46,7 @@ struct import_state {
     import_ids ids;                      ///< kind of ids
     importing::journal journal;          ///< record of finished work
     bool resumed;                        ///< the journal has a finished phase
+    bad_lines bad; ///< wrong lines of the sources
 
     // Output of phases for later ones; every run makes it again.
     std::vector<relation_id> relation_ids{}; ///< by provisional id; empty: unchanged
@@ -42,11 +57,15 @@ struct import_state {
     explicit import_state(import_options wanted)
         : options(resolved_options(std::move(wanted))),
           directory(options.out),
-          sources(plan_sources(options, directory.unpacked())),
+          sources(plan_sources(options, directory.unpacked(), directory.pipes())),
           ids(choose_ids(options, sources)),
           journal(directory / "journal", import_fingerprint(options, sources, ids)),
-          resumed(journal.load() && journal["phase"] != 0) {
-        if (!resumed) directory.clear();
+          resumed(journal.load() && journal["phase"] != 0),
+          bad(options.skip_bad, text_files(options)) {
+        if (resumed)
+            bad.load(directory / skipped_name);
+        else
+            directory.clear();
     }
 
     /// Returns the user's seed or, after a hash collision, one derived from it.
@@ -61,6 +80,7 @@ struct import_state {
         directory.clear();
         directory.keep(false);
         journal.set("phase", 0);
+        journal.set("distinct", 0);
         journal.set("attempt", attempt + 1);
         return true;
     }

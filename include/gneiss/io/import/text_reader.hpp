@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,6 +26,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/import/zstd_decoder.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 
 namespace gneiss::importing {
@@ -39,26 +41,66 @@ public:
     [[nodiscard]] virtual std::uint64_t consumed() const { return 0; }
 };
 
-/// A file, plain or gzip (any number of members), distinguished by its first bytes. One thread.
+/// Returns true for the extension of a compressed file that is read as it is.
+[[nodiscard]] inline bool is_packed(const std::filesystem::path& path) {
+    return path.extension() == ".gz" || path.extension() == ".zst";
+}
+
+namespace detail {
+
+/// A format that is not read: the bytes that a file of it begins with ('?': any), and the command that converts it; {} is its path.
+struct foreign_format {
+    std::string_view magic, name, command;
+};
+inline constexpr foreign_format foreign_formats[] = {
+    {"PAR1\x15", "Parquet", "python3 -c \"import pandas; pandas.read_parquet('{}').to_csv('{}.csv', index=False)\""},
+    {std::string_view("ARROW1\0", 7), "Arrow (Feather)", "python3 -c \"import pandas; pandas.read_feather('{}').to_csv('{}.csv', index=False)\""},
+    {"\x89HDF", "HDF5", "python3 -c \"import pandas; pandas.read_hdf('{}').to_csv('{}.csv', index=False)\""},
+    {"\xfd" "7zXZ", "xz", "xz -dk '{}'"},
+    {"BZh?1AY&", "bzip2", "bzip2 -dk '{}'"},
+    {"PK\x03\x04", "zip", "unzip '{}'"},
+#ifndef GNEISS_HAS_ZSTD
+    {"\x28\xb5\x2f\xfd", "zstd, which this build cannot read (it lacks libzstd)", "zstd -d '{}'"},
+#endif
+    {"\x93NUMPY", "NumPy", "mv '{}' '{}.npy'"},
+};
+
+} // namespace detail
+
+/// A file, plain, gzip (any number of members) or zstd (any number of frames; with libzstd), distinguished by its first bytes.
+/// Throws errc::unsupported, with the command that converts it, for Parquet and other formats known by theirs. One thread.
 class file_source final : public byte_source {
 public:
     /// Opens a file.
-    explicit file_source(std::filesystem::path path) : path_(std::move(path)) {
-        fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    explicit file_source(const std::filesystem::path& path) : file_source(path, path) {}
+    /// Opens a file under another name.
+    ///
+    /// \param name  name of the file in errors
+    file_source(const std::filesystem::path& path, std::filesystem::path name) : path_(std::move(name)) {
+        fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
         if (fd_ < 0) throw io_error(errno, "cannot be opened", {.path = path_});
-        if (std::error_code failed; std::filesystem::is_directory(path_, failed)) {
+        if (std::error_code failed; std::filesystem::is_directory(path, failed)) {
             ::close(fd_);
             throw io_error(EISDIR, "cannot be read", {.path = path_});
         }
         struct ::stat status {};
         if (::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode)) size_ = static_cast<std::uint64_t>(status.st_size);
-        unsigned char magic[2] = {};
-        if (size_ >= sizeof magic &&
-            ::gneiss::detail::retry_interrupted([&] { return ::pread(fd_, magic, sizeof magic, 0); }) != sizeof magic) {
+        std::string magic(static_cast<std::size_t>(std::min<std::uint64_t>(size_, 8)), '\0');
+        if (::gneiss::detail::retry_interrupted([&] { return ::pread(fd_, magic.data(), magic.size(), 0); }) !=
+            static_cast<::ssize_t>(magic.size())) {
             ::close(fd_);
             throw io_error(EIO, "the first bytes cannot be read", {.path = path_});
         }
-        if (magic[0] == 0x1f && magic[1] == 0x8b) {
+        try {
+            refuse_foreign(magic);
+#ifdef GNEISS_HAS_ZSTD
+            if (magic.starts_with("\x28\xb5\x2f\xfd")) zstd_.emplace(path_, [this](char* data, std::size_t size) { return read_file(data, size); });
+#endif
+        } catch (...) {
+            ::close(fd_);
+            throw;
+        }
+        if (magic.starts_with("\x1f\x8b")) {
             gz_ = ::gzdopen(fd_, "rb");
             if (gz_ == nullptr) {
                 ::close(fd_);
@@ -79,13 +121,15 @@ public:
     /// Reads and decompresses bytes.
     std::size_t read(char* data, std::size_t size) override {
         size = std::min(size, std::size_t{1} << 30);
-        const auto got =
-            gz_ != nullptr ? ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))}
-                           : ::gneiss::detail::retry_interrupted([&] { return ::read(fd_, data, size); });
-        if (gz_ != nullptr && static_cast<std::size_t>(got) != size) check_gzip();
+#ifdef GNEISS_HAS_ZSTD
+        if (zstd_) return zstd_->read(data, size);
+#endif
+        if (gz_ == nullptr) return read_file(data, size);
+        const auto got = ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))};
+        if (static_cast<std::size_t>(got) != size) check_gzip();
         if (got < 0) throw io_error(errno, "read", {.path = path_});
         position_ += static_cast<std::uint64_t>(got);
-        if (got == 0 && (gz_ != nullptr ? consumed() == 0 : position_ < size_))
+        if (got == 0 && consumed() == 0)
             throw error(errc::corrupt, "the file ends too early", {.path = path_, .offset = position_});
         return static_cast<std::size_t>(got);
     }
@@ -94,6 +138,24 @@ public:
     }
 
 private:
+    std::size_t read_file(char* data, std::size_t size) {
+        const auto got = ::gneiss::detail::retry_interrupted([&] { return ::read(fd_, data, size); });
+        if (got < 0) throw io_error(errno, "read", {.path = path_});
+        position_ += static_cast<std::uint64_t>(got);
+        if (got == 0 && position_ < size_)
+            throw error(errc::corrupt, "the file ends too early", {.path = path_, .offset = position_});
+        return static_cast<std::size_t>(got);
+    }
+    void refuse_foreign(std::string_view first) const {
+        for (const auto& [magic, name, command] : detail::foreign_formats) {
+            if (first.size() < magic.size() ||
+                !std::equal(magic.begin(), magic.end(), first.begin(), [](char wanted, char c) { return wanted == '?' || wanted == c; }))
+                continue;
+            std::string convert(command);
+            for (std::size_t at = 0; (at = convert.find("{}", at)) != std::string::npos;) convert.replace(at, 2, path_.string());
+            throw error(errc::unsupported, "is in the format " + std::string(name) + ": convert it first, by " + convert, {.path = path_});
+        }
+    }
     void check_gzip() const {
         int code = Z_OK;
         const char* what = ::gzerror(gz_, &code);
@@ -108,6 +170,9 @@ private:
     std::filesystem::path path_;
     int fd_ = -1;
     gzFile gz_ = nullptr;
+#ifdef GNEISS_HAS_ZSTD
+    std::optional<zstd_decoder> zstd_{};
+#endif
     std::uint64_t position_ = 0;
     std::uint64_t size_ = 0; ///< when opened; 0 for a pipe
 };

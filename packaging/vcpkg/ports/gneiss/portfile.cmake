@@ -11,6 +11,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS options
     uring CMAKE_DISABLE_FIND_PACKAGE_Uring
     metis CMAKE_DISABLE_FIND_PACKAGE_Metis
     yaml  CMAKE_DISABLE_FIND_PACKAGE_yaml-cpp
+    zstd  CMAKE_DISABLE_FIND_PACKAGE_Zstd
 )
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS
