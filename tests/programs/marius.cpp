@@ -150,6 +150,27 @@ TEST_CASE("a run interrupted or killed anywhere and resumed ends in the paramete
     }
 }
 
+TEST_CASE("--resume of a finished run refuses another dataset, and the same one replaced") {
+    const marius_workshop shop;
+    const std::string flags = std::string("train data --epochs 2 --no-eval --out a --resume ") + small;
+    REQUIRE(shop.run(std::string("train data --epochs 2 --no-eval --out a ") + small).code == 0);
+    CHECK(shop.run(flags).code == 0);
+    fs::copy(shop / "data", shop / "moved", fs::copy_options::recursive);
+    CHECK(shop.run(std::string("train moved --epochs 2 --no-eval --out a --resume ") + small).code ==
+          0); // the same bytes
+    REQUIRE(shop.run("import train.tsv --out other --partitions 6", "gneiss-data").code == 0);
+    shop.refuses(1, std::string("train other --epochs 2 --no-eval --out a --resume ") + small,
+        {"a: was trained on another dataset", "other", "--out"});
+    REQUIRE(shop.run("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 6 --seed 5 --force",
+                    "gneiss-data")
+                .code == 0);
+    shop.refuses(1, flags, {"a: was trained on another dataset", "data"});
+    fs::remove(shop / "a/checkpoint/checkpoint.bin"); // then its counts must be the same
+    CHECK(shop.run(flags).code == 0);
+    shop.refuses(1, std::string("train other --epochs 2 --no-eval --out a --resume ") + small,
+        {"a: was trained on another dataset"});
+}
+
 TEST_CASE("an existing run is not overwritten; --resume reports a finished one again") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 1 --no-eval ") + small;

@@ -14,6 +14,26 @@
 
 namespace trainers {
 
+namespace {
+
+/// Throws errc::config_mismatch unless the run was trained on `data`, by its checkpoint or, without one, by the counts
+/// in its run.json.
+void refuse_other_dataset(const opened_run& run, const nlohmann::ordered_json* finished,
+    const std::filesystem::path& flag, const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    const bool same =
+        run.saved ? run.saved->dataset_hash == dataset_hash(data)
+                  : finished->at("dataset").at("nodes") == graph.nodes &&
+                        finished->at("dataset").at("edges") == graph.train_edges + graph.valid_edges + graph.test_edges;
+    if (!same)
+        throw gneiss::error(gneiss::errc::config_mismatch,
+            "was trained on another dataset than the present " + flag.string() +
+                ": train with another --out, or replace the run by --force",
+            {.path = run.directory.path()});
+}
+
+} // namespace
+
 opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan) {
     if (!flags.resume) gneiss::require_disk_space(programs::existing_parent(flags.out.value_or(".")), plan.disk_bytes);
@@ -22,10 +42,13 @@ opened open_run(const std::string& program, const run_options& flags, const prog
                       flags.resume ? programs::existing_run::resume : flags.force ? programs::existing_run::replace : programs::existing_run::refuse),
         {}, {}}};
     const programs::run_directory& run = result.run.directory;
+    const auto where = run.checkpoint() / checkpoint_name;
     if (flags.resume) {
         try {
             if (const auto finished = run.finished_result()) {
                 refuse_changes(command, finished->at("config"), flags.out.has_value());
+                if (std::filesystem::exists(where)) result.run.saved = gneiss::load_checkpoint(where);
+                refuse_other_dataset(result.run, &*finished, flags.dataset, data);
                 result.finished = *finished;
                 return result;
             }
@@ -33,13 +56,12 @@ opened open_run(const std::string& program, const run_options& flags, const prog
             throw gneiss::error(gneiss::errc::corrupt, "is not a finished run's record", {.path = run.path() / "run.json"});
         }
     }
-    if (const auto where = run.checkpoint() / checkpoint_name; std::filesystem::exists(where)) {
+    if (std::filesystem::exists(where)) {
         result.run.saved = gneiss::load_checkpoint(where);
         refuse_changes(command, progress_of(*result.run.saved).at("config"), flags.out.has_value());
         if (result.run.saved->configuration_hash != configuration_hash(command))
             throw gneiss::error(gneiss::errc::config_mismatch, "was trained with another configuration", {.path = run.path()});
-        if (result.run.saved->dataset_hash != dataset_hash(data))
-            throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + flags.dataset.string(), {.path = run.path()});
+        refuse_other_dataset(result.run, nullptr, flags.dataset, data);
     }
     return result;
 }
