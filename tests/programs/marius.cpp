@@ -171,6 +171,32 @@ TEST_CASE("--resume of a finished run refuses another dataset, and the same one 
         {"a: was trained on another dataset"});
 }
 
+TEST_CASE("with --early-stop the best state is the result, of eval and export too, also after a resume") {
+    const marius_workshop shop;
+    // So large a rate that validation is best early.
+    const std::string flags = std::string("train data --epochs 40 --eval-every 1 --early-stop 4 --lr 2 --staleness 0 "
+                                          "--partitions 6 --buffer 2 --store disk --json ") +
+                              small;
+    const program_outcome result = shop.run(flags + "--out a");
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    const auto run = nlohmann::json::parse(result.out);
+    double best = 0, last = 0;
+    for (const auto& epoch : run["epochs"]) best = std::max(best, last = epoch["valid"]["mrr"].get<double>());
+    CHECK(run["epochs"].size() < 40);
+    CHECK(last < best);
+    CHECK(run["metrics"]["valid"]["mrr"].get<double>() == best);
+    for (const char* split : {"valid", "test"}) {
+        const auto evaluated = nlohmann::json::parse(shop.run(std::string("eval a --json --split ") + split).out);
+        CHECK(evaluated["metrics"][split]["mrr"].get<double>() ==
+              doctest::Approx(run["metrics"][split]["mrr"].get<double>()).epsilon(1e-9));
+    }
+    const std::string parameters = shop.parameters("a");
+    const program_outcome stopped = shop.run_stopped(flags + "--resume --out b", "INT", "b/run.json");
+    CHECK(stopped.code == 0);
+    CHECK(shop.parameters("b") == parameters);
+}
+
 TEST_CASE("an existing run is not overwritten; --resume reports a finished one again") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 1 --no-eval ") + small;

@@ -6,13 +6,14 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 
 #include "commands.hpp"
+#include "common/best_state.hpp"
 #include "common/machine.hpp"
-#include "options.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/train.hpp"
 #include "common/training/training_observer.hpp"
+#include "options.hpp"
 
 namespace marius {
 
@@ -80,21 +81,31 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
 class marius_trainer final : public trainers::trainer {
 public:
     /// Starts a run, or resumes it. All arguments outlive the trainer.
-    marius_trainer(const trainers::configuration<options>& config, const training_plan& plan, const gneiss::bucket_store& buckets,
-        const trainers::run_context& context, const trainers::opened_run& run)
-        : options_(config.flags), command_(config.command()), data_(*context.data), plan_(plan), checkpoint_(run.directory.checkpoint()),
-          stop_(context.stop), buckets_(buckets), executor_(options_.threads), budget_(plan.budget), charges_(plan.memory.charge_run(budget_)),
-          model_(options_.model()), relations_(make_relations(model_, options_.row_optimizer(0), data_.manifest())) {
-        const gneiss::engine_factory& engines = context.engine.make;
+    marius_trainer(const trainers::configuration<options>& config, const training_plan& plan,
+        const gneiss::bucket_store& buckets, const trainers::run_context& context, const trainers::opened_run& run)
+        : options_(config.flags),
+          command_(config.command()),
+          data_(*context.data),
+          plan_(plan),
+          checkpoint_(run.directory.checkpoint()),
+          best_(run.directory.best()),
+          engines_(context.engine.make),
+          stop_(context.stop),
+          buckets_(buckets),
+          executor_(options_.threads),
+          budget_(plan.budget),
+          charges_(plan.memory.charge_run(budget_)),
+          model_(options_.model()),
+          relations_(make_relations(model_, options_.row_optimizer(0), data_.manifest())) {
         if (run.saved)
-            load(*run.saved, engines);
+            load(*run.saved);
         else
-            initialize(engines, context.live);
+            initialize(context.live);
         rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
             gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch,
                 .trace = run.recorder()},
             budget_);
-        reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines);
+        reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines_);
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()}, budget_);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
@@ -104,7 +115,9 @@ public:
             gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr},
             executor_, budget_);
-        if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
+        if (!run.saved) return;
+        epoch_ = trainers::last_trained(run.saved->position);
+        training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
     }
 
     void warm_up() override {
@@ -112,6 +125,7 @@ public:
     }
 
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer, const std::stop_token& stop) override {
+        epoch_ = from.epoch;
         training_->set_optimizer(options_.row_optimizer(from.epoch));
         const gneiss::training_epoch done =
             training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop);
@@ -133,7 +147,14 @@ public:
         const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, model_.scorer(relations_.values()), executor_, plan_.evaluation_bytes, stop_};
         return ranking(split, {*rows_, stop_});
     }
-    void keep_best(const programs::best_metrics&) override {}
+    /// Writes RUN/best: like a checkpoint, but embeddings without optimizer state.
+    void keep_best(const programs::best_metrics& metrics) override {
+        gneiss::checkpoint c = trainers::begin_checkpoint(command_, data_, {epoch_ + 1, {}});
+        c.generation = ++best_generation_;
+        c.sections["relations"] = trainers::to_bytes(relations_.data());
+        programs::keep_best(
+            best_ / trainers::checkpoint_name, std::move(c), metrics, trainers::best_rows(engines_, plan_, *rows_));
+    }
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
@@ -143,16 +164,20 @@ public:
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 
 private:
-    void initialize(const gneiss::engine_factory& engines, programs::progress& live) {
+    void initialize(programs::progress& live) {
         const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
         const float state = options_.row_optimizer(0).initial_state();
-        rows_file_ = trainers::create_rows(engines, checkpoint_, plan_,
-            {.values = options_.node_initializer(), .state = state, .seed = options_.seed, .given = given ? &*given : nullptr}, live, executor_, stop_);
+        rows_file_ = trainers::create_rows(engines_, checkpoint_, plan_,
+            {.values = options_.node_initializer(),
+                .state = state,
+                .seed = options_.seed,
+                .given = given ? &*given : nullptr},
+            live, executor_, stop_);
         gneiss::initialize_rows(options_.relation_initializer(), state, options_.seed, gneiss::embedding_kind::relations, 0,
             model_.relation_floats(), relations_.table(), executor_);
     }
-    void load(const gneiss::checkpoint& saved, const gneiss::engine_factory& engines) {
-        rows_file_ = trainers::open_rows(engines, checkpoint_, plan_, saved);
+    void load(const gneiss::checkpoint& saved) {
+        rows_file_ = trainers::open_rows(engines_, checkpoint_, plan_, saved);
         trainers::from_bytes(saved.sections.at("relations"), relations_.data(), "relations");
         generation_ = saved.generation;
     }
@@ -161,7 +186,8 @@ private:
     const programs::command& command_;
     const gneiss::dataset& data_;
     const training_plan& plan_;
-    std::filesystem::path checkpoint_;
+    std::filesystem::path checkpoint_, best_;
+    gneiss::engine_factory engines_;
     std::stop_token stop_;
     const gneiss::bucket_store& buckets_;
     gneiss::tbb_executor executor_;
@@ -169,7 +195,8 @@ private:
     std::vector<gneiss::memory_charge> charges_;
     gneiss::any_link_model model_;
     gneiss::embedding_table relations_;
-    std::uint64_t generation_ = 0;
+    std::uint64_t generation_ = 0, best_generation_ = 0;
+    std::uint64_t epoch_ = 0; ///< trained last
 
     std::unique_ptr<gneiss::embedding_file> rows_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
@@ -191,6 +218,9 @@ public:
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         plan_ = trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_));
         trainers::take_choice(o, plan_);
+        if (keeps_best()) // the former best state and a new one, while it is written
+            plan_.disk_bytes += 2 * plan_.partitioning.partitions *
+                                gneiss::embedding_file::slot_bytes_of(plan_.partitioning, {plan_.layout.dim, 0});
         if (context_.device) { // refuses what exceeds the device's memory
             gneiss::embedding_table relations = make_relations(o.model(), o.row_optimizer(0), graph);
             (void)backend_on(*context_.device, o, plan_, relations);
@@ -207,7 +237,11 @@ public:
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
-        return {.unit = "edges", .measure = "MRR", .examples = graph.train_edges, .validates = graph.valid_edges != 0};
+        return {.unit = "edges",
+            .measure = "MRR",
+            .examples = graph.train_edges,
+            .validates = graph.valid_edges != 0,
+            .best = keeps_best()};
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {
@@ -222,6 +256,11 @@ public:
     }
 
 private:
+    /// Returns true if --early-stop has validations to go by.
+    [[nodiscard]] bool keeps_best() const {
+        return asked_.early_stop != 0 && !asked_.no_eval && context_.data->manifest().valid_edges != 0;
+    }
+
     options asked_; ///< input of plans
     trainers::configuration<options> config_;
     std::unique_ptr<gneiss::dataset> rebucketed_; ///< edges in the plan's partitions, if the dataset has others

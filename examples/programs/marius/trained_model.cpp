@@ -12,7 +12,8 @@
 namespace marius {
 
 trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory) : budget(memory) {
-    const std::filesystem::path where = run / "checkpoint";
+    const bool best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
+    const std::filesystem::path where = run / (best ? "best" : "checkpoint");
     auto opened = trainers::open_trained<options>(program, run, where);
     how = std::move(opened.flags);
     saved = std::move(opened.saved);

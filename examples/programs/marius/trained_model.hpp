@@ -18,8 +18,8 @@ namespace marius {
 /// A trained run, opened read-only.
 class trained_model {
 public:
-    /// Reads the run's configuration and last checkpoint. Throws errc::not_found if there is none. Embeddings are charged to
-    /// `memory` [bytes]; throws gneiss::over_budget.
+    /// Reads the run's configuration and its best state, or the last one if none was kept. Throws errc::not_found if
+    /// there is none. Embeddings are charged to `memory` [bytes]; throws gneiss::over_budget.
     trained_model(const std::filesystem::path& run, std::uint64_t memory);
 
     /// Returns a scorer with the trained relations.

@@ -117,17 +117,7 @@ public:
         gneiss::checkpoint c = header({epoch_ + 1, {}});
         c.generation = ++best_generation_;
         programs::row_writer write_rows;
-        if (rows_)
-            write_rows = [&](const std::filesystem::path& path, gneiss::checkpoint& names) {
-                const gneiss::row_layout values{plan_.layout.dim, 0};
-                {
-                    gneiss::any_engine engine = of_.engine.make();
-                    gneiss::embedding_file::create(engine, path, plan_.partitioning, values, 0);
-                }
-                gneiss::embedding_file copy(of_.engine.make, path, plan_.partitioning, values, 0);
-                copy_rows(copy);
-                trainers::put_rows(names, copy);
-            };
+        if (rows_) write_rows = trainers::best_rows(of_.engine.make, plan_, *rows_);
         programs::keep_best(of_.run.directory.best() / trainers::checkpoint_name, std::move(c), metrics, write_rows);
     }
 
@@ -291,18 +281,6 @@ private:
         net_.put(c);
         name_graph(c, graph_name_);
         return c;
-    }
-
-    void copy_rows(gneiss::embedding_file& to) const {
-        auto slot = gneiss::aligned_buffer<float>::zeroed(static_cast<std::size_t>(to.slot_bytes() / sizeof(float)));
-        gneiss::partition_id p = 0;
-        rows_->for_each_block([&](std::uint64_t, gneiss::matrix_view<const float> rows) {
-            for (std::size_t i = 0; i < rows.rows(); ++i) std::ranges::copy(rows[i], slot.data() + i * rows.columns());
-            const auto place = to.begin_write(p, 0);
-            to.write(p, *place, slot.bytes());
-            ++p;
-        });
-        to.sync();
     }
 
     [[nodiscard]] inference_source source() {

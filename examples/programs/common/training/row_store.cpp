@@ -7,7 +7,6 @@
 
 #include <gneiss/storage/io/durable.hpp>
 
-#include "common/best_state.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/link_evaluation.hpp"
 
@@ -51,6 +50,29 @@ std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& 
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
     return std::make_unique<gneiss::embedding_file>(engines, programs::rows_of(saved, checkpoint, rows_name), stored.in(saved.partitioning.partitions), saved.layout,
         saved.slots, saved.disk_slots, saved.row_checksums);
+}
+
+programs::row_writer best_rows(
+    const gneiss::engine_factory& engines, const training_plan& plan, gneiss::partition_buffer& rows) {
+    return [&](const std::filesystem::path& path, gneiss::checkpoint& names) {
+        const gneiss::row_layout values{plan.layout.dim, 0};
+        {
+            gneiss::any_engine engine = engines();
+            gneiss::embedding_file::create(engine, path, plan.partitioning, values, 0);
+        }
+        gneiss::embedding_file copy(engines, path, plan.partitioning, values, 0);
+        auto slot = gneiss::aligned_buffer<float>::zeroed(static_cast<std::size_t>(copy.slot_bytes() / sizeof(float)));
+        gneiss::partition_id p = 0;
+        rows.for_each_block([&](std::uint64_t, gneiss::matrix_view<const float> block) {
+            for (std::size_t i = 0; i < block.rows(); ++i)
+                std::ranges::copy(block[i], slot.data() + i * block.columns());
+            const auto place = copy.begin_write(p, 0);
+            copy.write(p, *place, slot.bytes());
+            ++p;
+        });
+        copy.sync();
+        put_rows(names, copy);
+    };
 }
 
 void put_rows(gneiss::checkpoint& to, const gneiss::embedding_file& rows) {

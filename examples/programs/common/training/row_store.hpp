@@ -8,9 +8,11 @@
 #include <gneiss/io/npy.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
+#include "common/best_state.hpp"
 #include "common/terminal.hpp"
 #include "common/training/options.hpp"
 #include "common/training/plan.hpp"
@@ -36,6 +38,11 @@ struct embedding_init {
 /// Opens the file for reading, for any plan. `stored` are the dataset's partitions.
 [[nodiscard]] std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
     const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved);
+
+/// Returns the writer of a best state's rows: the current embeddings in `rows` without optimizer state, [nodes, dim],
+/// in the plan's partitions. Memory: one partition. The writer refers to all arguments.
+[[nodiscard]] programs::row_writer best_rows(
+    const gneiss::engine_factory& engines, const training_plan& plan, gneiss::partition_buffer& rows);
 
 /// Writes the current slots of the embeddings into `to`.
 void put_rows(gneiss::checkpoint& to, const gneiss::embedding_file& rows);
