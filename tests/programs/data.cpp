@@ -206,6 +206,63 @@ TEST_CASE("verify warns of pairs in two splits, exit 0") {
     CHECK(shop.run("verify data").err.find("warning") == std::string::npos);
 }
 
+TEST_CASE("import says what it took columns for, reads standard input, and is quiet on request") {
+    const workshop shop;
+    shop.write("r.csv", "u,i,5\nv,i,4\n");
+    const outcome said = shop.run("import r.csv --out data");
+    REQUIRE(said.code == 0);
+    CHECK(said.err.find("r.csv: \"u,i,5\" is head 'u', relation 'i', tail '5'\n") != std::string::npos);
+    CHECK(said.err.find("warning: r.csv: field 2, read as the tail") != std::string::npos);
+    const outcome piped = shop.run("import - --format csv --columns 0,1 --out data --force --json <r.csv");
+    CAPTURE(piped.err);
+    REQUIRE(piped.code == 0);
+    const auto result = nlohmann::json::parse(piped.out);
+    CHECK(result["edges"] == 2);
+    CHECK(result["columns"]["/dev/stdin"] == "\"u,i,5\" is head 'u', tail 'i'");
+    CHECK(shop.run("import - --format csv --columns 0,1 --out data --force", "", "cat r.csv |").code == 0);
+    const outcome quiet = shop.run("import r.csv --out data --force --quiet");
+    CHECK(quiet.code == 0);
+    CHECK((quiet.out + quiet.err).empty());
+}
+
+TEST_CASE("wrong lines are listed before the error, and skipped within a limit") {
+    const workshop shop;
+    shop.write("e.tsv", "a\tb\nc\nb\tc\nd\n");
+    const outcome refused = shop.run("import e.tsv --out new --quiet");
+    CHECK(refused.code == 1);
+    CHECK(refused.err == "wrong: e.tsv: line 2, column 2: found 1 field where 2 are expected\n"
+                         "wrong: e.tsv: line 4, column 2: found 1 field where 2 are expected\n"
+                         "error: e.tsv: line 2, column 2: found 1 field where 2 are expected\n");
+    CHECK(!fs::exists(shop / "new.partial"));
+    const outcome skipped = shop.run("import e.tsv --out data --skip-bad 2 --json");
+    REQUIRE(skipped.code == 0);
+    CHECK(nlohmann::json::parse(skipped.out)["skipped_lines"] == 2);
+    CHECK(shop.read("data/skipped.tsv") ==
+          "e.tsv\t2\tfound 1 field where 2 are expected\ne.tsv\t4\tfound 1 field where 2 are expected\n");
+    CHECK(shop.run("verify data").code == 0);
+    shop.refuses(1, "import e.tsv --out new --skip-bad 1", {"e.tsv: line 2"});
+}
+
+TEST_CASE("tables of nodes as people have them: headers, quotes, columns by name, gaps") {
+    const workshop shop;
+    shop.write("e.csv", "from,to\na x,b y\nb y,c\n");
+    shop.write("n.csv", "name,topic,age,income\na x,\"cs, AI\",3,\nb y,\"cs, LG\",,7\n");
+    const std::string base = "import e.csv --header --features n.csv --labels n.csv --label-column topic --json ";
+    shop.refuses(1, base + "--out new", {"n.csv: line 2", "--missing"});
+    const outcome got = shop.run(base + "--id-column name --feature-columns income,age --missing mean --out data");
+    CAPTURE(got.err);
+    REQUIRE(got.code == 0);
+    const auto result = nlohmann::json::parse(got.out);
+    CHECK(result["nodes"] == 3);
+    CHECK(result["classes"] == 2);
+    CHECK(result["features"] == 2);
+    REQUIRE(shop.run("export data --out text").code == 0);
+    const std::string features = shop.read("text/features.tsv");
+    for (const char* line : {"a x\t7\t3\n", "b y\t7\t3\n", "c\t7\t3\n"})
+        CHECK(features.find(line) != std::string::npos);
+    CHECK(shop.read("text/labels.tsv").find("a x\tcs, AI\t") != std::string::npos);
+}
+
 TEST_CASE("node attributes survive import, inspect, verify, export and a second import") {
     const workshop shop;
     shop.write("e.tsv", "a\tb\nb\tc\nc\ta\nc\td\n");

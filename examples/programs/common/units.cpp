@@ -61,7 +61,8 @@ decimal read_decimal(std::string_view text) {
 
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 14> size_units{
     {{"tib", 1ULL << 40}, {"gib", 1ULL << 30}, {"mib", 1ULL << 20}, {"kib", 1ULL << 10}, {"b", 1}, {"t", 1ULL << 40},
-        {"g", 1ULL << 30}, {"m", 1ULL << 20}, {"k", 1ULL << 10}, {"tb", 1'000'000'000'000}, {"gb", 1'000'000'000}, {"mb", 1'000'000}, {"kb", 1'000}, {"", 1}}};
+        {"g", 1ULL << 30}, {"m", 1ULL << 20}, {"k", 1ULL << 10}, {"tb", 1'000'000'000'000}, {"gb", 1'000'000'000},
+        {"mb", 1'000'000}, {"kb", 1'000}, {"", 1}}};
 
 template <class Number>
 Number read_all(std::string_view given, const char* expected) {
@@ -100,8 +101,9 @@ byte_size parse_size(std::string_view given) {
     const std::string name = lower(trim(number.rest));
     const auto unit = std::ranges::find(size_units, name, &std::pair<std::string_view, std::uint64_t>::first);
     if (!number.valid || unit == size_units.end())
-        throw usage_error(fmt::format(
-            "'{}' is not a size: a number and K, M, G, T (as KiB, MiB, GiB, TiB) or B, KB, MB, GB, TB, such as 300M or 1.5GiB", given));
+        throw usage_error(fmt::format("'{}' is not a size: a number and K, M, G, T (as KiB, MiB, GiB, TiB) or B, KB, "
+                                      "MB, GB, TB, such as 300M or 1.5GiB",
+            given));
     const auto factor = unit->second;
     const auto fraction = static_cast<std::uint64_t>(number.fraction * static_cast<long double>(factor));
     constexpr auto largest = std::numeric_limits<std::uint64_t>::max();

@@ -22,7 +22,7 @@ void common_flags::add_to(programs::command& to) {
     to.option("seed", seed, "random seed");
     to.option("json", json, "print the result as one JSON object").transient();
     to.option("force", force, "replace existing output at --out").transient();
-    to.option("quiet", quiet, "no progress on stderr").transient();
+    to.option("quiet", quiet, "print nothing but errors and JSON").transient();
 }
 
 std::uint64_t common_flags::memory_bytes() const {
@@ -157,7 +157,8 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     live.clear();
     if (created.resumed) live.say("resumed after the last phase that an earlier run finished");
     if (created.skipped != 0)
-        live.say(fmt::format("skipped {} wrong lines, listed in {}", created.skipped, (output.out / gneiss::importing::skipped_name).string()));
+        live.say(fmt::format("skipped {} wrong lines, listed in {}", created.skipped,
+            (output.out / gneiss::importing::skipped_name).string()));
     if (created.duplicates != 0) live.say(fmt::format("{} repeated edges were left out", created.duplicates));
     if (created.moved != 0)
         live.say(fmt::format(
@@ -192,7 +193,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         for (const auto& [file, columns] : created.columns) result["columns"][file.string()] = columns;
         if (!created.warnings.empty()) result["warnings"] = created.warnings;
         fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    } else {
+    } else if (!common.quiet) {
         fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
             output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges, created.test_edges,
             created.relations, created.relations == 1 ? "" : "s", created.partitions);

@@ -33,7 +33,7 @@ struct import_flags {
     std::optional<std::vector<std::string>> columns{};
     std::optional<std::string> delimiter{}, comment{};
     bool combined_labels = false;
-    bool header = false, undirected = false, deduplicate = false, unseen_to_train = false;
+    bool header = false, undirected = false, bipartite = false, deduplicate = false, unseen_to_train = false;
     output_flags output{};
     common_flags common{};
 };
@@ -128,6 +128,7 @@ import_options options_of(const import_flags& flags) {
     options.entities = flags.entities.value_or("");
     options.relations = flags.relations.value_or("");
     options.undirected = flags.undirected;
+    options.bipartite = flags.bipartite;
     options.deduplicate = flags.deduplicate;
     options.skip_bad = flags.skip_bad;
     options.unseen_to_train = flags.unseen_to_train;
@@ -163,7 +164,8 @@ void add_import(programs::command_line& to) {
             return run_import(std::move(options), flags->output, flags->common);
         });
     command.positional("source", flags->sources,
-        "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test (.tsv, .txt, .csv, .npy), OGB's raw/ and "
+        "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test (.tsv, .txt, "
+        ".csv, .npy), OGB's raw/ and "
         "split/, or GraphBolt's metadata.yaml");
     flags->output.add_to(command);
     command.group("Source");
@@ -172,7 +174,9 @@ void add_import(programs::command_line& to) {
     command
         .option("columns", flags->columns, "head,relation,tail or head,tail: names in the header, or positions from 0")
         .default_text("all 2 or 3 columns");
-    command.option("header", flags->header, "the first line of each text file names its columns, of edges and of nodes; a column given by name implies it for its file");
+    command.option("header", flags->header,
+        "the first line of each text file names its columns, of edges and of nodes; a column given by name implies it "
+        "for its file");
     command.option("delimiter", flags->delimiter, "character between fields, or tab, comma, space (any blanks)")
         .value_name("C")
         .default_text("from the first line");
@@ -188,7 +192,12 @@ void add_import(programs::command_line& to) {
         .value_name("FILE");
     command.option("relations", flags->relations, "table of relation names for integer ids").value_name("FILE");
     command.option("undirected", flags->undirected, "store each edge in both directions");
-    command.option("skip-bad", flags->skip_bad, "leave out up to N wrong lines of text, and list them in DATASET/skipped.tsv").range(0, 100000);
+    command.option("bipartite", flags->bipartite,
+        "matrices (mtx, scipy): columns are nodes after the rows; without it they must be square");
+    command
+        .option(
+            "skip-bad", flags->skip_bad, "leave out up to N wrong lines of text, and list them in DATASET/skipped.tsv")
+        .range(0, 100000);
     command.option("deduplicate", flags->deduplicate, "store each edge of a split once, however often it is listed");
     command.group("Nodes (arrays: by integer id; text: a line \"node TAB values\" each)");
     command
@@ -201,18 +210,22 @@ void add_import(programs::command_line& to) {
         .value_name("FILES");
     command.option("num-features", flags->num_features, "columns of sparse features").default_text("the largest + 1");
     flags->features.add_to(command);
-    command.option("missing", flags->missing, "features that are NaN, empty or NA, and nodes without a line: refused, 0, or the column's mean")
+    command
+        .option("missing", flags->missing,
+            "features that are NaN, empty or NA, and nodes without a line: refused, 0, or the column's mean")
         .choices({"error", "zero", "mean"});
     command
         .option("labels", flags->labels, "classes: integers (.npy, .npz, .tsv) or names (.tsv); none: below 0 or NaN")
         .value_name("FILE");
-    command.option("id-column", flags->id_column, "column of the node in text: a name in the header, or a position from 0")
+    command
+        .option("id-column", flags->id_column, "column of the node in text: a name in the header, or a position from 0")
         .value_name("NAME|N");
     command.option("label-column", flags->label_column, "column of the label in text").value_name("NAME|N");
     command.option("feature-columns", flags->feature_columns, "columns of the features in text")
         .value_name("NAME|N,...")
         .default_text("all but those of node, label and split");
-    command.option("combined-labels", flags->combined_labels, "a label such as A|B is a class of that name; without it, an error");
+    command.option(
+        "combined-labels", flags->combined_labels, "a label such as A|B is a class of that name; without it, an error");
     command.option("num-classes", flags->num_classes, "number of classes; labels are below it").default_text("the largest + 1");
     command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
         .value_name("FILE");

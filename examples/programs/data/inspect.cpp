@@ -186,7 +186,7 @@ exit_code verify(const read_flags& flags) {
     }
     fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
         flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges, programs::human_seconds(seconds));
-    if (overlap.pairs != 0)
+    if (overlap.pairs != 0 && !flags.common.quiet)
         programs::print_warning(fmt::format("pairs in two splits: {} {} of valid and test are in another split too", overlap.pairs,
             overlap.undirected ? "undirected pairs" : "edges"));
     return exit_code::done;

@@ -87,11 +87,12 @@ template <class T>
     }
 }
 
-/// Header of an .npy file. C order; a 1-D Fortran array is one.
+/// Header of an .npy file. C order, unless `column_major` is set; a 1-D Fortran array is in C order.
 struct npy_header {
     npy_dtype dtype = npy_dtype::f32;           ///< type of an element
     std::vector<std::uint64_t> shape{};         ///< empty: a scalar
     std::uint64_t data_offset = page_alignment; ///< [bytes]
+    bool column_major = false;                  ///< only `read_any_npy_header` returns such headers
 
     /// Number of elements, and of elements per entry of the first dimension. They do not overflow for a header that was read.
     [[nodiscard]] std::uint64_t size() const noexcept { return product(0); }
@@ -153,11 +154,7 @@ public:
         skip_space();
         if (at_ != text_.size()) throw wrong("text behind the dictionary");
         if (!has_descr || !has_shape || !fortran) throw wrong("needs 'descr', 'fortran_order' and 'shape'");
-        if (*fortran && header.shape.size() > 1) {
-            field_ = "fortran_order";
-            throw wrong(
-                "column-major (Fortran) arrays are not read: save with numpy.ascontiguousarray", errc::unsupported);
-        }
+        header.column_major = *fortran && header.shape.size() > 1;
         check_size(header);
         return header;
     }
@@ -257,7 +254,7 @@ private:
 
 /// Reads and checks the header of an array in `size` bytes of an open file from `begin` on: the data must be complete.
 /// `data_offset` counts from the start of the file. Throws `error`, `io_error`.
-[[nodiscard]] inline npy_header read_npy_header(const plain_file& file, std::uint64_t begin, std::uint64_t size) {
+[[nodiscard]] inline npy_header read_any_npy_header(const plain_file& file, std::uint64_t begin, std::uint64_t size) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 20;
     const auto wrong = [&](const std::string& what, std::string field, std::uint64_t offset,
                            errc code = errc::invalid_format) {
@@ -287,6 +284,14 @@ private:
                         std::to_string(header.bytes()) + " bytes of data, the file has " +
                         std::to_string(size - offset - length),
             "shape", header.data_offset, errc::corrupt);
+    return header;
+}
+/// The same, in C order. Throws errc::unsupported for column-major arrays.
+[[nodiscard]] inline npy_header read_npy_header(const plain_file& file, std::uint64_t begin, std::uint64_t size) {
+    npy_header header = read_any_npy_header(file, begin, size);
+    if (header.column_major)
+        throw error(errc::unsupported, "column-major (Fortran) arrays are not read: save with numpy.ascontiguousarray",
+            {.path = file.path(), .offset = begin, .length = 1, .field = "npy fortran_order"});
     return header;
 }
 /// The same, for a file that is one array.

@@ -16,7 +16,8 @@ namespace {
 std::string encoded(std::uint32_t code, std::size_t length) {
     if (length == 1) return {static_cast<char>(code)};
     std::string text;
-    for (std::size_t i = 1; i < length; ++i, code >>= 6) text.insert(text.begin(), static_cast<char>(0x80 | (code & 0x3f)));
+    for (std::size_t i = 1; i < length; ++i, code >>= 6)
+        text.insert(text.begin(), static_cast<char>(0x80 | (code & 0x3f)));
     text.insert(text.begin(), static_cast<char>((0xf00 >> length) & 0xff) | static_cast<char>(code));
     return text;
 }
@@ -47,7 +48,8 @@ TEST_CASE("each code point in its shortest form is UTF-8, and no other form is, 
 TEST_CASE("a cursor splits as split_line does, with and without quotes") {
     const std::filesystem::path path = "f.csv";
     for (const char delimiter : {',', ' ', '\t'})
-        for (const std::string line : {"a,b", "", ",", "a,,", "\"a,\"\"b\"\"\",c,\"\"", " a  b ", "a\tb\t", "x,\"y\""}) {
+        for (const std::string line :
+            {"a,b", "", ",", "a,,", "\"a,\"\"b\"\"\",c,\"\"", " a  b ", "a\tb\t", "x,\"y\""}) {
             const text_format format{.delimiter = delimiter, .quotes = delimiter == ','};
             const line_place place{&path, 1, line.data(), line.size()};
             line_fields whole;

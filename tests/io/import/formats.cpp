@@ -325,25 +325,32 @@ TEST_CASE("import reports what it took columns for, and doubts a tail of numbers
         import_report found = import_dataset(options, serial_executor{});
         std::string all;
         for (const auto& [path, columns] : found.columns) all += path.filename().string() + ": " + columns + "\n";
-        for (const std::string& warning : found.warnings) all += "warning: " + warning.substr(warning.rfind('/') + 1) + "\n";
+        for (const std::string& warning : found.warnings)
+            all += "warning: " + warning.substr(warning.rfind('/') + 1) + "\n";
         return all;
     };
     const auto as_is = [](import_options&) {};
     CHECK(report("a.tsv", "a\tr\tb\n", as_is) == "a.tsv: \"a r b\" is head 'a', relation 'r', tail 'b'\n");
     CHECK(report("a.csv", "u,i,5\nu,j,4\n", as_is) ==
           "a.csv: \"u,i,5\" is head 'u', relation 'i', tail '5'\n"
-          "warning: a.csv: field 2, read as the tail, which is a node, is a number in each of the first lines, such as '5': "
+          "warning: a.csv: field 2, read as the tail, which is a node, is a number in each of the first lines, such as "
+          "'5': "
           "if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1\n");
     const auto pairs = [](import_options& o) { o.columns = {"0", "1"}; };
     CHECK(report("a.csv", "u,i,5\nu,j,4\n", pairs) == "a.csv: \"u,i,5\" is head 'u', tail 'i'\n");
-    CHECK(report("a.csv", "x,y\nu,i\n", [](import_options& o) { o.header = true; }) == "a.csv: \"u,i\" is head 'u', tail 'i'\n");
+    CHECK(report("a.csv", "x,y\nu,i\n", [](import_options& o) { o.header = true; }) ==
+          "a.csv: \"u,i\" is head 'u', tail 'i'\n");
     std::string ratings, triples, late;
     for (int i = 0; i < 3000; ++i) {
         ratings += std::to_string(i % 40) + "," + std::to_string(i) + "," + std::to_string(i % 5) + "\n";
         triples += std::to_string(i % 40) + "," + std::to_string(i % 7) + "," + std::to_string(i) + "\n";
-        late += "a" + std::to_string(i % 40) + "," + (i < 1000 ? "r" : "r" + std::to_string(i)) + ",b" + std::to_string(i % 50) + "\n";
+        late += "a" + std::to_string(i % 40) + "," + (i < 1000 ? "r" : "r" + std::to_string(i)) + ",b" +
+                std::to_string(i % 50) + "\n";
     }
-    CHECK(report("a.csv", ratings, as_is).find("read as the relation, has 1000 values in the first 1000 lines, and field 2, read as the tail, 5:") != std::string::npos);
+    CHECK(
+        report("a.csv", ratings, as_is)
+            .find("read as the relation, has 1000 values in the first 1000 lines, and field 2, read as the tail, 5:") !=
+        std::string::npos);
     CHECK(report("a.csv", triples, as_is).find("warning") == std::string::npos);
     CHECK(report("a.csv", late, as_is).find("there are 2001 relations among 90 nodes") != std::string::npos);
     const auto labels = [](import_options& o) {
@@ -351,7 +358,9 @@ TEST_CASE("import reports what it took columns for, and doubts a tail of numbers
         std::ofstream(table) << "id,topic\na,web\n";
         o.node_attributes.labels = table;
     };
-    CHECK(report("a.tsv", "a\tb\n", labels).find("l.csv: \"id,topic\" is node 'id', label 'topic'\nwarning: l.csv: the first line, \"id,topic\", looks like a header") != std::string::npos);
+    CHECK(report("a.tsv", "a\tb\n", labels)
+              .find("l.csv: \"id,topic\" is node 'id', label 'topic'\nwarning: l.csv: the first line, \"id,topic\", "
+                    "looks like a header") != std::string::npos);
     CHECK(report("a.tsv", "a\tb\n", [&](import_options& o) {
         labels(o);
         o.node_attributes.label_column = std::string("topic");
@@ -359,7 +368,8 @@ TEST_CASE("import reports what it took columns for, and doubts a tail of numbers
 }
 
 #ifdef GNEISS_HAS_ZSTD
-TEST_CASE("zstd is read as its text is: several frames, large ones, tables too; damage, cuts and huge windows are refused") {
+TEST_CASE(
+    "zstd is read as its text is: several frames, large ones, tables too; damage, cuts and huge windows are refused") {
     const auto packed = [](const std::string& text, int level = 3, int window = 0) {
         std::string out(ZSTD_compressBound(text.size()), '\0');
         ZSTD_CCtx* const context = ZSTD_createCCtx();
@@ -368,7 +378,8 @@ TEST_CASE("zstd is read as its text is: several frames, large ones, tables too; 
         if (window != 0) ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window);
         ZSTD_inBuffer in{text.data(), text.size(), 0};
         ZSTD_outBuffer to{out.data(), out.size(), 0};
-        while (ZSTD_compressStream2(context, &to, &in, ZSTD_e_end) != 0) {}
+        while (ZSTD_compressStream2(context, &to, &in, ZSTD_e_end) != 0) {
+        }
         ZSTD_freeCCtx(context);
         out.resize(to.pos);
         return out;
@@ -388,21 +399,50 @@ TEST_CASE("zstd is read as its text is: several frames, large ones, tables too; 
           "a.tsv.zst: the compressed data ends early: copy the file again");
     damaged[damaged.size() / 2] ^= 1;
     CHECK(workshop().file("a.tsv.zst", damaged).complaint().find("a.tsv.zst: the compressed data is damaged") == 0);
-    CHECK(workshop().file("a.tsv.zst", packed(text + text + text + text + text, 3, 25)).complaint().find("zstd -d --long=31") != std::string::npos);
+    CHECK(workshop()
+              .file("a.tsv.zst", packed(text + text + text + text + text, 3, 25))
+              .complaint()
+              .find("zstd -d --long=31") != std::string::npos);
 }
 #endif
 
 TEST_CASE("formats that are not read are named, with the command that converts them") {
-    const auto complaint = [](const std::string& name, const std::string& bytes) { return workshop().file(name, bytes + std::string(100, 'x')).complaint(); };
-    CHECK(complaint("a.parquet", "PAR1\x15\x04\x15").find("a.parquet: is in the format Parquet: convert it first, by python3 -c \"import pandas; pandas.read_parquet('a.parquet').to_csv('a.parquet.csv', index=False)\"") == 0);
-    CHECK(complaint("a.tsv.xz", std::string("\xfd\x37\x7a\x58\x5a\x00", 6)) == "a.tsv.xz: is in the format xz: convert it first, by xz -dk 'a.tsv.xz'");
+    const auto complaint = [](const std::string& name, const std::string& bytes) {
+        return workshop().file(name, bytes + std::string(100, 'x')).complaint();
+    };
+    CHECK(complaint("a.parquet", "PAR1\x15\x04\x15")
+              .find("a.parquet: is in the format Parquet: convert it first, by python3 -c \"import pandas; "
+                    "pandas.read_parquet('a.parquet').to_csv('a.parquet.csv', index=False)\"") == 0);
+    CHECK(complaint("a.tsv.xz", std::string("\xfd\x37\x7a\x58\x5a\x00", 6)) ==
+          "a.tsv.xz: is in the format xz: convert it first, by xz -dk 'a.tsv.xz'");
     CHECK(complaint("a.zip", "PK\x03\x04") == "a.zip: is in the format zip: convert it first, by unzip 'a.zip'");
     CHECK(complaint("a.tsv.bz2", "BZh91AY&SY").find("bzip2 -dk") != std::string::npos);
-    CHECK(workshop().file("genes.tsv", "PAR1\tBZh1\n").edges() .size() == 1);
+    CHECK(workshop().file("genes.tsv", "PAR1\tBZh1\n").edges().size() == 1);
     workshop w;
     w.file("e.tsv", "a\tb\n").options.node_attributes.labels = w.at / "l.zip";
     std::ofstream(w.at / "l.zip", std::ios::binary) << "PK\x03\x04xxxxxxxxx";
     CHECK(w.complaint() == "l.zip: is in the format zip: convert it first, by unzip 'l.zip'");
+}
+
+TEST_CASE("a rectangular Matrix Market file is refused, or bipartite on request") {
+    const std::string text = "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 2\n2 3\n";
+    CHECK(workshop().file("a.mtx", text).complaint() ==
+          "a.mtx: line 2, column 1: is a matrix of 2 rows and 3 columns; one of links among the same nodes is square: "
+          "if columns are "
+          "other nodes than rows, import as bipartite (--bipartite), which numbers them after the rows");
+    workshop w;
+    w.options.bipartite = true;
+    CHECK(w.file("a.mtx", text).edges() == list{{"0", "0", "3"}, {"1", "0", "4"}});
+    CHECK(dataset(w.options.out).manifest().nodes == 5);
+    workshop beyond;
+    beyond.options.bipartite = true;
+    CHECK(beyond.file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 3 1\n3 1\n").complaint() ==
+          "a.mtx: line 3, column 1: the id '3' is too large: ids go up to 2");
+    workshop symmetric;
+    symmetric.options.bipartite = true;
+    CHECK(symmetric.file("a.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 1\n3 1\n")
+              .complaint()
+              .find("not bipartite") != std::string::npos);
 }
 
 } // namespace test_io_import_formats

@@ -394,7 +394,8 @@ TEST_CASE("a pipe is read once, under its name, like the file of its bytes") {
     CHECK_THROWS_WITH_AS(through_pipe("", options), doctest::Contains("is empty"), error);
 }
 
-TEST_CASE("a refusal leaves no partial files, in any phase, nor those of an earlier interrupted import of the same input") {
+TEST_CASE(
+    "a refusal leaves no partial files, in any phase, nor those of an earlier interrupted import of the same input") {
     const test::temporary_directory at;
     spit(at.path() / "e.tsv", "a\tb\nb\tc\n");
     spit(at.path() / "l.tsv", "a\tx\nb\ty\na\tx\n");
@@ -446,7 +447,8 @@ TEST_CASE("up to 20 wrong lines are reported in one run, and a number of them is
     for (const auto& lines : {refusal(serial_executor{}), refusal(tbb_executor(2))}) {
         REQUIRE(lines.size() == 20);
         auto line = wrong.begin();
-        for (const std::string& one : lines) CHECK(one.find("e.tsv: line " + std::to_string(*line++) + ", column ") != std::string::npos);
+        for (const std::string& one : lines)
+            CHECK(one.find("e.tsv: line " + std::to_string(*line++) + ", column ") != std::string::npos);
     }
     options.skip_bad = wrong.size() - 1;
     CHECK(refusal(tbb_executor(2)).size() == 20);
@@ -487,7 +489,8 @@ TEST_CASE("wrong lines of tables of nodes are reported and skipped as those of e
     options.ids = id_kind::integer;
     options.sources = {{.path = at.path() / "e.tsv"}};
     options.node_attributes.features = at.path() / "f.tsv";
-    CHECK_THROWS_WITH_AS(import_dataset(options, serial_executor{}), doctest::Contains("f.tsv: line 6, column 1: 'y' is not an integer id"), error);
+    CHECK_THROWS_WITH_AS(import_dataset(options, serial_executor{}),
+        doctest::Contains("f.tsv: line 6, column 1: 'y' is not an integer id"), error);
     spit(at.path() / "f.tsv", "0\t1\t2\n1\tx\t2\n2\t1\n3\t5\t6\n3\t7\t8\n");
     try {
         import_dataset(options, serial_executor{});
@@ -496,7 +499,8 @@ TEST_CASE("wrong lines of tables of nodes are reported and skipped as those of e
         REQUIRE(refused.lines().size() == 3);
         CHECK(refused.lines()[2].find("f.tsv: line 5: node 3 is listed twice") != std::string::npos);
         CHECK(refused.lines()[0].find("f.tsv: line 2, column 3: 'x' is not a number") != std::string::npos);
-        CHECK(refused.lines()[1].find("f.tsv: line 3, column 4: found 1 features where 2 are expected") != std::string::npos);
+        CHECK(refused.lines()[1].find("f.tsv: line 3, column 4: found 1 features where 2 are expected") !=
+              std::string::npos);
     }
     options.skip_bad = 3;
     options.node_attributes.missing = missing_features::zero;

@@ -170,6 +170,161 @@ TEST_CASE("an archive unpacks to its contents; a truncated or changed one is ref
     }
 }
 
+namespace {
+
+/// Returns the bytes of a one-dimensional array, as NumPy writes it.
+template <class T>
+std::string npy_bytes(const std::filesystem::path& scratch, npy_dtype type, const std::vector<T>& values) {
+    save(scratch / "array.npy", type, values);
+    return slurp(scratch / "array.npy");
+}
+/// The same for one string: numpy.array(b"csc"), or of "csc" if `wide`.
+std::string npy_bytes(const std::string& text, bool wide) {
+    std::string head = "{'descr': '" + std::string(wide ? "<U" : "|S") + std::to_string(text.size()) +
+                       "', 'fortran_order': False, 'shape': (), }";
+    head.resize(117, ' ');
+    std::string out = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + head + "\n";
+    for (const char c : text) out += wide ? std::string{c, '\0', '\0', '\0'} : std::string{c};
+    return out;
+}
+
+} // namespace
+
+TEST_CASE("repeated columns of a row of scipy's matrix are added, and its errors name the archive and the array") {
+    const test::temporary_directory directory;
+    spit(directory / "e.tsv", "0\t1\n1\t2\n");
+    import_options options = options_for(directory / "e.tsv", directory / "out");
+    options.node_attributes.features = directory / "f.npz";
+    const auto write = [&](const std::vector<std::int32_t>& indices, const std::vector<double>& values) {
+        save(directory / "p.npy", npy_dtype::i32,
+            std::vector<std::int32_t>{0, 4, 4, static_cast<std::int32_t>(indices.size())});
+        save(directory / "i.npy", npy_dtype::i32, indices);
+        save(directory / "d.npy", npy_dtype::f64, values);
+        save(directory / "s.npy", npy_dtype::i64, std::vector<std::int64_t>{3, 6});
+        spit(directory / "f.npz",
+            archive({{"indptr.npy", slurp(directory / "p.npy")}, {"indices.npy", slurp(directory / "i.npy")},
+                        {"data.npy", slurp(directory / "d.npy")}, {"shape.npy", slurp(directory / "s.npy")}},
+                true));
+    };
+    write({2, 3, 2, 2, 0}, {1, 2, 4, 8, 3});
+    run(options);
+    const dataset data(directory / "out");
+    CHECK(data.features().read_sparse(*data.find_row("0"), 1) == sparse_feature_rows{{0, 2}, {2, 3}, {13, 2}});
+    options.force = true;
+    const auto complaint = [&] {
+        try {
+            run(options);
+        } catch (const std::exception& e) {
+            return std::string(e.what());
+        }
+        return std::string("nothing");
+    };
+    write({2, 3, 2, 9, 0}, {1, 2, 4, 8, 3});
+    CHECK(
+        complaint() == (directory / "f.npz").string() + ": array 'indices', row 0: column 9 is beyond the 6 features");
+    write({2, 3, 2, 2, 0}, {1, 2, 4, 8});
+    CHECK(complaint() == (directory / "f.npz").string() + ": array 'data': has 4 values for 5 indices");
+    save(directory / "l.npy", npy_dtype::i32, std::vector<std::int32_t>{0, 1});
+    write({2, 3, 2, 2, 0}, {1, 2, 4, 8, 3});
+    options.node_attributes.labels = directory / "l.npy";
+    CHECK(complaint() == (directory / "l.npy").string() + ": is for 2 nodes, " + (directory / "f.npz").string() +
+                             ": array 'indptr' for 3");
+    CHECK(!std::filesystem::exists(directory / "out.partial"));
+}
+
+TEST_CASE(
+    "an adjacency matrix of scipy gives its entries as edges, in each format; a rectangular one only as bipartite") {
+    const test::temporary_directory directory;
+    random_stream draw(random_key{4, random_domain::user});
+    for (const auto& [rows, columns] : {std::pair<int, int>{30, 30}, {20, 50}, {2000, 7}}) {
+        std::vector<std::vector<std::int64_t>> entries; // row, column, ascending by row
+        for (int r = 0; r < rows; ++r)
+            for (int c = 0; c < columns; ++c)
+                if (draw.below(9) == 0 && r % 7 != 3) entries.push_back({r, c});
+        std::vector<test::triple> wanted;
+        const bool bipartite = rows != columns;
+        for (const auto& e : entries)
+            wanted.emplace_back(std::to_string(e[0]), "0", std::to_string(e[1] + (bipartite ? rows : 0)));
+        std::ranges::sort(wanted);
+        for (const std::string format : {"csr", "csc", "coo"}) {
+            const std::size_t major = format == "csc" ? 1 : 0;
+            std::ranges::stable_sort(entries, {}, [&](const auto& e) { return e[major]; });
+            std::vector<std::int64_t> offsets, minor, all_rows, all_columns;
+            for (std::int64_t list = 0, at = 0; list <= (major == 0 ? rows : columns); ++list) {
+                while (at < static_cast<std::int64_t>(entries.size()) &&
+                       entries[static_cast<std::size_t>(at)][major] < list)
+                    ++at;
+                offsets.push_back(at);
+            }
+            for (const auto& e : entries) {
+                minor.push_back(e[1 - major]);
+                all_rows.push_back(e[0]);
+                all_columns.push_back(e[1]);
+            }
+            std::map<std::string, std::string> members{
+                {"shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{rows, columns})},
+                {"format.npy", npy_bytes(format, false)},
+                {"data.npy", npy_bytes(directory.path(), npy_dtype::f32, std::vector<float>(minor.size(), 2))}};
+            if (format == "coo") {
+                members["row.npy"] = npy_bytes(directory.path(), npy_dtype::i64, all_rows);
+                members["col.npy"] = npy_bytes(directory.path(), npy_dtype::i64, all_columns);
+            } else {
+                members["indptr.npy"] = npy_bytes(directory.path(), npy_dtype::i64, offsets);
+                members["indices.npy"] = npy_bytes(directory.path(), npy_dtype::i64, minor);
+            }
+            spit(directory / "a.npz", archive(members, true));
+            import_options options = options_for(directory / "a.npz", directory / "out");
+            options.force = true;
+            options.ids = id_kind::automatic;
+            if (bipartite) {
+                CHECK_THROWS_WITH_AS(run(options), doctest::Contains("--bipartite"), error);
+                options.bipartite = true;
+            }
+            CAPTURE(format);
+            run(options);
+            CHECK(test::triples_of(directory / "out", "train") == wanted);
+            CHECK(dataset(directory / "out").manifest().nodes ==
+                  static_cast<std::uint64_t>(bipartite ? rows + columns : rows));
+            if (format == "coo")
+                members["col.npy"] =
+                    npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>(minor.size(), columns));
+            else
+                members["indptr.npy"] = npy_bytes(
+                    directory.path(), npy_dtype::i64, std::vector<std::int64_t>(offsets.rbegin(), offsets.rend()));
+            spit(directory / "a.npz", archive(members, false));
+            CHECK_THROWS_WITH_AS(run(options), doctest::Contains("a.npz: array '"), error);
+        }
+    }
+}
+
+TEST_CASE("column-major arrays of edges are read") {
+    const test::temporary_directory directory;
+    const auto fortran = [](const std::vector<std::int64_t>& values, const std::string& shape) {
+        std::string bytes = test::npy_of(values, shape);
+        bytes.replace(bytes.find("False"), 5, "True ");
+        return bytes;
+    };
+    const auto edges = [&](const std::string& name) {
+        import_options options = options_for(directory / name, directory / "out");
+        options.force = true;
+        options.ids = id_kind::automatic;
+        run(options);
+        return test::triples_of(directory / "out", "train");
+    };
+    using list = std::vector<test::triple>;
+    const list pairs{{"0", "0", "3"}, {"1", "0", "4"}, {"2", "0", "5"}};
+    spit(directory / "index.npz", archive({{"edge_index.npy", fortran({0, 3, 1, 4, 2, 5}, "(2, 3)")}}, true));
+    CHECK(edges("index.npz") == pairs);
+    spit(directory / "index.npz", archive({{"edge_index.npy", test::npy_of({0, 1, 2, 3, 4, 5}, "(2, 3)")}}, true));
+    CHECK(edges("index.npz") == pairs);
+    spit(directory / "pairs.npy", fortran({0, 1, 2, 3, 4, 5}, "(3, 2)"));
+    CHECK(edges("pairs.npy") == pairs);
+    spit(directory / "triples.npy", fortran({0, 1, 1, 0, 3, 4}, "(2, 3)"));
+    CHECK(edges("triples.npy") == list{{"0", "1", "3"}, {"1", "0", "4"}});
+    spit(directory / "bad.npy", fortran({0, 1, -1, 0, 3, 4}, "(3, 2)"));
+    CHECK_THROWS_WITH_AS(edges("bad.npy"), doctest::Contains("bad.npy: edge 2: the id -1"), error);
+}
+
 TEST_CASE("a matrix saved by scipy becomes sparse features") {
     const test::temporary_directory directory;
     save(directory / "p.npy", npy_dtype::i32, std::vector<std::int32_t>{0, 1, 1, 3});
@@ -191,21 +346,6 @@ TEST_CASE("a matrix saved by scipy becomes sparse features") {
 }
 
 namespace {
-
-/// Returns the bytes of a one-dimensional array, as NumPy writes it.
-template <class T>
-std::string npy_bytes(const std::filesystem::path& scratch, npy_dtype type, const std::vector<T>& values) {
-    save(scratch / "array.npy", type, values);
-    return slurp(scratch / "array.npy");
-}
-/// The same for one string: numpy.array(b"csc"), or of "csc" if `wide`.
-std::string npy_bytes(const std::string& text, bool wide) {
-    std::string head = "{'descr': '" + std::string(wide ? "<U" : "|S") + std::to_string(text.size()) + "', 'fortran_order': False, 'shape': (), }";
-    head.resize(117, ' ');
-    std::string out = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + head + "\n";
-    for (const char c : text) out += wide ? std::string{c, '\0', '\0', '\0'} : std::string{c};
-    return out;
-}
 
 /// A matrix, and archives of it as scipy.sparse.save_npz writes them.
 struct small_matrix {
@@ -319,20 +459,27 @@ TEST_CASE("a scipy matrix in an unsupported format or with inconsistent arrays i
         refused(without_offsets, {"f.npz", format, "tocsr"});
     }
     refused(changed("csc", "shape.npy", {}), {"f.npz", "csc", "shape"});
-    refused(changed("csc", "format.npy", npy_bytes("%$", false)), {"f.npz.format"});
-    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{4, 5})), {"f.npz.indptr", "5 columns"});
-    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{1, 4})), {"f.npz.indices", "element"});
-    refused(changed("csc", "indptr.npy", ints({0, 3, 1, 4, 5})), {"f.npz.indptr", "element 2"});
-    refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1})), {"f.npz.indptr", "out of order"});
-    refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1000})), {"f.npz.indptr", "out of order"});
+    refused(changed("csc", "format.npy", npy_bytes("%$", false)), {"f.npz: array 'format': is not one word"});
+    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{4, 5})),
+        {"f.npz: array 'indptr': has", "5 columns"});
+    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{1, 4})), {"f.npz: array 'indices'", "element"});
+    refused(changed("csc", "indptr.npy", ints({0, 3, 1, 4, 5})), {"f.npz: array 'indptr'", "element 2"});
+    refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1})), {"f.npz: array 'indptr'", "out of order"});
+    refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1000})), {"f.npz: array 'indptr'", "out of order"});
     refused(changed("coo", "row.npy", ints({0, 1})), {"f.npz"});
     refused(changed("coo", "col.npy", {}), {"f.npz", "'col'"});
     auto twice = changed("coo", "row.npy", ints({2, 2}));
     twice["col.npy"] = ints({3, 3});
     twice["data.npy"] = npy_bytes(directory.path(), npy_dtype::f32, std::vector<float>{1, 2});
-    refused(twice, {"column 3 occurs twice"});
+    spit(directory / "f.npz", archive(twice, false));
+    run(features_for(of, directory.path()));
+    {
+        const dataset data(directory / "out"); // repeated entries are added
+        CHECK(data.features().read_sparse(*data.find_row("2"), 1) == sparse_feature_rows{{0, 1}, {3}, {3}});
+    }
+    std::filesystem::remove_all(directory / "out");
     twice["col.npy"] = ints({3, -1});
-    refused(twice, {"f.npz.col", "element 1"});
+    refused(twice, {"f.npz: array 'col'", "element 1"});
 }
 
 TEST_CASE("exported node attributes import to the same node attributes") {

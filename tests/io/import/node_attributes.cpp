@@ -268,7 +268,9 @@ TEST_CASE("tables of nodes follow RFC 4180, as those of edges do") {
     CHECK(result.nodes == 3);
     CHECK(result.node_attributes == dataset_node_attributes{.features = 2, .classes = 3, .train = 3});
     const dataset data(options.out);
-    const auto class_of = [&](const char* node) { return std::string(data.class_label(data.labels().values()[*data.find_row(node)])); };
+    const auto class_of = [&](const char* node) {
+        return std::string(data.class_label(data.labels().values()[*data.find_row(node)]));
+    };
     CHECK(class_of("x, 1") == "cs, AI");
     CHECK(class_of("b") == "cs, LG");
     CHECK(class_of("say \"hi\"") == "a \"b\"");

@@ -28,7 +28,8 @@ GNEISS_INLINE std::vector<import_phase> import_phases(const import_options& opti
         {"plan buckets", {}, plan_buckets},
     };
     if (options.deduplicate)
-        phases.insert(phases.begin() + 1, {"distinct", {"distinct"}, [=](import_state& state) { drop_duplicates(state, executor); }});
+        phases.insert(phases.begin() + 1,
+            {"distinct", {"distinct"}, [=](import_state& state) { drop_duplicates(state, executor); }});
     if (attributes.has_labels()) phases.push_back({"labels", {"node_labels"}, write_node_labels});
     if (attributes.has_labels() || attributes.has_split())
         phases.push_back({"split", {"node_split"}, write_node_split});
@@ -41,10 +42,13 @@ GNEISS_INLINE std::vector<import_phase> import_phases(const import_options& opti
 
 } // namespace importing
 
-GNEISS_INLINE import_report import_dataset(const import_options& options, executor_ref executor) {
-    importing::import_state state(options);
+namespace importing {
+
+/// Imports, and leaves what a resume can use.
+inline import_report import_or_clear(const import_options& options, executor_ref executor) {
+    import_state state(options);
     try {
-        importing::run_phases(state, importing::import_phases(state.options, executor));
+        run_phases(state, import_phases(state.options, executor));
     } catch (const error& refusal) {
         const bool repairable =
             refusal.code() == errc::canceled || refusal.code() == errc::no_space || refusal.code() == errc::over_budget;
@@ -56,6 +60,21 @@ GNEISS_INLINE import_report import_dataset(const import_options& options, execut
     }
     state.report.resumed = state.resumed;
     return state.report;
+}
+
+} // namespace importing
+
+GNEISS_INLINE import_report import_dataset(const import_options& options, executor_ref executor) {
+    try {
+        return importing::import_or_clear(options, executor);
+    } catch (const error& refusal) {
+        std::filesystem::path out = options.out;
+        while (!out.has_filename() && out.has_parent_path()) out = out.parent_path();
+        if (const auto named = importing::named_by_user(
+                refusal, options, importing::partial_directory::unpacked_in(out.string() + ".partial")))
+            throw *named;
+        throw;
+    }
 }
 
 } // namespace gneiss

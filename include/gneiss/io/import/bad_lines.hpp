@@ -34,6 +34,14 @@ private:
 
 namespace importing {
 
+/// Returns the text of an error without its place.
+[[nodiscard]] inline std::string reason_of(const error& e) {
+    const std::string what = e.what(),
+                      place = gneiss::detail::describe(
+                          "", error_place{e.place().path, 0, 0, e.place().line, e.place().column, e.place().field});
+    return what.starts_with(place) ? what.substr(place.size()) : what;
+}
+
 /// Wrong lines of text sources: reported together or, within a limit, skipped and listed. Thread-safe.
 class bad_lines {
 public:
@@ -85,7 +93,7 @@ public:
         if (found_.empty()) return;
         std::string text;
         for (const auto& [place, e] : found_)
-            text += e.place().path.string() + "\t" + std::to_string(e.place().line) + "\t" + reason(e) + "\n";
+            text += e.place().path.string() + "\t" + std::to_string(e.place().line) + "\t" + reason_of(e) + "\n";
         atomic_write_file(path, std::as_bytes(std::span(text)));
     }
     /// Reads the output of `save`, if it exists.
@@ -98,21 +106,18 @@ public:
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t end = std::min(text.find('\n', at), text.size());
             const std::string line = text.substr(at, end - at);
-            const std::size_t second = line.rfind('\t'), first = second == 0 || second == std::string::npos ? second : line.rfind('\t', second - 1);
+            const std::size_t second = line.rfind('\t'), first = second == 0 || second == std::string::npos
+                                                                     ? second
+                                                                     : line.rfind('\t', second - 1);
             at = end + 1;
-            if (first == std::string::npos || first == second) throw error(errc::corrupt, "is damaged: remove it and import again", {.path = path});
+            if (first == std::string::npos || first == second)
+                throw error(errc::corrupt, "is damaged: remove it and import again", {.path = path});
             add(error(errc::invalid_format, line.substr(second + 1),
                 {.path = line.substr(0, first), .line = std::strtoull(line.c_str() + first + 1, nullptr, 10)}));
         }
     }
 
 private:
-    /// Returns the text of an error without its place.
-    [[nodiscard]] static std::string reason(const error& e) {
-        const std::string what = e.what(), place = gneiss::detail::describe("", e.place());
-        return what.starts_with(place) ? what.substr(place.size()) : what;
-    }
-
     std::uint64_t allowed_;
     std::size_t most_;
     std::vector<std::filesystem::path> files_;

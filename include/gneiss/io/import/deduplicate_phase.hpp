@@ -24,7 +24,8 @@ namespace gneiss::importing {
 struct record_order {
     template <class Record>
     [[nodiscard]] bool operator()(const Record& a, const Record& b) const noexcept {
-        return std::tuple(source_key(a), relation_of(a), destination_key(a)) < std::tuple(source_key(b), relation_of(b), destination_key(b));
+        return std::tuple(source_key(a), relation_of(a), destination_key(a)) <
+               std::tuple(source_key(b), relation_of(b), destination_key(b));
     }
 };
 
@@ -42,7 +43,8 @@ std::uint64_t write_distinct_records(import_state& state, std::size_t split, con
         external_sorter<Record, record_order, E> sorter(state.directory.path(), state.options.memory / 2, {}, executor);
         std::vector<Record> some(block);
         for (std::uint64_t done = 0; done < records;) {
-            const auto now = std::span(some).first(static_cast<std::size_t>(std::min<std::uint64_t>(block, records - done)));
+            const auto now =
+                std::span(some).first(static_cast<std::size_t>(std::min<std::uint64_t>(block, records - done)));
             from.read_at(done * sizeof(Record), std::as_writable_bytes(now));
             for (const Record& record : now) sorter.push(record);
             state.report_progress("distinct", done += now.size(), records, "edges");
@@ -66,7 +68,8 @@ std::uint64_t write_distinct_records(import_state& state, std::size_t split, con
     return written;
 }
 
-/// Leaves one of the repeated edges of each split, and updates the counts. Cost: one external sort in half of the memory.
+/// Leaves one of the repeated edges of each split, and updates the counts. Cost: one external sort in half of the
+/// memory.
 template <executor E>
 void drop_duplicates(import_state& state, const E& executor) {
     std::uint64_t duplicates = 0;

@@ -33,8 +33,8 @@ struct text_format {
     friend bool operator==(const text_format&, const text_format&) = default;
 };
 
-/// Returns the position of the first byte that is not UTF-8 (RFC 3629); npos: there is none. O(length), 32 bytes of ASCII at
-/// once.
+/// Returns the position of the first byte that is not UTF-8 (RFC 3629); npos: there is none. O(length), 32 bytes of
+/// ASCII at once.
 [[nodiscard]] inline std::size_t find_invalid_utf8(std::string_view text) noexcept {
     const char* const data = text.data();
     const std::size_t size = text.size();
@@ -50,7 +50,10 @@ struct text_format {
             ++at;
             continue;
         }
-        const std::size_t more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
+        const std::size_t more = lead >= 0xc2 && lead < 0xe0   ? 1
+                                 : lead >= 0xe0 && lead < 0xf0 ? 2
+                                 : lead >= 0xf0 && lead < 0xf5 ? 3
+                                                               : 0;
         if (more == 0 || size - at <= more) return at;
         for (std::size_t i = 1; i <= more; ++i)
             if ((byte(at + i) & 0xc0) != 0x80) return at;
@@ -95,8 +98,9 @@ inline void need_utf8(std::string_view field, const line_place& place) {
     if (at == std::string_view::npos) return;
     constexpr const char* digits = "0123456789ABCDEF";
     const auto byte = static_cast<unsigned char>(field[at]);
-    place.fail(field.data() + at, std::string("the byte 0x") + digits[byte >> 4] + digits[byte & 15] +
-        " is not UTF-8: convert the file first, for example by iconv -f LATIN1 -t UTF-8 OLD > NEW");
+    place.fail(field.data() + at,
+        std::string("the byte 0x") + digits[byte >> 4] + digits[byte & 15] +
+            " is not UTF-8: convert the file first, for example by iconv -f LATIN1 -t UTF-8 OLD > NEW");
 }
 
 /// Returns the text of a field, shortened and cleaned for an error message.
@@ -122,8 +126,8 @@ struct line_fields {
 
 /// Reads the fields of one line in order: RFC 4180 if the format has quotes, except for line breaks inside them.
 ///
-/// A field is a view into the line or, if quotes are doubled in it, into `unquoted`: both outlive it. Throws with line and
-/// column for a quote that is not closed and for text after one.
+/// A field is a view into the line or, if quotes are doubled in it, into `unquoted`: both outlive it. Throws with line
+/// and column for a quote that is not closed and for text after one.
 class field_cursor {
 public:
     field_cursor(std::string_view line, const text_format& format, const line_place& place, std::string& unquoted)
@@ -194,7 +198,8 @@ private:
         } else {
             at_ = quote + 1;
         }
-        if (at_ < line_.size() && line_[at_] != delimiter_) place_->fail(line_.data() + at_, "text after the closing quote");
+        if (at_ < line_.size() && line_[at_] != delimiter_)
+            place_->fail(line_.data() + at_, "text after the closing quote");
         return field;
     }
 
@@ -312,35 +317,38 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
 
 /// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs.
 ///
-/// Errors: `error` (invalid_format) with line and column for too few or too many fields, empty names, and names that are not
-/// UTF-8; `bad(error)` returns true to skip the line.
+/// Errors: `error` (invalid_format) with line and column for too few or too many fields, empty names, and names that
+/// are not UTF-8; `bad(error)` returns true to skip the line.
 template <class Visit, class Bad>
 void for_each_edge_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
     const text_format& options, Visit&& visit, Bad&& bad) {
     const std::size_t last = std::max({options.source, options.destination, options.relation.value_or(0)});
-    for_each_line(text, first_line, path, options, [&](const line_fields& fields, const line_place& place) {
-        if (fields.count <= last || (options.fields != 0 && fields.count != options.fields)) [[unlikely]] {
-            const bool exactly = options.fields > last;
-            const std::size_t want = exactly ? options.fields : last + 1;
-            const std::string_view& seen = fields.at[std::min({fields.count, want, line_fields::capacity}) - 1];
-            const char* where = fields.count > want && want < line_fields::capacity ? fields.at[want].data()
-                                                                                    : seen.data() + seen.size();
-            place.fail(where, "found " + std::to_string(fields.count) + (fields.count == 1 ? " field" : " fields") +
-                                  " where " + (exactly ? "" : "at least ") + std::to_string(want) +
-                                  " are expected");
-        }
-        const std::string_view relation = options.relation ? fields.at[*options.relation] : std::string_view{};
-        const std::string_view source = fields.at[options.source], destination = fields.at[options.destination];
-        if (source.empty() || destination.empty() || (options.relation && relation.empty())) [[unlikely]] {
-            const auto& which = source.empty() ? source : destination.empty() ? destination : relation;
-            place.fail(which, source.empty()        ? "the source (head) is empty"
-                                     : destination.empty() ? "the destination (tail) is empty"
-                                                           : "the relation is empty");
-        }
-        if (!place.utf8) [[unlikely]]
-            for (const std::string_view& name : {source, relation, destination}) need_utf8(name, place);
-        visit(source, relation, destination, place);
-    }, bad);
+    for_each_line(
+        text, first_line, path, options,
+        [&](const line_fields& fields, const line_place& place) {
+            if (fields.count <= last || (options.fields != 0 && fields.count != options.fields)) [[unlikely]] {
+                const bool exactly = options.fields > last;
+                const std::size_t want = exactly ? options.fields : last + 1;
+                const std::string_view& seen = fields.at[std::min({fields.count, want, line_fields::capacity}) - 1];
+                const char* where = fields.count > want && want < line_fields::capacity ? fields.at[want].data()
+                                                                                        : seen.data() + seen.size();
+                place.fail(where, "found " + std::to_string(fields.count) + (fields.count == 1 ? " field" : " fields") +
+                                      " where " + (exactly ? "" : "at least ") + std::to_string(want) +
+                                      " are expected");
+            }
+            const std::string_view relation = options.relation ? fields.at[*options.relation] : std::string_view{};
+            const std::string_view source = fields.at[options.source], destination = fields.at[options.destination];
+            if (source.empty() || destination.empty() || (options.relation && relation.empty())) [[unlikely]] {
+                const auto& which = source.empty() ? source : destination.empty() ? destination : relation;
+                place.fail(which, source.empty()        ? "the source (head) is empty"
+                                  : destination.empty() ? "the destination (tail) is empty"
+                                                        : "the relation is empty");
+            }
+            if (!place.utf8) [[unlikely]]
+                for (const std::string_view& name : {source, relation, destination}) need_utf8(name, place);
+            visit(source, relation, destination, place);
+        },
+        bad);
 }
 
 } // namespace gneiss::importing

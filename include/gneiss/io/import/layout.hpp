@@ -14,6 +14,9 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/io/import/bad_lines.hpp>
+#include <gneiss/io/import/matrix_edges.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/npz.hpp>
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/source_plan.hpp>
@@ -99,6 +102,51 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
     return scratch / file;
 }
 
+/// Returns an error about an array unpacked into `scratch` as one about the archive that the user named; empty for
+/// another.
+[[nodiscard]] inline std::optional<error> named_by_user(
+    const error& e, const import_options& given, const std::filesystem::path& scratch) {
+    const std::string begin = scratch.string() + "/";
+    std::vector<std::filesystem::path> archives = files_of(given.node_attributes);
+    for (const import_source& source : given.sources) archives.push_back(source.path);
+    /// Splits the name of an unpacked file into archive and array.
+    const auto user_name = [&](const std::string& path) -> std::pair<std::filesystem::path, std::string> {
+        const std::string name = path.substr(begin.size(), path.find('/', begin.size()) - begin.size());
+        const std::size_t end = name.find(".npz.") + 4;
+        if (end < 5 || end > name.size()) return {};
+        std::filesystem::path archive = name.substr(0, end);
+        for (const auto& each : archives) {
+            if (each.filename() == archive) archive = each;
+            if (std::error_code failed; archive.is_relative() && std::filesystem::is_directory(each, failed))
+                for (const auto& folder : {each, each / "raw"})
+                    if (std::filesystem::exists(folder / archive, failed)) archive = folder / archive;
+        }
+        std::string array = name.substr(end + 1, name.rfind('.', name.size() - 5) - end - 1);
+        if (path.find('/', begin.size()) != std::string::npos)
+            array = std::filesystem::path(path).stem().string(); // of a converted matrix
+        return {archive, array == "values" ? "data" : array};
+    };
+    error_place place = e.place();
+    std::string reason = reason_of(e);
+    bool changed = false;
+    if (const std::string path = place.path.string(); path.starts_with(begin)) {
+        if (const auto [archive, array] = user_name(path); !archive.empty()) {
+            changed = true;
+            place = {
+                .path = archive, .field = "array '" + array + "'" + (place.field.empty() ? "" : ", " + place.field)};
+        }
+    }
+    for (std::size_t at = 0; (at = reason.find(begin, at)) != std::string::npos; ++at) {
+        const std::size_t end = std::min(reason.find(".npy", at), reason.size() - 4) + 4;
+        if (const auto [archive, array] = user_name(reason.substr(at, end - at)); !archive.empty()) {
+            changed = true;
+            reason.replace(at, end - at, archive.string() + ": array '" + array + "'");
+        }
+    }
+    if (!changed) return std::nullopt;
+    return error(e.code(), reason, place);
+}
+
 /// Unpacks an array, unless an earlier run of the same import did.
 inline std::filesystem::path unpack_array(const npz_file& from, const std::string& name, const std::filesystem::path& scratch) {
     auto to = unpacked_name(from, name, scratch);
@@ -167,6 +215,41 @@ inline void unpack_sparse_features(import_node_attributes& data, const std::file
     data.features.clear();
 }
 
+/// Makes a source compute its edges from a sparse matrix as saved by scipy: in the format CSR, CSC or COO. Throws
+/// errc::unsupported for any other format, errc::invalid_format for a rectangular one that is not bipartite.
+inline void unpack_matrix_edges(
+    import_source& source, const npz_file& from, bool bipartite, const std::filesystem::path& scratch) {
+    const auto unpack = [&](const char* name) { return unpack_array(from, name, scratch); };
+    const std::string format = from.has("format") ? read_npy_string(unpack("format")) : from.has("row") ? "coo" : "csr";
+    if (format != "csr" && format != "csc" && format != "coo")
+        throw error(errc::unsupported,
+            "is a sparse matrix in the format " + format +
+                ": csr, csc and coo are read; save it by scipy.sparse.save_npz(path, matrix.tocsr())",
+            {.path = from.path()});
+    std::array<std::uint64_t, 2> shape{};
+    npy_reader in(unpack("shape"));
+    if (in.header().size() != 2 || in.read_as(std::span<std::uint64_t>(shape)) != 2)
+        throw error(errc::invalid_format, "is a sparse matrix whose shape is not two numbers", {.path = from.path()});
+    const std::uint64_t shift = detail::column_shift(shape[0], shape[1], bipartite, {.path = from.path()});
+    if (shape[0] > 0xfffffffeU || shape[1] > 0xfffffffeU || shape[0] + shift > 0xfffffffeU)
+        throw error(errc::out_of_range, "more nodes than 32-bit ids can name", {.path = from.path()});
+    const bool rows = format == "csr", columns = format == "csc";
+    const matrix_edges edges(unpack(rows      ? "indptr"
+                                    : columns ? "indices"
+                                              : "row"),
+        unpack(rows      ? "indices"
+               : columns ? "indptr"
+                         : "col"),
+        rows      ? matrix_edges::compressed::rows
+        : columns ? matrix_edges::compressed::columns
+                  : matrix_edges::compressed::none,
+        shape, shift);
+    source.compute = edges;
+    source.computed_edges = edges.edges();
+    source.computed_nodes = shift + shape[1];
+    source.transposed = true; // a file, unlike other computed sources
+}
+
 /// Unpacks the arrays of .npz files into `scratch`, reusing those of an earlier run of the same import, and replaces the
 /// archives' paths. A sparse matrix becomes three arrays (`unpack_sparse_features`). Throws errc::not_found, with the available
 /// arrays, if none has an expected name.
@@ -193,6 +276,10 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
     };
     for (import_source& source : options.sources) {
         if (!is_archive(source.path) || source.open || source.compute) continue;
+        if (const npz_file from(source.path); from.has("shape") && (from.has("indptr") || from.has("row"))) {
+            unpack_matrix_edges(source, from, options.bipartite, scratch);
+            continue;
+        }
         const bool columns = source.transposed || npz_file(source.path).has("edge_index");
         array(source.path, {"edge_index", "edges"});
         source.transposed = columns;

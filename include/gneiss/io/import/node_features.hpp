@@ -102,7 +102,8 @@ private:
             std::vector<std::size_t> sorted = columns;
             std::ranges::sort(sorted);
             if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-                throw error(errc::invalid_argument, "feature column " + std::to_string(*twice) + " is given twice", {.path = data.features});
+                throw error(errc::invalid_argument, "feature column " + std::to_string(*twice) + " is given twice",
+                    {.path = data.features});
         }
         return columns;
     }
@@ -122,7 +123,8 @@ private:
                 visit(node, node, columns, values);
             }
         } else if (!data.indptr.empty())
-            scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), fills(), visit);
+            scan_sparse_arrays(
+                data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), fills(), visit);
         else
             scan_sparse_text(setup_.text(data.features), data.num_features, fills(), visit);
     }
@@ -222,7 +224,8 @@ private:
                 fill = fill_values();
                 encode(data.project == 0 ? fill : project({}, fill), as, 0, absent);
             } else if (data.missing == missing_features::mean) {
-                throw error(errc::invalid_argument, "the mean replaces missing values of dense features only", {.path = features_path()});
+                throw error(errc::invalid_argument, "the mean replaces missing values of dense features only",
+                    {.path = features_path()});
             }
             absent.resize(static_cast<std::size_t>(row_bytes));
         }
@@ -265,7 +268,8 @@ private:
             [&](row_window& window) {
                 need_all(window, features_path());
                 for (std::size_t i = 0; fills() && i < window.seen.size(); ++i)
-                    if (!window.seen[i]) std::ranges::copy(absent, window.bytes.begin() + static_cast<std::ptrdiff_t>(i * row_bytes));
+                    if (!window.seen[i])
+                        std::ranges::copy(absent, window.bytes.begin() + static_cast<std::ptrdiff_t>(i * row_bytes));
                 by_partition(window, [&](std::size_t first, std::size_t count, bool ends) {
                     out.append_bytes(std::span(window.bytes).subspan(first * row_bytes, count * row_bytes));
                     if (ends) out.end_segment();
@@ -278,7 +282,8 @@ private:
 
     std::uint64_t write_sparse() {
         if (setup_.data->missing == missing_features::mean)
-            throw error(errc::invalid_argument, "the mean replaces missing values of dense features only", {.path = features_path()});
+            throw error(errc::invalid_argument, "the mean replaces missing values of dense features only",
+                {.path = features_path()});
         const npy_dtype as = type();
         // Length of each row; whether any value is not 1; number of columns.
         std::uint64_t columns = setup_.data->num_features;
@@ -304,7 +309,8 @@ private:
                     need_all(window, features_path());
                     for (std::size_t i = 0; i < window.seen.size(); ++i) {
                         std::int64_t length = 0;
-                        if (window.seen[i]) std::memcpy(&length, window.bytes.data() + i * sizeof length, sizeof length);
+                        if (window.seen[i])
+                            std::memcpy(&length, window.bytes.data() + i * sizeof length, sizeof length);
                         out.append(end += length);
                     }
                 },

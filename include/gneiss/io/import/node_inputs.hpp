@@ -87,7 +87,8 @@ inline void check_node_attributes(const import_node_attributes& data) {
     std::string text;
     for (const std::uint64_t value : {data.num_features,
              static_cast<std::uint64_t>(data.feature_type ? static_cast<int>(*data.feature_type) + 1 : 0), data.project,
-             data.classes, std::uint64_t{data.by_line}, std::uint64_t{data.header}, static_cast<std::uint64_t>(data.missing), data.nodes, data.computed_columns})
+             data.classes, std::uint64_t{data.by_line}, std::uint64_t{data.header},
+             static_cast<std::uint64_t>(data.missing), data.nodes, data.computed_columns})
         text += "|" + std::to_string(value);
     std::vector<table_column> columns{data.id_column, data.label_column, data.split_column};
     columns.insert(columns.end(), data.feature_columns.begin(), data.feature_columns.end());

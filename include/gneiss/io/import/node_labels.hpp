@@ -177,9 +177,10 @@ private:
         for (auto& [name, id] : names) id = rank++;
         return names;
     }
-    /// Throws for the first label that seems to be several: any with "|", and lists, with semicolons or commas, of labels that
-    /// other nodes have alone.
-    static void refuse_combined(const std::map<std::string, std::uint64_t, std::less<>>& lines, const std::filesystem::path& path) {
+    /// Throws for the first label that seems to be several: any with "|", and lists, with semicolons or commas, of
+    /// labels that other nodes have alone.
+    static void refuse_combined(
+        const std::map<std::string, std::uint64_t, std::less<>>& lines, const std::filesystem::path& path) {
         const std::pair<const std::string, std::uint64_t>* first = nullptr;
         for (const auto& label : lines) {
             const std::string_view name = label.first;
@@ -194,13 +195,15 @@ private:
                 }
                 return true;
             };
-            if ((name.find('|') != std::string_view::npos || lists(';') || lists(',')) && (first == nullptr || label.second < first->second))
+            if ((name.find('|') != std::string_view::npos || lists(';') || lists(',')) &&
+                (first == nullptr || label.second < first->second))
                 first = &label;
         }
         if (first != nullptr)
             throw error(errc::invalid_format,
                 "the label " + excerpt(first->first) +
-                    " seems to be several classes, and a node has one: keep one of them, or import with combined labels "
+                    " seems to be several classes, and a node has one: keep one of them, or import with combined "
+                    "labels "
                     "(--combined-labels), which makes it a class of that name",
                 node_place(path, first->second));
     }
@@ -211,7 +214,8 @@ private:
         const std::size_t at = from.find(asked);
         if (at == from.id_column())
             throw error(errc::invalid_argument,
-                "column " + std::to_string(at) + " is that of the node: say which has the labels or splits (label and split column)",
+                "column " + std::to_string(at) +
+                    " is that of the node: say which has the labels or splits (label and split column)",
                 {.path = from.path()});
         return at;
     }
@@ -306,8 +310,8 @@ private:
             return scan_numbers(
                 data.split, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, part_of(value)); });
         const node_text from = setup_.text(data.split);
-        scan_field(from, column(from, data.split_column),
-            [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
+        scan_field(
+            from, column(from, data.split_column), [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 part(key, at,
                     value                                                         ? part_of(*value)

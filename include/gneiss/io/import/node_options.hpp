@@ -44,9 +44,9 @@ struct table_column {
 
 /// Attributes of nodes, besides the edges. Everything is optional.
 ///
-/// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas and
-/// quotes, semicolons or blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes in a text
-/// file exist even without edges.
+/// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas
+/// and quotes, semicolons or blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes in
+/// a text file exist even without edges.
 struct import_node_attributes {
     /// [nodes, columns] of any real type; text with values, or with COLUMN:VALUE for sparse ones; .npz with one array or a
     /// matrix that scipy saved as CSR, CSC or COO.
@@ -64,9 +64,9 @@ struct import_node_attributes {
     table_column split_column = 1;         ///< in a text file
     std::vector<import_node_list> lists{}; ///< the split by lists of nodes
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test: the split is drawn among labeled nodes
-    bool header = false;                       ///< the first line of each text file names its columns
-    table_column id_column = 0;                ///< the node, in all text files
-    std::vector<table_column> feature_columns{}; ///< in a text file; empty: all but those of node, label and split
+    bool header = false;                              ///< the first line of each text file names its columns
+    table_column id_column = 0;                       ///< the node, in all text files
+    std::vector<table_column> feature_columns{};      ///< in a text file; empty: all but those of node, label and split
     bool by_line = false;                             ///< text files have no node column: line i, from 0, is node i
     std::uint64_t nodes = 0;                          ///< number of nodes, if known
 

@@ -69,9 +69,9 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
 
 /// A text file of nodes: a line for each, with the node's id or name and values.
 ///
-/// The delimiter is that of the first line that has one (tab, comma or blank; in a .csv comma or semicolon before others):
-/// lines before it are nodes without values. Fields between commas and semicolons may be quoted, as those of edges. Lines that
-/// are empty, or begin with "# ", are skipped.
+/// The delimiter is that of the first line that has one (tab, comma or blank; in a .csv comma or semicolon before
+/// others): lines before it are nodes without values. Fields between commas and semicolons may be quoted, as those of
+/// edges. Lines that are empty, or begin with "# ", are skipped.
 class node_text {
 public:
     static constexpr std::size_t no_column = ~std::size_t{0};
@@ -110,8 +110,10 @@ public:
         format_.quotes = format_.delimiter == ',' || format_.delimiter == ';';
         std::string unquoted;
         std::string_view field;
-        const line_place titles_place{&path_, titles_line_, titles.data(), titles.size()}, first_place{&path_, 0, first_.data(), first_.size()};
-        for (field_cursor fields(titles, format_, titles_place, unquoted); header && fields.next(field);) names_.emplace_back(field);
+        const line_place titles_place{&path_, titles_line_, titles.data(), titles.size()},
+            first_place{&path_, 0, first_.data(), first_.size()};
+        for (field_cursor fields(titles, format_, titles_place, unquoted); header && fields.next(field);)
+            names_.emplace_back(field);
         field_cursor fields(first_, format_, first_place, unquoted);
         while (fields.next(field)) ++fields_;
         if (field.empty() && fields_ > 1) --fields_;
@@ -152,8 +154,8 @@ public:
         return columns;
     }
 
-    /// Calls `visit(key, fields, place)` for every line; `fields` begins after the node if that is the first field, else at the
-    /// start of the line.
+    /// Calls `visit(key, fields, place)` for every line; `fields` begins after the node if that is the first field,
+    /// else at the start of the line.
     template <class Visit>
     void for_each(Visit&& visit) const {
         std::uint64_t index = 0;
@@ -168,7 +170,8 @@ public:
                 std::string_view node;
                 while (of_node.position() <= id_)
                     if (!of_node.next(node))
-                        place.fail(place.begin + place.length, "field " + std::to_string(id_) + ", the node, is missing");
+                        place.fail(
+                            place.begin + place.length, "field " + std::to_string(id_) + ", the node, is missing");
                 key = keys_.of(node, place);
             } else if (key >= keys_.nodes) {
                 place.fail(place.begin,
@@ -233,7 +236,8 @@ private:
                 if (place.line == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
                 while (!line.empty() && (line.back() == '\r' || (format_.delimiter == ' ' && line.back() == ' ')))
                     line.remove_suffix(1);
-                if (line.empty() || (line[0] == '#' && (line.size() == 1 || line[1] == ' ' || line[1] == '\t'))) continue;
+                if (line.empty() || (line[0] == '#' && (line.size() == 1 || line[1] == ' ' || line[1] == '\t')))
+                    continue;
                 place.begin = line.data();
                 place.length = line.size();
                 if (!visit(line, place)) return;
@@ -261,7 +265,8 @@ private:
     if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
     if (failure != std::errc{} || end != field.data() + field.size())
         place.fail(field, field.empty() ? "a number is missing: --missing zero or mean fills such cells"
-                                         : excerpt(field) + " is not a number" + (place.line == 1 ? ": is this line a header (--header)?" : ""));
+                                        : excerpt(field) + " is not a number" +
+                                              (place.line == 1 ? ": is this line a header (--header)?" : ""));
     return value;
 }
 
@@ -270,19 +275,23 @@ private:
     while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
     while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
     const auto is = [&](std::string_view word) {
-        return std::ranges::equal(field, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+        return std::ranges::equal(
+            field, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
     };
     return field.empty() || is("nan") || is("na") || is("n/a") || is("null");
 }
 
 /// Throws unless all values are finite; `missing`: NaN is allowed.
-inline void need_finite(std::span<const float> values, const std::filesystem::path& path, std::uint64_t at, bool missing = false) {
+inline void need_finite(
+    std::span<const float> values, const std::filesystem::path& path, std::uint64_t at, bool missing = false) {
     for (std::size_t column = 0; column < values.size(); ++column)
         if (!std::isfinite(values[column]) && !(missing && std::isnan(values[column]))) [[unlikely]] {
             error_place place = node_place(path, at);
             place.field += std::string(place.field.empty() ? "" : ", ") + "feature " + std::to_string(column);
             throw error(errc::not_finite,
-                std::isnan(values[column]) ? "is not a number (NaN): --missing zero or mean replaces such values" : "is infinite, or too large for 32 bits", place);
+                std::isnan(values[column]) ? "is not a number (NaN): --missing zero or mean replaces such values"
+                                           : "is infinite, or too large for 32 bits",
+                place);
         }
 }
 
@@ -304,7 +313,8 @@ inline void scan_dense_array(const std::filesystem::path& path, bool missing, co
 }
 
 /// Reads dense features of a text file: the fields at `columns`, in this order. `missing`: cells may be; they are NaN.
-inline void scan_dense_text(const node_text& text, std::span<const std::size_t> columns, bool missing, const visit_dense& visit) {
+inline void scan_dense_text(
+    const node_text& text, std::span<const std::size_t> columns, bool missing, const visit_dense& visit) {
     constexpr std::size_t unused = ~std::size_t{0};
     std::vector<std::size_t> slot_of; // of each field
     for (std::size_t slot = 0; slot < columns.size(); ++slot) {
@@ -317,16 +327,18 @@ inline void scan_dense_text(const node_text& text, std::span<const std::size_t> 
         std::string_view field;
         for (std::size_t at = fields.position(); fields.next(field); ++at) {
             if (at < slot_of.size() && slot_of[at] != unused) {
-                values[slot_of[at]] = missing && is_missing(field) ? std::numeric_limits<float>::quiet_NaN() : parse_real(field, place);
+                values[slot_of[at]] =
+                    missing && is_missing(field) ? std::numeric_limits<float>::quiet_NaN() : parse_real(field, place);
                 ++count;
             } else if (at >= text.fields() && !field.empty()) {
-                place.fail(field, text.names().empty() ? "more than the " + std::to_string(columns.size()) + " features of the first line"
+                place.fail(field, text.names().empty() ? "more than the " + std::to_string(columns.size()) +
+                                                             " features of the first line"
                                                        : "more fields than the header names");
             }
         }
         if (count != values.size())
-            place.fail(place.begin + place.length,
-                "found " + std::to_string(count) + " features where " + std::to_string(columns.size()) + " are expected");
+            place.fail(place.begin + place.length, "found " + std::to_string(count) + " features where " +
+                                                       std::to_string(columns.size()) + " are expected");
         need_finite(values, text.path(), place.line, missing);
         visit(key, place.line, values);
     });
@@ -341,10 +353,15 @@ public:
     std::vector<std::uint32_t> indices; ///< columns of the entries
     std::vector<float> values;          ///< one per index, or empty
 
-    /// Sorts by column; throws for columns out of range or repeated, and values that are not finite. `missing`: NaN becomes 0.
-    void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at, bool missing = false) {
-        if (missing) std::ranges::replace_if(values, [](float x) { return std::isnan(x); }, 0.0F);
+    /// Sorts by column; throws for columns out of range or repeated, and values that are not finite. `missing`: NaN
+    /// becomes 0; `sum`: values of a repeated column are added, as scipy does.
+    void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at,
+        bool missing = false, bool sum = false) {
+        if (missing)
+            std::ranges::replace_if(
+                values, [](float x) { return std::isnan(x); }, 0.0F);
         if (!std::ranges::is_sorted(indices)) sort();
+        if (sum && !values.empty()) add_repeated();
         const auto wrong = [&](std::uint32_t column, const std::string& what, errc code) {
             return error(code, "column " + std::to_string(column) + " " + what, node_place(path, at));
         };
@@ -361,6 +378,18 @@ public:
     }
 
 private:
+    void add_repeated() {
+        std::size_t kept = 0;
+        for (std::size_t i = 1; i < indices.size(); ++i)
+            if (indices[i] == indices[kept]) {
+                values[kept] += values[i];
+            } else {
+                indices[++kept] = indices[i];
+                values[kept] = values[i];
+            }
+        indices.resize(std::min(kept + 1, indices.size()));
+        values.resize(indices.size());
+    }
     void sort() {
         if (values.empty()) {
             std::ranges::sort(indices);
@@ -368,7 +397,7 @@ private:
         }
         std::vector<std::pair<std::uint32_t, float>> pairs(indices.size());
         for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = {indices[i], values[i]};
-        std::ranges::sort(pairs, {}, &std::pair<std::uint32_t, float>::first);
+        std::ranges::stable_sort(pairs, {}, &std::pair<std::uint32_t, float>::first);
         for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(indices[i], values[i]) = pairs[i];
     }
 
@@ -377,7 +406,8 @@ private:
 
 /// Reads sparse features from three arrays (without values: an empty path), row by row. A row may take `memory` bytes.
 inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::filesystem::path& indices,
-    const std::filesystem::path& values, std::uint64_t columns, std::uint64_t memory, bool missing, const visit_sparse& visit) {
+    const std::filesystem::path& values, std::uint64_t columns, std::uint64_t memory, bool missing,
+    const visit_sparse& visit) {
     npy_reader offsets(indptr), columns_in(indices);
     std::optional<npy_reader> values_in;
     if (!values.empty()) values_in.emplace(values);
@@ -408,7 +438,7 @@ inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::f
             row.values.resize(values_in ? row.indices.size() : 0);
             (void)columns_in.read_as(std::span(row.indices));
             if (values_in) (void)values_in->read_as(std::span(row.values));
-            row.finish(indices, values, number - 1, missing);
+            row.finish(indices, values, number - 1, missing, true);
             visit(number - 1, number - 1, row.indices, row.values);
             begin = end;
         }

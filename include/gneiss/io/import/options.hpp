@@ -83,7 +83,8 @@ struct import_options {
     std::function<std::string(std::uint64_t node)> compute_name{};
     std::vector<std::string> relation_names{}; ///< names of relations; empty: from the sources
     bool undirected = false; ///< store each training edge both ways; no effect on symmetric mtx and METIS
-    bool deduplicate = false; ///< store each edge of a split once
+    bool bipartite = false;  ///< matrices: columns are nodes after the rows; without it, matrices are square
+    bool deduplicate = false;                         ///< store each edge of a split once
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
     import_node_attributes node_attributes{};         ///< attributes of nodes
     std::optional<dataset_task> task{};               ///< default: node if there are labels, else link

@@ -94,8 +94,8 @@ public:
           split_key_(options.options->seed, random_domain::split),
           splits_pairs_(options.options->undirected || std::ranges::any_of(*options.sources, &planned_source::symmetric)) {}
 
-    /// Reads everything. Throws the first error in the order of sources and lines, for any number of threads; `bad_lines_error` for
-    /// several wrong lines.
+    /// Reads everything. Throws the first error in the order of sources and lines, for any number of threads;
+    /// `bad_lines_error` for several wrong lines.
     parsed_edges run() {
         found_.source_entries.assign(setup_.sources->size(), 0);
         source_chunks chunks(*setup_.sources, setup_.memory.chunk, setup_.memory.line);
@@ -180,12 +180,16 @@ private:
         else if (from.format == edge_format::metis)
             entries = parse_metis(mine, from, chunk);
         else
-            for_each_edge_line(chunk.text(), chunk.first_line, from.source.path, from.text,
+            for_each_edge_line(
+                chunk.text(), chunk.first_line, from.source.path, from.text,
                 [&](std::string_view source, std::string_view relation, std::string_view destination,
                     const line_place& place) {
                     if (setup_.integer_ids) {
-                        const std::uint64_t u = parse_id(source, from.text.first_id, limit, place);
-                        const std::uint64_t v = parse_id(destination, from.text.first_id, limit, place);
+                        const std::uint64_t u = parse_id(source, from.text.first_id,
+                            from.destination_shift != 0 ? from.destination_shift : limit, place);
+                        const std::uint64_t v =
+                            parse_id(destination, from.text.first_id, limit - from.destination_shift, place) +
+                            from.destination_shift;
                         add_integer(mine, from, u, relation, v, place);
                     } else {
                         add_named(mine, from, source, relation, destination);
@@ -199,7 +203,8 @@ private:
                     if (setup_.options->skip_bad == 0) {
                         std::uint64_t now = stop_after_;
                         while (chunk.consumed + bytes_after_error < now &&
-                               !stop_after_.compare_exchange_weak(now, chunk.consumed + bytes_after_error)) {}
+                               !stop_after_.compare_exchange_weak(now, chunk.consumed + bytes_after_error)) {
+                        }
                     }
                     return true;
                 });
@@ -270,7 +275,17 @@ private:
     std::uint64_t compute(worker& mine, const planned_source& from, const text_chunk& chunk) {
         std::vector<edge> edges(chunk.size);
         from.source.compute(chunk.first_row, edges);
-        for (const edge& e : edges) add_record(mine, from, e.source, e.relation, e.destination, e.relation);
+        for (std::size_t i = 0; i < edges.size(); ++i) {
+            const edge& e = edges[i];
+            if (e.source >= setup_.node_limit || e.destination >= setup_.node_limit ||
+                e.relation >= setup_.relation_limit) [[unlikely]]
+                throw error(errc::out_of_range,
+                    "its ids (" + std::to_string(e.source) + ", " + std::to_string(e.relation) + ", " +
+                        std::to_string(e.destination) +
+                        ") are beyond the nodes or relations of the tables and node attributes",
+                    {.path = from.source.path, .field = "edge " + std::to_string(chunk.first_row + i)});
+            add_record(mine, from, e.source, e.relation, e.destination, e.relation);
+        }
         return edges.size();
     }
 

@@ -15,7 +15,8 @@
 
 namespace gneiss::importing {
 
-/// OUT.partial, the directory of an unfinished dataset: created and locked by the constructor, until the dataset is published.
+/// OUT.partial, the directory of an unfinished dataset: created and locked by the constructor, until the dataset is
+/// published.
 ///
 /// The destructor removes a directory that the constructor created or that was cleared, unless keep() was called.
 /// Throws errc::already_exists while another import uses it.
@@ -44,7 +45,10 @@ public:
     /// Returns a temporary file, removed with the others when the dataset is complete.
     [[nodiscard]] std::filesystem::path work(const std::string& name) const { return path_ / ("work-" + name); }
     /// Returns the directory for unpacked arrays of archives.
-    [[nodiscard]] std::filesystem::path unpacked() const { return work("npz"); }
+    [[nodiscard]] std::filesystem::path unpacked() const { return unpacked_in(path_); }
+    [[nodiscard]] static std::filesystem::path unpacked_in(const std::filesystem::path& partial) {
+        return partial / "work-npz";
+    }
     /// Returns the beginning of the names of copied pipes.
     [[nodiscard]] std::filesystem::path pipes() const { return work("pipe"); }
     /// Returns the file of the edge records of a split.

@@ -75,16 +75,18 @@ inline void check_counts(import_state& state) {
     return manifest;
 }
 
-/// Adds a table of nodes to `report.columns`, and to its warnings if its first line looks like a header and is not, or is and
-/// does not.
+/// Adds a table of nodes to `report.columns`, and to its warnings if its first line looks like a header and is not, or
+/// is and does not.
 inline void describe_table(const import_state& state, const std::filesystem::path& path, import_report& report) {
     const import_node_attributes& data = state.options.node_attributes;
     const bool header = data.names_columns(path);
-    const node_text table(path, state.node_keys_below(state.node_count()), std::uint64_t{1} << 20, header, data.id_column);
+    const node_text table(
+        path, state.node_keys_below(state.node_count()), std::uint64_t{1} << 20, header, data.id_column);
     const std::string& line = table.first_line();
     const line_place place{&path, 0, line.data(), line.size()};
     std::string unquoted, text, shown = line.substr(0, 100);
-    std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    std::ranges::replace_if(
+        shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
     field_cursor fields(line, table.format(), place, unquoted);
     std::string_view field;
     const std::size_t shift = data.by_line ? 1 : 0;
@@ -95,22 +97,30 @@ inline void describe_table(const import_state& state, const std::filesystem::pat
         const bool node = i == table.id_column(), label = path == data.labels && i == at(data.label_column),
                    split = path == data.split && i == at(data.split_column);
         if (node || label || split)
-            text += std::string(text.empty() ? "" : ", ") + (node ? "node " : label ? "label " : "split ") + excerpt(field);
+            text += std::string(text.empty() ? "" : ", ") +
+                    (node       ? "node "
+                        : label ? "label "
+                                : "split ") +
+                    excerpt(field);
         else
             ++others;
-        constexpr std::string_view words[] = {"id", "node", "node_id", "nodeid", "name", "label", "class", "category", "split"};
-        titles = titles || ((node || label || split) && std::ranges::find(words, detail::lowered(field)) != std::end(words));
+        constexpr std::string_view words[] = {
+            "id", "node", "node_id", "nodeid", "name", "label", "class", "category", "split"};
+        titles =
+            titles || ((node || label || split) && std::ranges::find(words, detail::lowered(field)) != std::end(words));
         numbers = numbers || (header && !node && i < table.names().size() && detail::is_number(table.names()[i]));
     }
     if (path == data.features)
-        text += (text.empty() ? "" : ", ") + std::to_string(data.feature_columns.empty() ? others : data.feature_columns.size()) + " features";
+        text += (text.empty() ? "" : ", ") +
+                std::to_string(data.feature_columns.empty() ? others : data.feature_columns.size()) + " features";
     report.columns.emplace_back(path, "\"" + shown + (line.size() > 100 ? "…" : "") + "\" is " + text);
     if (!header && titles)
         report.warnings.push_back(path.string() + ": the first line, \"" + shown +
                                   "\", looks like a header and was read as a node; if it is one, import with --header");
     if (numbers && data.header && table.names()[std::min(table.id_column(), table.names().size() - 1)] != "")
-        report.warnings.push_back(path.string() + ": the first line was read as the names of its columns, and some are numbers; if it "
-                                  "is a node, import without --header, and name the columns of the files that have a header");
+        report.warnings.push_back(
+            path.string() + ": the first line was read as the names of its columns, and some are numbers; if it "
+                            "is a node, import without --header, and name the columns of the files that have a header");
 }
 
 /// Adds what the columns of text files were taken for to the report.
@@ -122,14 +132,16 @@ inline void describe_columns(import_state& state) {
         if (!source.doubt.empty())
             report.warnings.push_back(source.source.path.string() + ": " + source.doubt);
         else if (source.guessed && report.relations > 100 && report.relations * 4 > report.nodes)
-            report.warnings.push_back(source.source.path.string() + ": field 1 was read as the relation, and there are " +
+            report.warnings.push_back(
+                source.source.path.string() + ": field 1 was read as the relation, and there are " +
                 std::to_string(report.relations) + " relations among " + std::to_string(report.nodes) +
                 " nodes: if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1");
     }
     const import_node_attributes& data = state.options.node_attributes;
     std::vector<std::filesystem::path> tables;
     for (const auto& path : {data.features, data.labels, data.split})
-        if (!path.empty() && is_text_table(path) && std::ranges::find(tables, path) == tables.end()) tables.push_back(path);
+        if (!path.empty() && is_text_table(path) && std::ranges::find(tables, path) == tables.end())
+            tables.push_back(path);
     for (const auto& path : tables) describe_table(state, path, report);
 }
 

@@ -27,7 +27,8 @@
 
 namespace gneiss::importing {
 
-/// Returns the approximate bytes of all sources as text; compression shrinks text to a quarter or less. 1 GiB for an unknown size.
+/// Returns the approximate bytes of all sources as text; compression shrinks text to a quarter or less. 1 GiB for an
+/// unknown size.
 [[nodiscard]] inline std::uint64_t input_bytes(const std::vector<planned_source>& sources) {
     std::uint64_t total = 0;
     for (const planned_source& s : sources) {

@@ -88,7 +88,8 @@ struct row_window {
 /// \param map        key of a node → row, in slices (`hash_map`, `array_map`)
 /// \param ascending  keys ascend: the map's slices are loaded in order, in one pass
 /// \param memory     for buffers of windows on disk, besides the map and one window [bytes]
-/// \param scan       `scan(put)` reads the source; `put(key, position, bytes)` for each node. Called again for each slice of
+/// \param scan       `scan(put)` reads the source; `put(key, position, bytes)` for each node. Called again for each
+/// slice of
 ///                   the map and each group of windows: once, if memory allows
 /// \param prepare    `prepare(window)` sizes and fills `bytes`, and `offsets`, before records come
 /// \param emit       `emit(window)` gets the windows in ascending order

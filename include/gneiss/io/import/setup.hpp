@@ -66,14 +66,16 @@ inline void check_options(const import_options& options) {
     return options;
 }
 
-/// Copies the sources that can be read only once, such as /dev/stdin, to `copies`-N, and makes `options` read these files under
-/// the names of the sources.
+/// Copies the sources that can be read only once, such as /dev/stdin, to `copies`-N, and makes `options` read these
+/// files under the names of the sources.
 inline void copy_pipes(import_options& options, const std::filesystem::path& copies) {
     std::size_t number = 0;
     for (import_source& source : options.sources) {
         std::error_code failed;
         const auto kind = std::filesystem::status(source.path, failed).type();
-        if (source.open || source.compute || (kind != std::filesystem::file_type::fifo && kind != std::filesystem::file_type::character)) continue;
+        if (source.open || source.compute ||
+            (kind != std::filesystem::file_type::fifo && kind != std::filesystem::file_type::character))
+            continue;
         auto copy = copies;
         copy += "-" + std::to_string(number++);
         const plain_file from = plain_file::open(source.path);
@@ -81,8 +83,10 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
         std::uint64_t bytes = 0;
         std::vector<std::byte> block(std::size_t{256} << 10);
         for (;;) {
-            if (options.stop.stop_requested()) throw error(errc::canceled, "interrupted while it was read", {.path = source.path});
-            const auto got = gneiss::detail::retry_interrupted([&] { return ::read(from.descriptor(), block.data(), block.size()); });
+            if (options.stop.stop_requested())
+                throw error(errc::canceled, "interrupted while it was read", {.path = source.path});
+            const auto got = gneiss::detail::retry_interrupted(
+                [&] { return ::read(from.descriptor(), block.data(), block.size()); });
             if (got < 0) throw io_error(errno, "read", {.path = source.path});
             if (got == 0) break;
             const auto some = std::span<const std::byte>(block).first(static_cast<std::size_t>(got));
@@ -94,7 +98,8 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
         std::uint64_t sum = 0; // of blocks of one size, however the bytes arrived
         const plain_file whole = plain_file::open(copy);
         for (std::uint64_t at = 0; at < bytes; at += block.size()) {
-            const auto some = std::span(block).first(static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), bytes - at)));
+            const auto some =
+                std::span(block).first(static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), bytes - at)));
             whole.read_at(at, some);
             sum = checksum(std::span<const std::byte>(some), sum);
         }
@@ -103,9 +108,10 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
     }
 }
 
-/// Plans each source. Copies pipes to `pipes`-N and unpacks archives into `unpacked` first, and makes `options` name them.
-[[nodiscard]] inline std::vector<planned_source> plan_sources(import_options& options, const std::filesystem::path& unpacked,
-    const std::filesystem::path& pipes) {
+/// Plans each source. Copies pipes to `pipes`-N and unpacks archives into `unpacked` first, and makes `options` name
+/// them.
+[[nodiscard]] inline std::vector<planned_source> plan_sources(
+    import_options& options, const std::filesystem::path& unpacked, const std::filesystem::path& pipes) {
     copy_pipes(options, pipes);
     check_node_attributes(options.node_attributes);
     if (options.task == dataset_task::node && !options.node_attributes.has_labels())
@@ -196,7 +202,8 @@ struct import_ids {
         for (const double f : *options.fractions) add(f);
     for (const std::uint64_t value :
         {std::uint64_t{ids.integer}, static_cast<std::uint64_t>(ids.relations), std::uint64_t{options.undirected},
-            std::uint64_t{options.unseen_to_train}, std::uint64_t{options.deduplicate}, options.skip_bad, options.seed, std::uint64_t{options.partitions}})
+            std::uint64_t{options.unseen_to_train}, std::uint64_t{options.deduplicate},
+            std::uint64_t{options.bipartite}, options.skip_bad, options.seed, std::uint64_t{options.partitions}})
         add(value);
     return checksum(text);
 }

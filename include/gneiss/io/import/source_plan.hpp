@@ -37,13 +37,14 @@ struct planned_source {
     std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbors of a line
     bool edge_weights = false;              ///< METIS: a number after each neighbor
     std::optional<npy_header> array{};      ///< header, if it is an array
+    std::uint64_t destination_shift = 0; ///< added to destinations: rows of a bipartite matrix
     std::uint64_t relations = 0;            ///< integer relations declared by the source; 0: unknown
-    bool integer_ids = false;               ///< both ends of the first edge are integers
+    bool integer_ids = false;    ///< both ends of the first edge are integers
     bool integer_relation = false;          ///< relations are integers
     std::string header_like{};              ///< a first line that is read as an edge, but looks like column names
-    std::string columns{};                  ///< text: the first edge, and the fields it consists of
-    std::string doubt{};                    ///< text whose columns were guessed, and look different
-    bool guessed = false;                   ///< three fields, whose order the options do not give
+    std::string columns{};     ///< text: the first edge, and the fields it consists of
+    std::string doubt{};       ///< text whose columns were guessed, and look different
+    bool guessed = false;      ///< three fields, whose order the options do not give
 
     /// Opens the source.
     [[nodiscard]] std::unique_ptr<byte_source> open() const {
@@ -140,7 +141,20 @@ inline void plan_metis(planned_source& planned) {
     planned.integer_ids = planned.symmetric = planned.lists_both = true;
 }
 
-inline void plan_mtx(planned_source& planned) {
+/// Throws for a matrix that is not square, unless it is said to be bipartite. Returns what is added to its columns.
+[[nodiscard]] inline std::uint64_t column_shift(
+    std::uint64_t rows, std::uint64_t columns, bool bipartite, const error_place& place) {
+    if (!bipartite && rows != columns)
+        throw error(errc::invalid_format,
+            "is a matrix of " + std::to_string(rows) + " rows and " + std::to_string(columns) +
+                " columns; one of links among the same nodes is square: if columns are other nodes than rows, import "
+                "as bipartite "
+                "(--bipartite), which numbers them after the rows",
+            place);
+    return bipartite ? rows : 0;
+}
+
+inline void plan_mtx(planned_source& planned, bool bipartite) {
     const auto source = planned.open();
     const first_lines first(*source, planned.source.path, "", 1);
     const std::string banner = first.lines.empty() ? "" : lowered(first.lines[0]);
@@ -160,8 +174,11 @@ inline void plan_mtx(planned_source& planned) {
     const line_place place{&planned.source.path, sizes.numbers[0], sizes.lines[0].data(), sizes.lines[0].size()};
     const auto numbers = numbers_of(sizes.lines[0], place);
     if (numbers.size() != 3) place.fail(place.begin, "expected: rows columns entries");
-    planned.nodes = std::max(numbers[0], numbers[1]);
-    if (planned.nodes == 0) place.fail(place.begin, "a matrix without rows or columns has no edges");
+    if (numbers[0] == 0 || numbers[1] == 0) place.fail(place.begin, "a matrix without rows or columns has no edges");
+    if (bipartite && planned.symmetric)
+        place.fail(place.begin, "a symmetric matrix links the same nodes and is not bipartite");
+    planned.destination_shift = column_shift(numbers[0], numbers[1], bipartite, place.at(place.begin));
+    planned.nodes = bipartite ? numbers[0] + numbers[1] : numbers[0];
     if (planned.nodes >= 0xffffffffU)
         place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
     planned.entries = numbers[2];
@@ -210,8 +227,8 @@ inline bool names_an_end(std::string_view field) {
     std::string word = lowered(field);
     for (const char* suffix : {"_id", "id"})
         if (word.size() > 3 && word.ends_with(suffix)) word.resize(word.size() - std::string_view(suffix).size());
-    constexpr std::string_view words[] = {"source", "src", "head", "from", "subject", "target", "destination", "dst", "dest", "tail", "to",
-        "object", "node1", "node2", "node_1", "node_2", "user", "item", "product", "movie"};
+    constexpr std::string_view words[] = {"source", "src", "head", "from", "subject", "target", "destination", "dst",
+        "dest", "tail", "to", "object", "node1", "node2", "node_1", "node_2", "user", "item", "product", "movie"};
     return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
@@ -222,7 +239,8 @@ inline bool names_an_end(std::string_view field) {
     return failure == std::errc{} && end == field.data() + field.size();
 }
 
-/// Returns the reason why three fields may not be source, relation and destination, by the first lines; empty: there is none.
+/// Returns the reason why three fields may not be source, relation and destination, by the first lines; empty: there is
+/// none.
 [[nodiscard]] inline std::string doubt_triples(std::span<const std::string> lines, const text_format& text) {
     constexpr const char* advice = ": if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1";
     std::set<std::string, std::less<>> relations, tails;
@@ -248,10 +266,12 @@ inline bool names_an_end(std::string_view field) {
     }
     if (count == 0) return {};
     if (number_tails && !(integer_tails && integer_heads))
-        return "field 2, read as the tail, which is a node, is a number in each of the first lines, such as " + excerpt(tail) + advice;
+        return "field 2, read as the tail, which is a node, is a number in each of the first lines, such as " +
+               excerpt(tail) + advice;
     if (count >= 20 && relations.size() > 2 * tails.size() && relations.size() * 10 > count)
         return "field 1, read as the relation, has " + std::to_string(relations.size()) + " values in the first " +
-               std::to_string(count) + " lines, and field 2, read as the tail, " + std::to_string(tails.size()) + advice;
+               std::to_string(count) + " lines, and field 2, read as the tail, " + std::to_string(tails.size()) +
+               advice;
     return {};
 }
 
@@ -270,8 +290,8 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     if (first.lines.empty())
         throw error(errc::invalid_format, "this file contains no edges", {.path = planned.source.path});
     // SNAP and KONECT begin with comment lines, unlike triples: a first line "# …" means that '#' starts a comment.
-    if (const std::string& top = first.lines[0]; !options.comment && (top[0] == '#' || top[0] == '%') &&
-                                                 (top.size() == 1 || top[1] == ' ' || top[1] == '\t')) {
+    if (const std::string& top = first.lines[0];
+        !options.comment && (top[0] == '#' || top[0] == '%') && (top.size() == 1 || top[1] == ' ' || top[1] == '\t')) {
         text.comment = top[0];
         const auto again = planned.open();
         first = first_lines(*again, planned.source.path, std::string(1, text.comment), sampled_lines);
@@ -335,12 +355,15 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         names_an_end(fields.at[text.source]) && names_an_end(fields.at[text.destination]))
         planned.header_like = line;
     const auto role = [&](const char* name, std::size_t at) {
-        return std::string(name) + " " + (at < std::min(count, line_fields::capacity) ? excerpt(fields.at[at]) : "missing");
+        return std::string(name) + " " +
+               (at < std::min(count, line_fields::capacity) ? excerpt(fields.at[at]) : "missing");
     };
     std::string shown = data.substr(0, 100);
-    std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    std::ranges::replace_if(
+        shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
     planned.columns = "\"" + shown + (data.size() > 100 ? "…" : "") + "\" is " + role("head", text.source) +
-                      (text.relation ? ", " + role("relation", *text.relation) : "") + ", " + role("tail", text.destination);
+                      (text.relation ? ", " + role("relation", *text.relation) : "") + ", " +
+                      role("tail", text.destination);
     planned.guessed = options.columns.empty() && text.relation.has_value();
     if (planned.guessed) planned.doubt = doubt_triples(std::span(first.lines).subspan(begin), text);
 }
@@ -350,18 +373,6 @@ inline void plan_text(planned_source& planned, const import_options& options) {
 /// Determines the format of a source from its first lines. Errors name file, line and column.
 [[nodiscard]] inline planned_source plan_source(const import_source& source, const import_options& options) {
     planned_source planned{.source = source, .format = detail::guess_format(source, options)};
-    if (source.transposed) {
-        const transposed_edges edges(
-            source.path, options.node_attributes.nodes != 0 ? options.node_attributes.nodes : std::uint64_t{0xfffffffeU});
-        planned.format = edge_format::npy;
-        planned.source.compute = edges;
-        planned.source.computed_edges = edges.edges();
-        planned.source.computed_nodes = options.node_attributes.nodes;
-        planned.entries = edges.edges();
-        planned.nodes = options.node_attributes.nodes;
-        planned.integer_ids = true;
-        return planned;
-    }
     if (source.compute) {
         planned.format = edge_format::npy;
         planned.nodes = source.computed_nodes;
@@ -371,9 +382,27 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         planned.integer_ids = planned.integer_relation = true;
         return planned;
     }
+    const auto column_major = [&] {
+        const plain_file file = plain_file::open(source.path);
+        return read_any_npy_header(file, 0, file.size()).column_major;
+    };
+    if (source.transposed || (planned.format == edge_format::npy && column_major())) {
+        const transposed_edges edges(source.path, source.transposed,
+            options.node_attributes.nodes != 0 ? options.node_attributes.nodes : std::uint64_t{0xfffffffeU});
+        planned.format = edge_format::npy;
+        planned.source.compute = edges;
+        planned.source.computed_edges = edges.edges();
+        planned.source.computed_nodes = options.node_attributes.nodes;
+        planned.source.transposed = true; // a file, unlike other computed sources
+        planned.entries = edges.edges();
+        planned.nodes = options.node_attributes.nodes;
+        if (edges.has_relations()) planned.text.relation = 1;
+        planned.integer_ids = planned.integer_relation = true;
+        return planned;
+    }
     switch (planned.format) {
     case edge_format::metis: detail::plan_metis(planned); break;
-    case edge_format::mtx: detail::plan_mtx(planned); break;
+    case edge_format::mtx: detail::plan_mtx(planned, options.bipartite); break;
     case edge_format::npy: detail::plan_npy(planned); break;
     default: detail::plan_text(planned, options); break;
     }

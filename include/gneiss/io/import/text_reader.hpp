@@ -48,15 +48,19 @@ public:
 
 namespace detail {
 
-/// A format that is not read: the bytes that a file of it begins with ('?': any), and the command that converts it; {} is its path.
+/// A format that is not read: the bytes that a file of it begins with ('?': any), and the command that converts it; {}
+/// is its path.
 struct foreign_format {
     std::string_view magic, name, command;
 };
 inline constexpr foreign_format foreign_formats[] = {
     {"PAR1\x15", "Parquet", "python3 -c \"import pandas; pandas.read_parquet('{}').to_csv('{}.csv', index=False)\""},
-    {std::string_view("ARROW1\0", 7), "Arrow (Feather)", "python3 -c \"import pandas; pandas.read_feather('{}').to_csv('{}.csv', index=False)\""},
+    {std::string_view("ARROW1\0", 7), "Arrow (Feather)",
+        "python3 -c \"import pandas; pandas.read_feather('{}').to_csv('{}.csv', index=False)\""},
     {"\x89HDF", "HDF5", "python3 -c \"import pandas; pandas.read_hdf('{}').to_csv('{}.csv', index=False)\""},
-    {"\xfd" "7zXZ", "xz", "xz -dk '{}'"},
+    {"\xfd"
+     "7zXZ",
+        "xz", "xz -dk '{}'"},
     {"BZh?1AY&", "bzip2", "bzip2 -dk '{}'"},
     {"PK\x03\x04", "zip", "unzip '{}'"},
 #ifndef GNEISS_HAS_ZSTD
@@ -67,8 +71,9 @@ inline constexpr foreign_format foreign_formats[] = {
 
 } // namespace detail
 
-/// A file, plain, gzip (any number of members) or zstd (any number of frames; with libzstd), distinguished by its first bytes.
-/// Throws errc::unsupported, with the command that converts it, for Parquet and other formats known by theirs. One thread.
+/// A file, plain, gzip (any number of members) or zstd (any number of frames; with libzstd), distinguished by its first
+/// bytes. Throws errc::unsupported, with the command that converts it, for Parquet and other formats known by theirs.
+/// One thread.
 class file_source final : public byte_source {
 public:
     /// Opens a file.
@@ -94,7 +99,8 @@ public:
         try {
             refuse_foreign(magic);
 #ifdef GNEISS_HAS_ZSTD
-            if (magic.starts_with("\x28\xb5\x2f\xfd")) zstd_.emplace(path_, [this](char* data, std::size_t size) { return read_file(data, size); });
+            if (magic.starts_with("\x28\xb5\x2f\xfd"))
+                zstd_.emplace(path_, [this](char* data, std::size_t size) { return read_file(data, size); });
 #endif
         } catch (...) {
             ::close(fd_);
@@ -148,12 +154,14 @@ private:
     }
     void refuse_foreign(std::string_view first) const {
         for (const auto& [magic, name, command] : detail::foreign_formats) {
-            if (first.size() < magic.size() ||
-                !std::equal(magic.begin(), magic.end(), first.begin(), [](char wanted, char c) { return wanted == '?' || wanted == c; }))
+            if (first.size() < magic.size() || !std::equal(magic.begin(), magic.end(), first.begin(),
+                                                   [](char wanted, char c) { return wanted == '?' || wanted == c; }))
                 continue;
             std::string convert(command);
-            for (std::size_t at = 0; (at = convert.find("{}", at)) != std::string::npos;) convert.replace(at, 2, path_.string());
-            throw error(errc::unsupported, "is in the format " + std::string(name) + ": convert it first, by " + convert, {.path = path_});
+            for (std::size_t at = 0; (at = convert.find("{}", at)) != std::string::npos;)
+                convert.replace(at, 2, path_.string());
+            throw error(errc::unsupported,
+                "is in the format " + std::string(name) + ": convert it first, by " + convert, {.path = path_});
         }
     }
     void check_gzip() const {

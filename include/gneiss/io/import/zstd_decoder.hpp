@@ -21,8 +21,8 @@ namespace gneiss::importing {
 
 /// Decompresses zstd frames, one after another. One thread.
 ///
-/// Memory: a window of at most 8 MiB, as levels up to 19 use, and 128 KiB. Errors: errc::corrupt for damaged or cut data and
-/// errc::unsupported for a larger window, naming the file; those of `read`.
+/// Memory: a window of at most 8 MiB, as levels up to 19 use, and 128 KiB. Errors: errc::corrupt for damaged or cut
+/// data and errc::unsupported for a larger window, naming the file; those of `read`.
 class zstd_decoder {
 public:
     /// \param read  reads the next compressed bytes into memory; 0 at the end
@@ -42,7 +42,9 @@ public:
             if (next_.pos == next_.size && !full_) {
                 next_ = {in_.data(), read_(in_.data(), in_.size()), 0};
                 if (next_.size == 0) {
-                    if (left_ != 0) throw error(errc::corrupt, "the compressed data ends early: copy the file again", {.path = path_});
+                    if (left_ != 0)
+                        throw error(
+                            errc::corrupt, "the compressed data ends early: copy the file again", {.path = path_});
                     break;
                 }
             }
@@ -58,9 +60,12 @@ private:
 
     [[noreturn]] void fail() const {
         if (ZSTD_getErrorCode(left_) == ZSTD_error_frameParameter_windowTooLarge)
-            throw error(errc::unsupported, "was compressed with a window of more than 8 MiB (--ultra or --long): unpack it first by zstd -d --long=31",
+            throw error(errc::unsupported,
+                "was compressed with a window of more than 8 MiB (--ultra or --long): unpack it first by zstd -d "
+                "--long=31",
                 {.path = path_});
-        throw error(errc::corrupt, "the compressed data is damaged (" + std::string(ZSTD_getErrorName(left_)) + "): copy the file again",
+        throw error(errc::corrupt,
+            "the compressed data is damaged (" + std::string(ZSTD_getErrorName(left_)) + "): copy the file again",
             {.path = path_});
     }
     struct deleter {
