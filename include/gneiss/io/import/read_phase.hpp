@@ -34,7 +34,7 @@ namespace gneiss::importing {
     for (const planned_source& s : sources) {
         std::error_code failed;
         const auto size = s.source.compute ? 12 * s.source.computed_edges
-                          : s.source.open  ? std::uint64_t{1} << 30
+                          : s.source.open  ? (s.source.bytes != 0 ? 4 * s.source.bytes : std::uint64_t{1} << 30)
                                            : std::filesystem::file_size(s.source.path, failed);
         if (!failed) total += is_packed(s.source.path) ? 4 * size : size;
     }

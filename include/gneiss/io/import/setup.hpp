@@ -104,6 +104,7 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
             sum = checksum(std::span<const std::byte>(some), sum);
         }
         source.fingerprint = std::to_string(bytes) + "-" + std::to_string(sum);
+        source.bytes = bytes;
         source.open = [copy, name = source.path] { return std::make_unique<file_source>(copy, name); };
     }
 }
