@@ -48,6 +48,7 @@
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
+#include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/fwd.hpp>
 #include <gneiss/eval/given_ranking.hpp>

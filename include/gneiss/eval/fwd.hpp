@@ -11,11 +11,14 @@
 // Forward declarations, without default arguments of templates.
 namespace gneiss {
 
+class candidate_sets;
 class classification_metrics;
 class fixed_order_kernel;
 class given_candidates;
 class known_answers;
+class node_set;
 class rank_metrics;
+struct answer_limits;
 struct candidate_sampling;
 struct link_metrics;
 struct rank_counts;

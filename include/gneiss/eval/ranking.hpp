@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/detail/score_tiles.hpp>
 #include <gneiss/eval/known_edges.hpp>
@@ -57,6 +58,7 @@ template <score_kernel K = fixed_order_kernel>
 /// \param edges     edges to rank; they need not be among the known ones
 /// \param memory    bytes that this may allocate; any number of edges can be ranked if one fits
 /// \param visit     called with the counts of each edge, in order
+/// \param among     nodes that are candidates, besides the true answer; all by default
 ///
 /// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, if filtered, two scans of the
 /// known edges. The result is the same, bit for bit, for any memory, table blocks and number of threads.
@@ -64,7 +66,8 @@ template <score_kernel K = fixed_order_kernel>
 /// not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
-    const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
+    const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {},
+    const candidate_sets& among = {});
 
 namespace detail {
 
@@ -153,10 +156,24 @@ made_queries make_queries_of(const link_scorer& score, Rows& rows, std::span<con
                    sizeof(link_query) + (shape.filtered ? known_answers::bytes_per_query : 0));
 }
 
+/// Counts the scores of the members of `set`; scores [n] are those of rows first_row ….
+[[nodiscard]] inline score_counts count_members(
+    std::span<const float> scores, std::uint64_t first_row, const node_set& set, float target) noexcept {
+    score_counts counts;
+    set.for_each(first_row, first_row + scores.size(), [&](node_id node) {
+        const float score = scores[static_cast<std::size_t>(node - first_row)];
+        counts.greater += score > target;
+        counts.equal += score == target;
+        counts.not_a_number += !(score <= target || score > target);
+    });
+    return counts;
+}
+
 /// Ranks one block: counts[2i] for the tail of edge i, counts[2i + 1] for its head. `known` covers all queries or none.
 template <embedding_stream Rows, executor E, score_kernel K>
 std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::span<const edge> edges,
-    std::size_t first_position, const known_answers& known, const E& executor, const K& kernel, scratch_pool& scratch) {
+    std::size_t first_position, const known_answers& known, const candidate_sets& among, const E& executor,
+    const K& kernel, scratch_pool& scratch) {
     const made_queries made = make_queries_of(score, rows, edges, executor, kernel, scratch);
     const std::span<const link_query> queries = made.queries;
     const std::span<const float> targets = made.targets.span();
@@ -170,15 +187,17 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
                 const std::size_t q = first_query + i;
                 rank_counts& to = counts[group * queries.size() + q];
                 const float target = targets[q];
-                score_counts found = count_scores(scores[i], target);
+                const node_set* const allowed = among ? &among.of(queries[q]) : nullptr;
+                score_counts found = allowed == nullptr ? count_scores(scores[i], target) : count_members(scores[i], first_row, *allowed, target);
                 const auto mask = [&](node_id node) {
+                    if (allowed != nullptr && !allowed->contains(node)) return;
                     const float value = scores(i, static_cast<std::size_t>(node - first_row));
                     found.greater -= value > target;
                     found.equal -= value == target;
                 };
                 const node_id answer = answer_of(edges[q / 2], queries[q].target_side);
                 const std::uint64_t end_row = first_row + scores.columns();
-                if (found.not_a_number != 0) to.greater = not_a_number;
+                if (found.not_a_number != 0 || target != target) to.greater = not_a_number;
                 if (to.greater == not_a_number) continue;
                 if (answer >= first_row && answer < end_row) mask(answer);
                 if (known.covered() != 0) {
@@ -230,7 +249,8 @@ ranking_plan plan_ranking(const ranking_shape& shape, std::uint64_t memory, cons
 
 template <class Rows, class E, class K>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
-    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
+    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel,
+    const candidate_sets& among) {
     static_assert(embedding_stream<Rows>, "rank_edges: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
     static_assert(gneiss::executor<E>, "rank_edges: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
     static_assert(score_kernel<K>, "rank_edges: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
@@ -254,7 +274,7 @@ link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const ed
             }
         }
         const auto counts =
-            detail::rank_block(score, rows, edges.subspan(first, count), first, answers, executor, kernel, scratch);
+            detail::rank_block(score, rows, edges.subspan(first, count), first, answers, among, executor, kernel, scratch);
         for (std::size_t i = 0; i < count; ++i) {
             metrics.tail.add(counts[2 * i]);
             metrics.head.add(counts[2 * i + 1]);

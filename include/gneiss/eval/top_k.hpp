@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/detail/score_tiles.hpp>
 #include <gneiss/eval/known_edges.hpp>
@@ -27,11 +28,18 @@ struct scored_node {
     friend bool operator==(const scored_node&, const scored_node&) = default;
 };
 
+/// Limits of the answers to a query.
+struct answer_limits {
+    bool own_node = true;                  ///< the query's known node may be an answer
+    const candidate_sets* among = nullptr; ///< nodes that may be answers; null: all
+};
+
 /// Returns the k best answers to each query, best first; ties go to the smaller id.
 ///
 /// \param rows       embeddings of all nodes [n, dim]
 /// \param leave_out  true edges whose answers are excluded (those already known); empty: excludes nothing
 /// \param memory     bytes that this may allocate, without the result; queries are processed in blocks of that size
+/// \param limits     nodes that may be answers
 ///
 /// Returns min(k, candidates) nodes per query, in the order of the queries.
 /// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out, two scans
@@ -43,7 +51,7 @@ struct scored_node {
 template <class Rows, class E, class K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30,
-    const K& kernel = {});
+    const K& kernel = {}, const answer_limits& limits = {});
 
 namespace detail {
 
@@ -84,8 +92,8 @@ private:
 /// Answers one block; `first` is the position of its first query.
 template <embedding_stream Rows, executor E, score_kernel K>
 void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_query> queries, std::size_t first,
-    std::size_t k, const known_answers& known, const E& executor, const K& kernel, scratch_pool& scratch,
-    std::vector<std::vector<scored_node>>& results) {
+    std::size_t k, const known_answers& known, const answer_limits& limits, const E& executor, const K& kernel,
+    scratch_pool& scratch, std::vector<std::vector<scored_node>>& results) {
     const auto dim = static_cast<std::size_t>(rows.dim());
     aligned_buffer<float> known_rows(queries.size() * dim), created(queries.size() * dim);
     const matrix_view<float> ends(known_rows.data(), queries.size(), dim), vectors(created.data(), queries.size(), dim);
@@ -99,6 +107,7 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
             for (std::size_t i = 0; i < scores.rows(); ++i) {
                 const std::size_t q = first_query + i, slot = group * queries.size() + q;
                 best_heap& best = heaps[slot];
+                const node_set* const allowed = limits.among == nullptr || !*limits.among ? nullptr : &limits.among->of(queries[q]);
                 const std::span<const float> mine = scores[i];
                 constexpr std::size_t some = 64; // scores scanned by one vector loop before the heap is checked
                 for (std::size_t begin = 0; begin < mine.size(); begin += some) {
@@ -109,6 +118,8 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
                     for (std::size_t j = 0; j < part.size(); ++j) {
                         if (best.full(k) && !(part[j] > best.worst())) continue;
                         const auto node = static_cast<node_id>(first_row + begin + j);
+                        if (!limits.own_node && node == queries[q].known) continue;
+                        if (allowed != nullptr && !allowed->contains(node)) continue;
                         if (known.covered() != 0 && std::ranges::binary_search(known.of(q), node)) continue;
                         best.offer({node, part[j]}, k);
                     }
@@ -134,7 +145,8 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
 
 template <class Rows, class E, class K>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
-    std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel) {
+    std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel,
+    const answer_limits& limits) {
     static_assert(embedding_stream<Rows>, "top_k: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
     static_assert(gneiss::executor<E>, "top_k: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
     static_assert(score_kernel<K>, "top_k: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
@@ -173,7 +185,8 @@ std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows
                 throw over_budget(memory, std::move(parts));
             }
         }
-        detail::top_k_block(score, rows, queries.subspan(first, count), first, k, known, executor, kernel, scratch, results);
+        detail::top_k_block(
+            score, rows, queries.subspan(first, count), first, k, known, limits, executor, kernel, scratch, results);
         first += count;
     }
     return results;
