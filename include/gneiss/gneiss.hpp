@@ -57,6 +57,7 @@
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
 #include <gneiss/eval/score_kernel.hpp>
+#include <gneiss/eval/similar_nodes.hpp>
 #include <gneiss/eval/top_k.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/graph/concepts.hpp>

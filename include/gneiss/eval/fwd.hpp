@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 /// \defgroup eval eval
 /// Metrics of link prediction and node classification.
 ///
 /// Edges are ranked among all nodes, among sampled candidates or among given ones, raw or filtered; `top_k` lists the
-/// best answers. Accuracy, F1 and ROC-AUC measure classification. Ranks and counts are integers, so metrics do not
+/// best answers, `similar_nodes` the nearest embeddings. Accuracy, F1 and ROC-AUC measure classification. Ranks and counts are integers, so metrics do not
 /// depend on blocks or threads. Candidates stream from any `embedding_stream`.
 
 // Forward declarations, without default arguments of templates.
 namespace gneiss {
+
+enum class similarity_measure : std::uint8_t;
 
 class candidate_sets;
 class classification_metrics;
