@@ -55,6 +55,7 @@
 #include <gneiss/eval/known_edges.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/eval/ranking.hpp>
+#include <gneiss/eval/recommendation.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 #include <gneiss/eval/similar_nodes.hpp>

@@ -22,6 +22,7 @@ class given_candidates;
 class known_answers;
 class node_set;
 class rank_metrics;
+class recommendation_metrics;
 struct answer_limits;
 struct candidate_sampling;
 struct link_metrics;
