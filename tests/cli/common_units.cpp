@@ -85,6 +85,8 @@ TEST_CASE("counts, all, shares and numbers refuse ambiguous text") {
 TEST_CASE("lists have no empty elements") {
     CHECK(split_list("10, 10,5") == std::vector<std::string>{"10", "10", "5"});
     CHECK(split_list("").empty());
+    CHECK(split_list("a, \"b, c\" ,\"d \"\"e\"\"\",f\"g") == std::vector<std::string>{"a", "b, c", "d \"e\"", "f\"g"});
+    for (const char* text : {"\"", "a,\"b", "\"a\"b", "\"\"", "a,\"b\"\""}) CHECK_THROWS_AS((void)split_list(text), usage_error);
     for (const char* text : {",", "1,", ",1", "1,,2"}) CHECK_THROWS_AS((void)split_list(text), usage_error);
 }
 

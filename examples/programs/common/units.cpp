@@ -179,10 +179,29 @@ std::vector<std::string> split_list(std::string_view given) {
     std::vector<std::string> parts;
     if (trim(given).empty()) return parts;
     for (std::size_t from = 0; from <= given.size();) {
-        const auto comma = std::min(given.find(',', from), given.size());
-        const std::string_view part = trim(given.substr(from, comma - from));
-        if (part.empty()) throw usage_error(fmt::format("'{}' has an empty element between its commas", given));
-        parts.emplace_back(part);
+        from = std::min(given.find_first_not_of(blanks, from), given.size());
+        std::size_t comma = 0;
+        if (from < given.size() && given[from] == '"') {
+            std::string& part = parts.emplace_back();
+            std::size_t at = from + 1;
+            for (;; at += 2) { // "" is a quote
+                const std::size_t quote = given.find('"', at);
+                if (quote == given.npos) throw usage_error(fmt::format("'{}' has a quote that is not closed", given));
+                part += given.substr(at, quote - at);
+                at = quote;
+                if (given.substr(at, 2) != "\"\"") break;
+                part += '"';
+            }
+            comma = std::min(given.find(',', at), given.size());
+            if (!trim(given.substr(at + 1, comma - at - 1)).empty())
+                throw usage_error(fmt::format("'{}' has text after a closing quote", given));
+            if (part.empty()) throw usage_error(fmt::format("'{}' has an empty element between its quotes", given));
+        } else {
+            comma = std::min(given.find(',', from), given.size());
+            const std::string_view part = trim(given.substr(from, comma - from));
+            if (part.empty()) throw usage_error(fmt::format("'{}' has an empty element between its commas", given));
+            parts.emplace_back(part);
+        }
         from = comma + 1;
     }
     return parts;
