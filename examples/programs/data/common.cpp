@@ -169,7 +169,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
                         "kept, but no model can learn them",
                 created.unseen));
     for (const auto& [file, columns] : created.columns) live.say(fmt::format("{}: {}", file.string(), columns));
-    for (const std::string& warning : created.warnings) live.say("warning: " + warning);
+    for (const std::string& warning : created.warnings) live.warn(warning);
     for (const auto& [file, line] : created.header_like)
         live.warn(fmt::format("{}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, import with --header",
             file.string(), line));

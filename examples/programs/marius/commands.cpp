@@ -19,7 +19,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     flags.change(trained.how);
     const auto executor = flags.executor();
     const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.scorer(),
-        executor, trainers::memory_left(trained.budget, memory), interrupts.token()};
+        executor, trainers::memory_left(trained.budget, memory), interrupts.token(), flags.k};
     trainers::report_metrics(program, flags, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
         trained.how.dataset);
     return programs::exit_code::done;
@@ -34,11 +34,10 @@ programs::exit_code predict(const predict_flags& flags) {
     const gneiss::dataset& data = *trained.data;
     data.verify_labels();
     const auto queries = trainers::read_queries(data, flags);
-    const gneiss::edge_scan leave_out =
-        flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, *trained.buckets, interrupts.token());
-    trainers::predict_links(program, data, trained.scorer(),
-        {*trained.rows, interrupts.token()}, queries, leave_out, flags, flags.executor(),
-        trainers::memory_left(trained.budget, memory), flags.json);
+    const auto executor = flags.executor();
+    const trainers::link_prediction answer{program, data, *trained.buckets, trained.scorer(), flags, executor,
+        trainers::memory_left(trained.budget, memory), interrupts.token()};
+    answer(queries, {*trained.rows, interrupts.token()}, flags.json);
     return programs::exit_code::done;
 }
 
@@ -79,7 +78,7 @@ void add_eval(programs::command_line& to) {
 void add_predict(programs::command_line& to) {
     static predict_flags flags;
     programs::command& command =
-        to.add("predict", "Predicts the best tails or heads for a head or a tail and a relation.",
+        to.add("predict", "Predicts the best tails or heads for a head or a tail and a relation, or similar nodes.",
             [](programs::command&) { return predict(flags); });
     flags.run_flags::add_to(command);
     flags.query_flags::add_to(command);

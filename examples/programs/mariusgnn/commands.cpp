@@ -52,14 +52,14 @@ programs::exit_code eval(const eval_flags& flags) {
         trained.how.eval_fanout = flags.eval_fanout;
     }
     if (!trained.how.links() && flags.change_ranking())
-        throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges and --eval-candidates are for --task link");
+        throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, --candidates and --k are for --task link");
     const auto executor = flags.executor();
     const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
     programs::metric_values values;
     if (trained.how.links()) {
         flags.change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
-            trained.net->scorer(), executor, by.memory, interrupts.token()};
+            trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
     } else {
         const auto labels = trained.data().labels();
@@ -92,7 +92,7 @@ programs::exit_code predict(const predict_flags& flags) {
     data.verify_labels();
     if (trained.how.links() ? flags.some() : flags.any())
         throw programs::usage_error(trained.how.links() ? "--node and --nodes are for node classification: this run predicts edges"
-                                                        : "--head, --tail, --relation and --queries are for link prediction: this run predicts classes");
+                                                        : "--head, --tail, --relation, --queries and --similar are for link prediction: this run predicts classes");
     const auto executor = flags.executor();
     if (!trained.how.links()) {
         const auto asked = trainers::requested_nodes(data, flags); // reports unknown nodes before the work
@@ -101,11 +101,10 @@ programs::exit_code predict(const predict_flags& flags) {
         return programs::exit_code::done;
     }
     const auto queries = trainers::read_queries(data, flags);
-    const gneiss::edge_scan leave_out =
-        flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, trained.graph->buckets(), interrupts.token());
     const applied by = apply(trained, executor, memory, interrupts.token());
-    trainers::predict_links(program, data, trained.net->scorer(),
-        {*by.rows.rows, interrupts.token()}, queries, leave_out, flags, executor, by.memory, flags.json);
+    const trainers::link_prediction answer{program, data, trained.graph->buckets(), trained.net->scorer(), flags, executor, by.memory,
+        interrupts.token()};
+    answer(queries, {*by.rows.rows, interrupts.token()}, flags.json);
     return programs::exit_code::done;
 }
 
@@ -153,7 +152,7 @@ void add_eval(programs::command_line& to) {
 
 void add_predict(programs::command_line& to) {
     static predict_flags flags;
-    programs::command& command = to.add("predict", "Predicts node labels, or the best tails or heads of edges.",
+    programs::command& command = to.add("predict", "Predicts node labels, the best tails or heads of edges, or similar nodes.",
         [](programs::command&) { return predict(flags); });
     flags.run_flags::add_to(command);
     flags.node_flags::add_to(command);

@@ -1,15 +1,20 @@
 #include "common/training/link_evaluation.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <gneiss/eval/given_ranking.hpp>
 #include <gneiss/eval/ranking.hpp>
+#include <gneiss/eval/recommendation.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
 
 #include "common/training/candidate_file.hpp"
+#include "common/training/candidates.hpp"
 
 namespace trainers {
 
@@ -17,13 +22,19 @@ void throw_if_stopped(const std::stop_token& stop) {
     if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
 }
 
-gneiss::edge_scan known_edges(
-    const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop) {
-    return [&data, &buckets, stop = std::move(stop)](const gneiss::edge_visitor& visit) {
+gneiss::edge_scan training_scan(const gneiss::bucket_store& buckets, std::stop_token stop) {
+    return [&buckets, stop = std::move(stop)](const gneiss::edge_visitor& visit) {
         buckets.for_each_edge([&](std::span<const gneiss::edge> edges) {
             throw_if_stopped(stop);
             visit(edges);
         });
+    };
+}
+
+gneiss::edge_scan known_edges(
+    const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop) {
+    return [&data, training = training_scan(buckets, std::move(stop))](const gneiss::edge_visitor& visit) {
+        training(visit);
         for (const char* split : {"valid", "test"}) visit(data.split(split).edges());
     };
 }
@@ -38,13 +49,52 @@ std::vector<gneiss::edge> ranked_edges(const link_options& how, std::uint64_t se
     return edges;
 }
 
+/// Returns one query for each end of each relation of `edges`.
+std::vector<gneiss::link_query> ends_of(std::span<const gneiss::edge> edges) {
+    std::vector<gneiss::relation_id> relations(edges.size());
+    std::ranges::transform(edges, relations.begin(), &gneiss::edge::relation);
+    std::ranges::sort(relations);
+    relations.erase(std::unique(relations.begin(), relations.end()), relations.end());
+    std::vector<gneiss::link_query> queries;
+    for (const gneiss::relation_id r : relations)
+        for (const gneiss::side end : {gneiss::side::head, gneiss::side::tail}) queries.push_back({.relation = r, .target_side = end});
+    return queries;
+}
+
+/// Appends recall@k and ndcg@k of the heads and relations of `ranked`, whose true answers are all of the split's. Edges of training, and of
+/// "valid" for "test", are seen.
+void add_recommendation(programs::metric_values& to, const link_evaluation& by, const std::string& split, std::span<const gneiss::edge> ranked,
+    stoppable_rows rows, const gneiss::candidate_sets& among, std::uint64_t memory) {
+    std::vector<gneiss::link_query> queries(ranked.size());
+    const auto tails_of = [](const gneiss::edge& e) { return gneiss::query_of(e, gneiss::side::tail); };
+    std::ranges::transform(ranked, queries.begin(), tails_of);
+    std::ranges::sort(queries);
+    const gneiss::mapped_edges all = by.data.split(split);
+    std::vector<gneiss::edge> truth;
+    std::ranges::copy_if(all.edges(), std::back_inserter(truth), [&](const gneiss::edge& e) { return std::ranges::binary_search(queries, tails_of(e)); });
+    const gneiss::edge_scan seen = [&, training = training_scan(by.buckets, by.stop)](const gneiss::edge_visitor& visit) {
+        training(visit);
+        if (split == "test") visit(by.data.split("valid").edges());
+    };
+    const gneiss::recommendation_metrics found = gneiss::evaluate_recommendations(by.scorer, rows, truth, seen, {by.cutoffs.begin(), by.cutoffs.end()}, by.on,
+        memory, {.own_node = false, .among = &among});
+    for (std::size_t c = 0; c < by.cutoffs.size(); ++c) {
+        to.emplace_back(fmt::format("recall@{}", by.cutoffs[c]), found.recall(c));
+        to.emplace_back(fmt::format("ndcg@{}", by.cutoffs[c]), found.ndcg(c));
+    }
+}
+
 } // namespace
 
 void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory, const std::stop_token& stop) {
-    if (!how.eval_candidates) return;
     for (const char* split : {"valid", "test"}) {
+        if (!how.eval_candidates && how.candidates == "all") return;
         const auto edges = ranked_edges(how, seed, data, split);
         if (edges.empty()) continue;
+        if (!how.eval_candidates) {
+            (void)candidates_for(how.candidates, data, data.buckets(), ends_of(edges), memory, stop);
+            continue;
+        }
         const candidate_file listed(data, candidates_of(*how.eval_candidates, split), edges);
         if (listed.bytes() > memory) throw gneiss::over_budget(memory, {{"edges of the candidates", listed.bytes()}});
         listed.read(0, edges.size(), [&](std::size_t, gneiss::side, std::span<const gneiss::node_id>) { throw_if_stopped(stop); });
@@ -54,27 +104,25 @@ void check_candidates(const link_options& how, std::uint64_t seed, const gneiss:
 programs::metric_values link_evaluation::operator()(const std::string& split, stoppable_rows rows) const {
     const auto edges = ranked_edges(how, seed, data, split);
     if (edges.empty()) return {};
+    const gneiss::candidate_sets among = candidates_for(how.candidates, data, buckets, ends_of(edges), memory, stop);
+    const std::uint64_t left = memory - std::min(memory, among.bytes());
     gneiss::link_metrics metrics;
     if (how.eval_candidates) {
         const candidate_file listed(data, candidates_of(*how.eval_candidates, split), edges);
         metrics = gneiss::rank_edges_given(scorer, rows, std::span(edges), listed, on, memory - std::min(memory, listed.bytes()));
     } else if (how.eval_negatives->all) {
-        metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets, stop), on, memory);
+        metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets, stop), on, left, {}, gneiss::fixed_order_kernel{}, among);
     } else {
         const gneiss::candidate_sampling sampling{.count = static_cast<std::uint32_t>(how.eval_negatives->count),
             .by_degree = how.eval_negatives_by_degree,
             .seed = seed};
-        const gneiss::training_edges training{buckets.edges(),
-            [this](const gneiss::edge_visitor& visit) {
-                buckets.for_each_edge([&](std::span<const gneiss::edge> some) {
-                    throw_if_stopped(stop);
-                    visit(some);
-                });
-            }};
+        const gneiss::training_edges training{buckets.edges(), training_scan(buckets, stop)};
         metrics = gneiss::rank_edges_sampled(scorer, rows, std::span(edges), sampling, training, on, memory);
     }
     const gneiss::rank_metrics both = metrics.both();
-    return {{"mrr", both.mrr()}, {"hits@1", both.hits_at_1()}, {"hits@3", both.hits_at_3()}, {"hits@10", both.hits_at_10()}};
+    programs::metric_values values{{"mrr", both.mrr()}, {"hits@1", both.hits_at_1()}, {"hits@3", both.hits_at_3()}, {"hits@10", both.hits_at_10()}};
+    if (!cutoffs.empty()) add_recommendation(values, *this, split, edges, rows, among, left);
+    return values;
 }
 
 } // namespace trainers

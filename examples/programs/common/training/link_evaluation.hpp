@@ -4,6 +4,7 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/eval/concepts.hpp>
@@ -19,6 +20,9 @@ namespace trainers {
 
 /// Throws errc::canceled if a stop is requested.
 void throw_if_stopped(const std::stop_token& stop);
+
+/// Scans the training edges. The scan throws errc::canceled on a stop.
+[[nodiscard]] gneiss::edge_scan training_scan(const gneiss::bucket_store& buckets, std::stop_token stop);
 
 /// Scans all edges of all splits: the true answers that filtered ranking excludes. The scan throws errc::canceled on a stop.
 [[nodiscard]] gneiss::edge_scan known_edges(
@@ -48,8 +52,9 @@ private:
     std::function<void(const gneiss::embedding_block_visitor&)> blocks_;
 };
 
-/// Reads --eval-candidates of all splits, so that an invalid file is refused before training. Throws as `candidate_file`;
-/// over_budget if it exceeds `memory` bytes; errc::canceled on a stop.
+/// Reads the candidates of all splits, those of --eval-candidates or --candidates, so that an invalid file and too little memory
+/// are refused before training. Throws as `candidate_file` and `candidates_for`; over_budget if they exceed `memory` bytes;
+/// errc::canceled on a stop.
 void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory, const std::stop_token& stop);
 
 /// Inputs of a link prediction evaluation.
@@ -62,6 +67,7 @@ struct link_evaluation {
     const gneiss::tbb_executor& on;
     std::uint64_t memory = std::uint64_t{256} << 20;
     std::stop_token stop{};
+    std::vector<std::uint64_t> cutoffs{}; ///< k of recall@k and ndcg@k
 
     /// Ranks the edges of a split ("valid", "test") among `rows` according to the flags. Empty if the split is. Throws
     /// errc::canceled on a stop.

@@ -1,13 +1,15 @@
 #include "common/training/link_queries.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include <gneiss/eval/similar_nodes.hpp>
 #include <gneiss/io/npy.hpp>
 
 #include "common/run_directory.hpp"
+#include "common/training/candidates.hpp"
+#include "common/training/name_lines.hpp"
 
 namespace trainers {
 
@@ -19,12 +21,7 @@ struct query_word {
     gneiss::error_place place{};
 };
 
-/// Returns the row of the node that `word` names. Throws errc::not_found.
-gneiss::node_id node_of(const gneiss::dataset& data, const query_word& word) {
-    const auto row = data.find_row(*word.text);
-    if (!row) throw gneiss::error(gneiss::errc::not_found, "no node is called '" + *word.text + "'", word.place);
-    return static_cast<gneiss::node_id>(*row);
-}
+gneiss::node_id node_of(const gneiss::dataset& data, const query_word& word) { return node_called(data, *word.text, word.place); }
 
 /// Returns "; the relations are A, B, …", with a reference if there are many.
 std::string known_relations(const gneiss::dataset& data) {
@@ -53,7 +50,7 @@ std::optional<std::string> relation_missing(const gneiss::dataset& data, const q
 /// Returns the query of --head, --tail and --relation.
 gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flags) {
     if (flags.head.has_value() == flags.tail.has_value())
-        throw programs::usage_error("give either --head or --tail, or --queries");
+        throw programs::usage_error("give either --head or --tail, or --queries, or --similar");
     const gneiss::error_place place{.path = data.directory()};
     const query_word known{flags.head ? flags.head : flags.tail, place}, relation{flags.relation, place};
     if (const auto missing = relation_missing(data, relation)) throw programs::usage_error(*missing);
@@ -62,33 +59,34 @@ gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flag
         .target_side = flags.head ? gneiss::side::tail : gneiss::side::head};
 }
 
-/// Reads lines "HEAD TAB RELATION TAB ?" or "? TAB RELATION TAB TAIL".
+/// Reads lines HEAD, RELATION, "?" or "?", RELATION, TAIL; the relation is optional if there is only one.
 std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, const std::filesystem::path& path) {
-    std::istringstream in(programs::read_file(path));
     std::vector<gneiss::link_query> queries;
-    std::string text;
-    for (std::uint64_t line = 1; std::getline(in, text); ++line) {
-        if (!text.empty() && text.back() == '\r') text.pop_back();
-        if (text.empty()) continue;
-        std::vector<query_word> words;
-        for (std::size_t at = 0; at <= text.size();) {
-            const std::size_t end = std::min(text.find('\t', at), text.size());
-            words.push_back({text.substr(at, end - at), {.path = path, .line = line, .column = at + 1}});
-            at = end + 1;
-        }
-        const auto wrong = [](const std::string& what, const gneiss::error_place& place) {
-            return gneiss::error(gneiss::errc::invalid_format, what, place);
-        };
-        constexpr const char* form = "needs HEAD TAB RELATION TAB TAIL with '?' for the head or the tail";
-        if (words.size() != 3) throw wrong(form, words[std::min<std::size_t>(words.size() - 1, 3)].place);
-        const bool tails = words[2].text == "?";
-        if ((words[0].text == "?") == tails) throw wrong(form, words[tails ? 2 : 0].place);
-        if (words[1].text->empty()) words[1].text.reset();
-        if (const auto missing = relation_missing(data, words[1])) throw wrong(*missing, words[1].place);
-        queries.push_back({.known = node_of(data, words[tails ? 0 : 2]),
-            .relation = relation_of(data, words[1]),
+    const bool pairs = data.manifest().relations <= 1;
+    for_each_line_of(path, [&](const gneiss::importing::line_fields& fields, const gneiss::importing::line_place& place) {
+        const char* const form = pairs ? "needs HEAD TAB TAIL, or HEAD TAB RELATION TAB TAIL, with '?' for the head or the tail"
+                                       : "needs HEAD TAB RELATION TAB TAIL with '?' for the head or the tail";
+        if (fields.count != 3 && !(pairs && fields.count == 2)) place.fail(fields.at[std::min<std::size_t>(fields.count - 1, 3)], form);
+        const auto word = [&](std::size_t i) { return query_word{std::string(fields.at[i]), place.at(fields.at[i].data())}; };
+        const query_word head = word(0), tail = word(fields.count - 1);
+        query_word relation = word(1);
+        if (fields.count == 2 || relation.text->empty()) relation.text.reset();
+        const bool tails = tail.text == "?";
+        if ((head.text == "?") == tails) place.fail(fields.at[tails ? fields.count - 1 : 0], form);
+        if (const auto missing = relation_missing(data, relation)) place.fail(fields.at[1], *missing);
+        queries.push_back({.known = node_of(data, tails ? head : tail),
+            .relation = relation_of(data, relation),
             .target_side = tails ? gneiss::side::tail : gneiss::side::head});
-    }
+    });
+    return queries;
+}
+
+/// Returns the nodes of --similar and --similar-file.
+std::vector<gneiss::link_query> similar_queries(const gneiss::dataset& data, const query_flags& flags) {
+    std::vector<gneiss::link_query> queries;
+    for (const std::string& name : flags.similar) queries.push_back({.known = node_of(data, {name, {.path = data.directory()}})});
+    if (flags.similar_file)
+        for_each_name(data, *flags.similar_file, [&](gneiss::node_id node) { queries.push_back({.known = node}); });
     return queries;
 }
 
@@ -98,44 +96,76 @@ void query_flags::add_to(programs::command& to) {
     to.option("head", head, "name of the head; answers are tails");
     to.option("tail", tail, "name of the tail; answers are heads");
     to.option("relation", relation, "name of the relation");
-    to.option("queries", queries, "file of queries, HEAD TAB RELATION TAB ? (or ? first) per line").value_name("FILE.tsv");
+    to.option("queries", queries, "file of queries, HEAD TAB RELATION TAB ? (or ? first) per line; no relation where there is one").value_name("FILE.tsv|csv");
+    to.option("similar", similar, "names of nodes; answers are the most similar nodes").value_name("NAME,NAME");
+    to.option("similar-file", similar_file, "the same, one name per line").value_name("FILE");
+    to.option("measure", measure, "similarity of two embeddings").choices({"cosine", "dot"});
     to.option("k", k, "answers per query").range(1, 1e6);
+    to.option("candidates", candidates, "nodes that may be answers: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").default_text("range if no node is both head and tail, else all");
     to.option("known", known, "include edges of the dataset in the answers");
+    to.option("self", self, "include the query's own node in the answers");
 }
 
 std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags) {
-    if (flags.queries && (flags.head || flags.tail || flags.relation))
+    const bool of_edge = flags.head || flags.tail || flags.relation;
+    if (flags.queries && of_edge)
         throw programs::usage_error("--queries replaces --head, --tail and --relation: leave them out");
-    return flags.queries ? read_query_file(data, *flags.queries) : std::vector{query_of(data, flags)};
+    if (flags.asks_similar() && (flags.queries || of_edge || flags.known || flags.self || flags.candidates))
+        throw programs::usage_error("--similar compares nodes: leave --head, --tail, --relation, --queries, --candidates, --known and --self out");
+    return flags.asks_similar() ? similar_queries(data, flags) : flags.queries ? read_query_file(data, *flags.queries) : std::vector{query_of(data, flags)};
 }
 
-void report_answers(const std::string& program, const gneiss::dataset& data, std::span<const gneiss::link_query> queries,
-    const std::vector<std::vector<gneiss::scored_node>>& answers, bool as_json) {
-    auto json = nlohmann::ordered_json::array();
+namespace {
+
+/// Returns the answers of a query as JSON.
+nlohmann::ordered_json answers_json(const gneiss::dataset& data, std::span<const gneiss::scored_node> answers) {
+    auto list = nlohmann::ordered_json::array();
+    for (const gneiss::scored_node& a : answers) list.push_back({{"node", data.node_label(a.node)}, {"score", a.score}});
+    return list;
+}
+
+} // namespace
+
+void link_prediction::operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const {
+    const bool similar = flags.asks_similar();
+    std::vector<std::vector<gneiss::scored_node>> answers;
+    std::string candidates;
+    if (similar) {
+        std::vector<gneiss::node_id> nodes(queries.size());
+        std::ranges::transform(queries, nodes.begin(), &gneiss::link_query::known);
+        const auto measure = flags.measure == "cosine" ? gneiss::similarity_measure::cosine : gneiss::similarity_measure::dot;
+        answers = gneiss::similar_nodes(rows, nodes, flags.k, measure, executor, memory);
+    } else {
+        const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, buckets, stop);
+        const gneiss::candidate_sets among = flags.candidates ? candidates_for(*flags.candidates, data, buckets, queries, memory, stop)
+                                                              : candidates_of_bipartite(data, buckets, memory, stop);
+        answers = gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory - among.bytes(), gneiss::fixed_order_kernel{},
+            {.own_node = flags.self, .among = &among});
+        candidates = flags.candidates.value_or(among ? "range" : "all");
+    }
+    auto list = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < queries.size(); ++i) {
         const gneiss::link_query& q = queries[i];
-        const std::string known = data.node_label(q.known), relation = data.relation_label(q.relation);
+        const std::string known = data.node_label(q.known), relation = similar ? "" : data.relation_label(q.relation);
         const bool tails = q.target_side == gneiss::side::tail;
-        if (as_json) {
-            nlohmann::ordered_json one{{tails ? "head" : "tail", known}, {"relation", relation},
-                {"answers", nlohmann::ordered_json::array()}};
-            for (const gneiss::scored_node& a : answers[i])
-                one["answers"].push_back({{"node", data.node_label(a.node)}, {"score", a.score}});
-            json.push_back(std::move(one));
+        if (json) {
+            nlohmann::ordered_json one{{similar ? "node" : tails ? "head" : "tail", known}};
+            if (!similar) one["relation"] = relation;
+            one["answers"] = answers_json(data, answers[i]);
+            list.push_back(std::move(one));
         } else {
-            fmt::print("{}\n",
-                tails ? fmt::format("{}  {}  ?", known, relation) : fmt::format("?  {}  {}", relation, known));
+            fmt::print("{}\n", similar ? known : tails ? fmt::format("{}  {}  ?", known, relation) : fmt::format("?  {}  {}", relation, known));
             for (const gneiss::scored_node& a : answers[i])
                 fmt::print("  {:>9.4f}  {}\n", a.score, data.node_label(a.node));
         }
     }
-    if (as_json) programs::print_json({{"program", program}, {"predictions", json}});
-}
-
-void predict_links(const std::string& program, const gneiss::dataset& data, const gneiss::link_scorer& scorer, stoppable_rows rows,
-    std::span<const gneiss::link_query> queries, const gneiss::edge_scan& leave_out, const query_flags& flags,
-    const gneiss::tbb_executor& executor, std::uint64_t memory, bool json) {
-    report_answers(program, data, queries, gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory), json);
+    if (!json) return;
+    nlohmann::ordered_json result{{"program", program}, {"predictions", std::move(list)}};
+    if (similar)
+        result["measure"] = flags.measure;
+    else
+        result["candidates"] = candidates;
+    programs::print_json(result);
 }
 
 std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,28 +19,36 @@ namespace trainers {
 
 /// Flags of `predict` for link prediction.
 struct query_flags {
-    std::optional<std::string> head, tail, relation;
-    std::optional<std::filesystem::path> queries;
+    std::optional<std::string> head, tail, relation, candidates;
+    std::optional<std::filesystem::path> queries, similar_file;
+    std::vector<std::string> similar;
+    std::string measure = "cosine";
     std::uint64_t k = 10;
-    bool known = false;
+    bool known = false, self = false;
 
     void add_to(programs::command& to);
-    [[nodiscard]] bool any() const { return head || tail || relation || queries; }
+    [[nodiscard]] bool asks_similar() const { return !similar.empty() || similar_file; }
+    [[nodiscard]] bool any() const { return head || tail || relation || queries || asks_similar(); }
 };
 
-/// Returns the queries of the flags, by row and relation id. Throws usage_error; errc::not_found or invalid_format with the
-/// place.
+/// Returns the queries of the flags, by row and relation id; of similar nodes, `known` alone counts. Throws usage_error;
+/// errc::not_found or invalid_format with the place.
 [[nodiscard]] std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags);
 
-/// Prints the answers, by name.
-void report_answers(const std::string& program, const gneiss::dataset& data, std::span<const gneiss::link_query> queries,
-    const std::vector<std::vector<gneiss::scored_node>>& answers, bool json);
+/// Inputs of predictions by a link model.
+struct link_prediction {
+    std::string program;
+    const gneiss::dataset& data;
+    const gneiss::bucket_store& buckets;
+    gneiss::link_scorer scorer;
+    const query_flags& flags;
+    const gneiss::tbb_executor& executor;
+    std::uint64_t memory; ///< bytes for the work
+    std::stop_token stop;
 
-/// Answers the queries of the flags by `rows` and prints the answers.
-/// \param memory  bytes for the work
-void predict_links(const std::string& program, const gneiss::dataset& data, const gneiss::link_scorer& scorer, stoppable_rows rows,
-    std::span<const gneiss::link_query> queries, const gneiss::edge_scan& leave_out, const query_flags& flags,
-    const gneiss::tbb_executor& executor, std::uint64_t memory, bool json);
+    /// Answers the queries of `read_queries` by `rows` and prints the answers by name. Throws errc::canceled on a stop.
+    void operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const;
+};
 
 /// Returns the name of a row of the relation table: inverse relations follow the relations.
 [[nodiscard]] std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row);

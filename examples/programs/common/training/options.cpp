@@ -138,6 +138,7 @@ void link_options::add_ranking(programs::command& to) {
     to.option("eval-edges", eval_edges, "number of ranked edges, a random subset").range(1).default_text("about one minute's worth").neutral();
     to.option("eval-negatives-by-degree", eval_negatives_by_degree, "fraction of candidates sampled by degree").range(0, 1).neutral();
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for valid or test").value_name("FILE").neutral();
+    to.option("candidates", candidates, "nodes that evaluation ranks: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").neutral();
 }
 
 void link_options::resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer) {
@@ -157,6 +158,7 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
         throw programs::usage_error("--log-q-correction is for the losses softmax and marius, not for " + loss);
     if (!negatives) negatives = programs::count_or_all{.count = 1000};
     if (!eval_negatives) eval_negatives = programs::count_or_all{.all = true};
+    if (candidates != "all" && candidates != "range") candidates = std::filesystem::absolute(candidates).string();
     check_ranking();
     if (!eval_edges && eval_candidates) eval_edges = programs::count_or_all{.all = true};
     if (!eval_edges) { // 2 · edges · nodes · width multiply-adds, 10¹² in under a minute
@@ -172,6 +174,10 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
 void link_options::check_ranking() const {
     if (eval_candidates && eval_negatives && !eval_negatives->all)
         throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives out, or set it to all");
+    if (candidates != "all" && eval_candidates)
+        throw programs::usage_error("--candidates and --eval-candidates both say who is ranked: leave one out");
+    if (candidates != "all" && eval_negatives && !eval_negatives->all)
+        throw programs::usage_error("--candidates " + candidates + " is for --eval-negatives all: sampled candidates are drawn from all nodes");
 }
 
 gneiss::link_model_options link_options::model_options() const {

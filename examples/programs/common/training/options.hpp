@@ -119,6 +119,7 @@ struct link_options {
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
     double eval_negatives_by_degree = 0.5;
     std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may contain "{split}"
+    std::string candidates = "all";                       ///< all, range, or a file of names
 
     void add_model(programs::command& to, const std::string& default_regularizer);
     void add_negatives(programs::command& to);
@@ -130,7 +131,7 @@ struct link_options {
     /// Sets the default negatives for that batch size, and the number of edges that are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
 
-    /// Throws usage_error if candidates are both given and sampled.
+    /// Throws usage_error if candidates are set in two ways.
     void check_ranking() const;
 
     [[nodiscard]] gneiss::link_model_options model_options() const;

@@ -34,6 +34,8 @@ void eval_flags::add_to(programs::command& to, const std::string& of) {
     to.option("eval-edges", eval_edges, "number of ranked edges").default_text("the run's");
     to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree").range(0, 1).default_text("the run's");
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --split").value_name("FILE").default_text("the run's");
+    to.option("candidates", candidates, "nodes that are ranked: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").default_text("the run's");
+    to.option("k", k, "add recall@k and ndcg@k of the tails of each head, except those already seen").range(1, 1e6).value_name("N,N").default_text("none");
 }
 
 void eval_flags::change(link_options& options) const {
@@ -42,12 +44,17 @@ void eval_flags::change(link_options& options) const {
     if (eval_candidates) {
         options.eval_candidates = eval_candidates;
         options.eval_edges = programs::count_or_all{.all = true}; // each of them has a list
-    } else if (eval_negatives || by_degree) {
+        options.eval_negatives = programs::count_or_all{.all = true};
+        options.candidates = "all";
+    } else if (eval_negatives || by_degree || candidates) {
         options.eval_candidates.reset();
     }
     if (eval_negatives) options.eval_negatives = eval_negatives;
+    if (candidates) options.candidates = *candidates;
+    if (candidates && *candidates != "all" && !eval_negatives && !by_degree) options.eval_negatives = programs::count_or_all{.all = true};
     if (eval_edges) options.eval_edges = eval_edges;
     if (by_degree) options.eval_negatives_by_degree = *by_degree;
+    options.check_ranking();
 }
 
 gneiss::tbb_executor run_flags::executor() const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -41,10 +42,12 @@ struct eval_flags : run_flags {
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
     std::optional<double> by_degree;
     std::optional<std::filesystem::path> eval_candidates;
+    std::optional<std::string> candidates;
+    std::vector<std::uint64_t> k; ///< cutoffs of recall and NDCG
 
     /// Adds the flags; `of` is the help's text for --split.
     void add_to(programs::command& to, const std::string& of);
-    [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree || eval_candidates; }
+    [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree || eval_candidates || candidates || !k.empty(); }
     /// Overrides the run's options by the given ones. Throws usage_error for candidates that are both given and sampled.
     void change(link_options& options) const;
 };

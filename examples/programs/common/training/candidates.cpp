@@ -1,0 +1,34 @@
+#include "common/training/candidates.hpp"
+
+#include <array>
+#include <utility>
+
+#include "common/training/link_evaluation.hpp"
+#include "common/training/name_lines.hpp"
+
+namespace trainers {
+
+gneiss::candidate_sets candidates_for(const std::string& which, const gneiss::dataset& data, const gneiss::bucket_store& buckets,
+    std::span<const gneiss::link_query> queries, std::uint64_t limit, const std::stop_token& stop) {
+    if (which == "all") return {};
+    const std::uint64_t nodes = data.manifest().nodes;
+    if (which == "range") return gneiss::candidate_sets::seen_in(training_scan(buckets, stop), nodes, queries, limit);
+    gneiss::node_set listed(nodes);
+    for_each_name(data, which, [&](gneiss::node_id node) { listed.insert(node); });
+    listed.finish();
+    if (listed.bytes() > limit) throw gneiss::over_budget(limit, {{"nodes of " + which, listed.bytes()}});
+    if (listed.size() == 0) throw gneiss::error(gneiss::errc::invalid_format, "names no node", {.path = which});
+    return gneiss::candidate_sets(std::move(listed));
+}
+
+gneiss::candidate_sets candidates_of_bipartite(
+    const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::uint64_t limit, const std::stop_token& stop) {
+    if (data.manifest().relations > 1) return {};
+    constexpr std::array ends{gneiss::link_query{.target_side = gneiss::side::head}, gneiss::link_query{.target_side = gneiss::side::tail}};
+    gneiss::candidate_sets sets = candidates_for("range", data, buckets, ends, limit, stop);
+    bool disjoint = sets.of(ends[0]).size() != 0;
+    sets.of(ends[0]).for_each(0, data.manifest().nodes, [&](gneiss::node_id head) { disjoint = disjoint && !sets.of(ends[1]).contains(head); });
+    return disjoint ? std::move(sets) : gneiss::candidate_sets{};
+}
+
+} // namespace trainers

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include <gneiss/eval/candidate_sets.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+
+namespace trainers {
+
+/// Returns the nodes that may answer `queries` by --candidates: "all"; "range", those seen in training at the queried ends of
+/// relations; or a file, a name per line, for every query.
+///
+/// \param limit  bytes that the sets may take
+/// Cost: "range" reads the training edges once. Memory: as gneiss::candidate_sets. Throws over_budget; errc::not_found or
+/// invalid_format with file and line; errc::canceled on a stop.
+[[nodiscard]] gneiss::candidate_sets candidates_for(const std::string& which, const gneiss::dataset& data, const gneiss::bucket_store& buckets,
+    std::span<const gneiss::link_query> queries, std::uint64_t limit, const std::stop_token& stop);
+
+/// Returns the ranges of the only relation if no node is both a head and a tail in training, as in a graph of users and items;
+/// all nodes for any other graph. Cost and errors as "range".
+[[nodiscard]] gneiss::candidate_sets candidates_of_bipartite(
+    const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::uint64_t limit, const std::stop_token& stop);
+
+} // namespace trainers

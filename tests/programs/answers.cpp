@@ -1,0 +1,239 @@
+// Runs predict and eval of the link trainers as users do: similar nodes, nodes that may be answers, recommendation.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "support/program.hpp"
+
+namespace test_programs_answers {
+
+namespace {
+
+using embeddings = std::map<std::string, std::vector<double>>;
+
+/// A dataset "data" of users who like items of their group, some names with commas and quotes, and a run "a".
+struct likes_workshop : gneiss::test::workshop {
+    std::map<std::string, std::set<std::string>> train, valid, test;
+
+    explicit likes_workshop(const std::string& program = "gneiss-marius", const std::string& flags = "") : workshop(program) {
+        std::map<std::string, std::string> text;
+        for (int user = 0; user < 30; ++user)
+            for (int item = 0; item < 20; ++item) {
+                if (user % 3 != item % 3) continue;
+                const bool kept = (user * 7 + item) % 4 != 0;
+                const std::string split = kept ? "train" : (user + item) % 4 < 2 ? "valid" : "test";
+                (split == "train" ? train : split == "valid" ? valid : test)[name("user", user)].insert(name("item", item));
+                text[split] += name("user", user) + "\t" + name("item", item) + "\n";
+            }
+        for (const auto& [split, lines] : text) write(split + ".tsv", lines);
+        succeed("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 4", "gneiss-data");
+        succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out a " + flags);
+    }
+    static std::string name(const std::string& kind, int i) { return kind + (i == 4 ? ", \"the\" " : "") + std::to_string(i); }
+
+    void succeed(const std::string& arguments, const std::string& program = "") const {
+        const auto got = run(arguments, program);
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+    }
+    [[nodiscard]] nlohmann::json json(const std::string& arguments) const {
+        const auto got = run(arguments + " --json");
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out);
+    }
+    [[nodiscard]] embeddings exported() const {
+        succeed("export a --out text --format tsv --force");
+        embeddings result;
+        std::istringstream lines(read("text/nodes.tsv"));
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream values(line.substr(line.find('\t')));
+            std::vector<double>& row = result[line.substr(0, line.find('\t'))];
+            for (double x; values >> x;) row.push_back(x);
+        }
+        return result;
+    }
+};
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+    return sum;
+}
+
+/// Returns the nodes other than `name`, by descending similarity, of those that `allowed` accepts.
+template <class Score, class Allowed>
+std::vector<std::string> sorted_names(const embeddings& rows, const Score& score, const Allowed& allowed) {
+    std::vector<std::pair<double, std::string>> all;
+    for (const auto& [name, row] : rows)
+        if (allowed(name)) all.emplace_back(-score(row), name);
+    std::ranges::sort(all);
+    std::vector<std::string> names;
+    for (const auto& [score_, name] : all) names.push_back(name);
+    return names;
+}
+
+std::vector<std::string> names_of(const nlohmann::json& answers) {
+    std::vector<std::string> names;
+    for (const auto& a : answers) names.push_back(a["node"]);
+    return names;
+}
+
+bool is_item(const std::string& name) { return name.starts_with("item"); }
+
+} // namespace
+
+TEST_CASE("similar nodes equal those of comparing all exported embeddings, one by one and in batches, within little memory") {
+    const likes_workshop shop;
+    const embeddings rows = shop.exported();
+    for (const std::string measure : {"cosine", "dot"}) {
+        const auto expected = [&](const std::string& name) {
+            const auto score = [&](const std::vector<double>& row) {
+                const double product = dot(row, rows.at(name));
+                return measure == "dot" ? product : product / std::sqrt(dot(row, row) * dot(rows.at(name), rows.at(name)));
+            };
+            auto names = sorted_names(rows, score, [&](const std::string& other) { return other != name; });
+            names.resize(6);
+            return names;
+        };
+        const auto one = shop.json("predict a --similar user7 --k 6 --measure " + measure);
+        CHECK(one["measure"] == measure);
+        CHECK(one["predictions"][0]["node"] == "user7");
+        CHECK(names_of(one["predictions"][0]["answers"]) == expected("user7"));
+        shop.write("names.txt", "item3\nuser, \"the\" 4\n\nuser7\n");
+        shop.write("names.csv", "item3\n\"user, \"\"the\"\" 4\"\nuser7\n");
+        const auto batch = shop.json("predict a --similar-file names.txt --k 6 --measure " + measure);
+        CHECK(batch == shop.json("predict a --similar-file names.csv --k 6 --memory 64MiB --measure " + measure));
+        CHECK(batch == shop.json("predict a --similar 'item3, \"user, \"\"the\"\" 4\", user7' --k 6 --measure " + measure));
+        for (const auto& one_of : batch["predictions"]) CHECK(names_of(one_of["answers"]) == expected(one_of["node"]));
+    }
+    shop.refuses(1, "predict a --similar stranger", {"stranger"});
+    shop.refuses(1, "predict a --similar-file names.csv --similar missing", {"missing"});
+    shop.write("names.csv", "user1,user2\n");
+    shop.refuses(1, "predict a --similar-file names.csv", {"names.csv: line 1, column 7", "in quotes"});
+    shop.refuses(2, "predict a --similar user1 --head user2", {"--similar", "--head"});
+    shop.refuses(2, "predict a --similar user1,,user2", {"--similar", "empty"});
+    CHECK(shop.run("predict a --similar user7 --k 1").out.starts_with("user7\n"));
+}
+
+TEST_CASE("in a graph of users and items the answers are items, and no node answers itself") {
+    const likes_workshop shop;
+    const embeddings rows = shop.exported();
+    const auto got = shop.json("predict a --head user7 --k 1000");
+    CHECK(got["candidates"] == "range");
+    std::set<std::string> seen_items;
+    for (const auto& [user, items] : shop.train) seen_items.insert(items.begin(), items.end());
+    const auto score = [&](const std::vector<double>& row) { return dot(row, rows.at("user7")); };
+    const auto known = [&](const std::string& name) {
+        return shop.train.at("user7").contains(name) || (shop.valid.contains("user7") && shop.valid.at("user7").contains(name)) ||
+               (shop.test.contains("user7") && shop.test.at("user7").contains(name));
+    };
+    CHECK(names_of(got["predictions"][0]["answers"]) ==
+          sorted_names(rows, score, [&](const std::string& name) { return seen_items.contains(name) && !known(name); }));
+    for (const auto& a : shop.json("predict a --tail item3 --k 1000")["predictions"][0]["answers"]) CHECK(!is_item(a["node"]));
+
+    const auto all = shop.json("predict a --head user7 --k 1000 --candidates all");
+    CHECK(all["candidates"] == "all");
+    const auto others = names_of(all["predictions"][0]["answers"]);
+    CHECK(std::ranges::find(others, "user8") != others.end());
+    CHECK(std::ranges::find(others, "user7") == others.end());
+    const auto with = names_of(shop.json("predict a --head user7 --k 1000 --candidates all --self")["predictions"][0]["answers"]);
+    CHECK(std::ranges::find(with, "user7") != with.end());
+    CHECK(with.size() == others.size() + 1);
+
+    shop.write("stock.csv", "item1\n\"item, \"\"the\"\" 4\"\nuser3\n");
+    const auto stock = names_of(shop.json("predict a --head user8 --known --candidates stock.csv")["predictions"][0]["answers"]);
+    CHECK(std::set<std::string>(stock.begin(), stock.end()) == std::set<std::string>{"item1", "item, \"the\" 4", "user3"});
+    shop.write("stock.csv", "item1\nitem99\n");
+    shop.refuses(1, "predict a --head user8 --candidates stock.csv", {"stock.csv: line 2, column 1", "item99"});
+    shop.refuses(1, "predict a --head user8 --candidates nothing.txt", {"nothing.txt"});
+}
+
+TEST_CASE("queries of a graph without relations need no relation, and names with commas are quoted in a .csv") {
+    const likes_workshop shop;
+    shop.write("ask.tsv", "user7\t?\n?\titem3\nuser, \"the\" 4\t\t?\n");
+    shop.write("ask.csv", "user7,?\n?,item3\n\"user, \"\"the\"\" 4\",?\n");
+    const auto got = shop.json("predict a --queries ask.tsv --k 3");
+    CHECK(got == shop.json("predict a --queries ask.csv --k 3"));
+    CHECK(got["predictions"][0] == shop.json("predict a --head user7 --k 3")["predictions"][0]);
+    CHECK(got["predictions"][1]["tail"] == "item3");
+    CHECK(got["predictions"][2]["head"] == "user, \"the\" 4");
+    shop.write("ask.csv", "user7\n");
+    shop.refuses(1, "predict a --queries ask.csv", {"ask.csv: line 1, column 1", "HEAD TAB TAIL"});
+}
+
+TEST_CASE("eval in range ranks among the nodes seen at that end; recall and NDCG equal their definitions") {
+    const likes_workshop shop;
+    const embeddings rows = shop.exported();
+    std::set<std::string> seen[2]; // users, items
+    for (const auto& [user, items] : shop.train) seen[0].insert(user), seen[1].insert(items.begin(), items.end());
+    const auto known = [&](const std::string& user, const std::string& item, bool test) {
+        for (const auto* split : {&shop.train, &shop.valid, &shop.test})
+            if ((test || split != &shop.test) && split->contains(user) && split->at(user).contains(item)) return true;
+        return false;
+    };
+    double reciprocals = 0, queries = 0, recall = 0, ndcg = 0;
+    for (const auto& [user, items] : shop.test) {
+        for (const std::string& item : items)
+            for (const bool tail : {true, false}) {
+                const double target = dot(rows.at(user), rows.at(item));
+                double rank = 1;
+                for (const std::string& other : seen[tail ? 1 : 0]) {
+                    if (known(tail ? user : other, tail ? other : item, true)) continue;
+                    rank += dot(rows.at(tail ? user : item), rows.at(other)) > target ? 1 : 0;
+                }
+                reciprocals += 1 / rank;
+                ++queries;
+            }
+        const auto score = [&](const std::vector<double>& row) { return dot(row, rows.at(user)); };
+        const auto best = sorted_names(rows, score, [&](const std::string& name) { return seen[1].contains(name) && !known(user, name, false); });
+        double hits = 0, gain = 0, ideal = 0;
+        for (std::size_t i = 0; i < 2; ++i) {
+            if (i < best.size() && items.contains(best[i])) hits += 1, gain += 1 / std::log2(2. + static_cast<double>(i));
+            if (i < items.size()) ideal += 1 / std::log2(2. + static_cast<double>(i));
+        }
+        recall += hits / static_cast<double>(items.size());
+        ndcg += gain / ideal;
+    }
+    const auto got = shop.json("eval a --candidates range --k 2,5")["metrics"]["test"];
+    CHECK(got["mrr"].get<double>() == doctest::Approx(reciprocals / queries).epsilon(1e-9));
+    CHECK(got["recall@2"].get<double>() == doctest::Approx(recall / static_cast<double>(shop.test.size())).epsilon(1e-9));
+    CHECK(got["ndcg@2"].get<double>() == doctest::Approx(ndcg / static_cast<double>(shop.test.size())).epsilon(1e-9));
+    CHECK(got["recall@5"] >= got["recall@2"]);
+    const auto all = shop.json("eval a")["metrics"]["test"];
+    CHECK(all["mrr"] < got["mrr"]);
+    CHECK(!all.contains("recall@10"));
+    CHECK(shop.json("eval a --candidates all")["metrics"]["test"] == all);
+
+    // A run trained with --candidates evaluates so by itself.
+    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out b --candidates range");
+    CHECK(nlohmann::json::parse(shop.read("b/run.json"))["metrics"]["test"]["mrr"] == got["mrr"]);
+    CHECK(shop.json("eval b --k 2,5")["metrics"]["test"] == got);
+    shop.write("items.txt", "item1\nitem99\n");
+    shop.refuses(1, "train data --quiet --out new --candidates items.txt", {"items.txt: line 2, column 1", "item99"});
+    shop.refuses(2, "eval a --candidates range --eval-negatives 5", {"--candidates", "--eval-negatives"});
+    shop.refuses(2, "train data --quiet --out new --candidates range --eval-candidates x.tsv", {"--candidates", "--eval-candidates"});
+}
+
+TEST_CASE("gneiss-mariusgnn compares and ranks the outputs of its network in the same way") {
+    const likes_workshop shop("gneiss-mariusgnn", "--task link --inputs rows --layers sage:8 --fanout 5");
+    const embeddings rows = shop.exported();
+    const auto score = [&](const std::vector<double>& row) { return dot(row, rows.at("user7")); };
+    auto expected = sorted_names(rows, score, [](const std::string& name) { return name != "user7"; });
+    expected.resize(6);
+    CHECK(names_of(shop.json("predict a --similar user7 --k 6 --measure dot")["predictions"][0]["answers"]) == expected);
+    for (const auto& a : shop.json("predict a --head user7 --k 1000")["predictions"][0]["answers"]) CHECK(is_item(a["node"]));
+    CHECK(shop.json("eval a --k 10 --candidates range")["metrics"]["test"].contains("ndcg@10"));
+}
+
+} // namespace test_programs_answers
