@@ -289,7 +289,7 @@ public:
             const std::string values = std::regex_match(shown, listed)         ? shown
                                        : std::regex_match(text, words, one_of) ? words[1].str()
                                                                                : "";
-            if (values.empty()) open_.insert(name);
+            if (values.empty() || values.find('+') != std::string::npos) open_.insert(name); // pages write words
             for (std::sregex_iterator at(values.begin(), values.end(), value), end; at != end; ++at)
                 values_[name].insert(at->str());
         }

@@ -53,7 +53,7 @@ void options::add_to(programs::command& to) {
     add_evaluation(to);
     add_output(to, "gneiss-ginex");
     to.common({"layers", "fanout", "epochs", "batch", "lr", "seed", "memory", "topology", "feature-cache", "superbatch", "device", "threads", "eval-every",
-        "early-stop", "out", "resume", "force", "dry-run", "json", "config"});
+        "out", "resume", "force", "dry-run"});
     to.example("gneiss-ginex train data/mine --memory 2GiB --out runs/mine");
 }
 

@@ -28,8 +28,8 @@ void options::add_to(programs::command& to) {
     add_execution(to);
     add_evaluation(to);
     add_output(to, "gneiss-hanoi");
-    to.common({"layers", "fanout", "epochs", "batch", "lr", "seed", "partitioner", "partitions", "hubs", "macro", "memory", "device", "threads", "eval-every",
-        "out", "resume", "force", "dry-run", "json", "config"});
+    to.common({"layers", "fanout", "epochs", "batch", "lr", "partitioner", "partitions", "macro", "memory", "device", "threads",
+        "out", "resume", "force", "dry-run"});
     to.example("gneiss-hanoi train data/mine --memory 2GiB --out runs/mine");
 }
 

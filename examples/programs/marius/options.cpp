@@ -29,7 +29,7 @@ void options::add_to(programs::command& to) {
         "early-stop", early_stop, "stop after N validations without a better MRR, and keep the best state; 0: never");
     add_output(to, "gneiss-marius");
     to.common({"decoder", "dim", "epochs", "batch", "negatives", "lr", "seed", "memory", "store", "partitions", "buffer", "device", "threads", "eval-every",
-        "early-stop", "out", "resume", "force", "dry-run", "json", "config"});
+        "early-stop", "out", "resume", "force", "dry-run"});
     to.example("gneiss-marius train data/mine --epochs 20 --memory 2GiB --out runs/mine");
 }
 

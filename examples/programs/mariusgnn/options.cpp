@@ -50,8 +50,8 @@ void options::add_to(programs::command& to) {
     add_ranking(to);
     add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
-    to.common({"task", "layers", "fanout", "dim", "epochs", "batch", "negatives", "lr", "seed", "memory", "store", "partitions", "buffer", "device", "threads",
-        "eval-every", "out", "resume", "force", "dry-run", "json", "config"});
+    to.common({"task", "layers", "fanout", "dim", "epochs", "batch", "negatives", "lr", "memory", "store", "device", "threads",
+        "out", "resume", "force", "dry-run"});
     to.example("gneiss-mariusgnn train data/mine --layers sage:128,sage:128 --fanout 10,10 --out runs/mine");
 }
 

@@ -66,6 +66,9 @@ compared_run read_compared(const fs::path& path) {
             }
     } catch (const nlohmann::json::exception& e) {
         throw gneiss::error(gneiss::errc::corrupt, e.what(), {.path = result ? file : metrics});
+    } catch (const gneiss::error& e) {
+        if (!e.place().path.empty()) throw;
+        throw gneiss::error(e.code(), e.what(), {.path = result ? file : metrics});
     }
     return run;
 }
@@ -255,6 +258,7 @@ void add_report(programs::command_line& to) {
     command.positional("run", flags->runs, "run directories, finished or not");
     command.option("out", flags->out, "page to write").value_name("FILE.html");
     command.option("metric", flags->metric, "metric to compare").default_text("the first run's first");
+    command.example("gneiss-study report runs/memory runs/disk --out compare.html");
 }
 
 } // namespace study
