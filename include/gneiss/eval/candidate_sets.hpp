@@ -43,11 +43,13 @@ public:
         if (bits_.size() == 0) list_.shrink_to_fit();
     }
 
+    /// Returns true for a node of the set. O(1) for a bitmap, O(log nodes) for a list.
     [[nodiscard]] bool contains(node_id node) const noexcept {
         return bits_.size() != 0 ? bits_[node] : std::ranges::binary_search(list_, node);
     }
     /// Number of nodes. O(nodes / 64) for a bitmap.
     [[nodiscard]] std::uint64_t size() const noexcept { return bits_.size() != 0 ? bits_.count() : list_.size(); }
+    /// Returns its memory [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bits_.bytes() + list_.capacity() * sizeof(node_id); }
 
     /// Calls visit(node) for the members of [begin, end), ascending. O(members) for a list, O(end − begin) for a bitmap.
@@ -142,6 +144,7 @@ public:
         return sets_[at];
     }
 
+    /// Returns its memory [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t sum = set_of_.size() * sizeof(set_of_[0]) + sets_.size() * sizeof(node_set);
         for (const node_set& set : sets_) sum += set.bytes();

@@ -43,6 +43,7 @@ public:
         }
     }
 
+    /// Returns the values of k, as given.
     [[nodiscard]] const std::vector<std::size_t>& cutoffs() const noexcept { return cutoffs_; }
     [[nodiscard]] std::uint64_t count() const noexcept { return count_; } ///< heads
     /// Returns recall at cutoff `c`, by its position.

@@ -24,6 +24,7 @@ namespace gneiss {
 /// Several wrong lines of the sources: the error of the first one, and a sentence for each.
 class bad_lines_error : public error {
 public:
+    /// Makes the error of the first line, with the texts of all.
     bad_lines_error(const error& first, std::vector<std::string> all) : error(first), lines_(std::move(all)) {}
     /// Returns what is wrong with each line, the first one included; at most 20.
     [[nodiscard]] const std::vector<std::string>& lines() const noexcept { return lines_; }
@@ -45,6 +46,7 @@ namespace importing {
 /// Wrong lines of text sources: reported together or, within a limit, skipped and listed. Thread-safe.
 class bad_lines {
 public:
+    /// Maximum number of lines that one error reports.
     static constexpr std::size_t most_reported = 20;
 
     /// \param allowed  lines that may be skipped
@@ -70,6 +72,7 @@ public:
     }
     /// Returns true if reading further finds nothing to report.
     [[nodiscard]] bool full() const noexcept { return full_; }
+    /// Returns the number of wrong lines.
     [[nodiscard]] std::uint64_t count() const {
         const std::scoped_lock lock(mutex_);
         return found_.size();

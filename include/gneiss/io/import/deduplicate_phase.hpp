@@ -22,6 +22,7 @@ namespace gneiss::importing {
 
 /// An order of records by source, relation and destination.
 struct record_order {
+    /// Returns true if a comes before b.
     template <class Record>
     [[nodiscard]] bool operator()(const Record& a, const Record& b) const noexcept {
         return std::tuple(source_key(a), relation_of(a), destination_key(a)) <

@@ -130,6 +130,7 @@ struct line_fields {
 /// and column for a quote that is not closed and for text after one.
 class field_cursor {
 public:
+    /// Starts at the first field of a line. `unquoted` holds the copy of a field with quotes inside.
     field_cursor(std::string_view line, const text_format& format, const line_place& place, std::string& unquoted)
         : line_(line),
           place_(&place),
@@ -309,6 +310,7 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
         }
     }
 }
+/// The same; throws the error of the first wrong line.
 template <class Visit>
 void for_each_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
     const text_format& options, Visit&& visit) {

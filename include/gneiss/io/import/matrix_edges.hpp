@@ -22,6 +22,7 @@ namespace gneiss::importing {
 /// A file of integers, one dimension, read at any place. Thread-safe.
 class integer_array {
 public:
+    /// Opens an array of integers. Throws errc::invalid_format for other types and shapes.
     explicit integer_array(const std::filesystem::path& path)
         : file_(std::make_shared<const plain_file>(plain_file::open(path))),
           header_(read_npy_header(*file_)) {
@@ -52,6 +53,7 @@ public:
                                                      : narrow;
         }
     }
+    /// Returns one element; one below 0 becomes very large.
     [[nodiscard]] std::uint64_t operator[](std::uint64_t at) const {
         std::array<std::uint64_t, 1> value{};
         read(at, value);
@@ -70,8 +72,12 @@ private:
 /// Errors: errc::invalid_format for arrays that do not match, errc::out_of_range for ids, naming the entry.
 class matrix_edges {
 public:
-    /// \param rows, columns  coordinates of the entries; `compressed`: offsets instead, of the rows or of the columns
+    /// Arrays that have offsets in place of coordinates.
     enum class compressed { none, rows, columns };
+    /// Opens the arrays of a matrix of `shape`.
+    ///
+    /// \param rows, columns  coordinates of the entries; those that `kind` names have offsets
+    /// \param column_shift   is added to columns
     matrix_edges(const std::filesystem::path& rows, const std::filesystem::path& columns, compressed kind,
         const std::array<std::uint64_t, 2>& shape, std::uint64_t column_shift)
         : rows_(rows),

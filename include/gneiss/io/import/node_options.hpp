@@ -33,10 +33,12 @@ enum class missing_features {
 
 /// A column of a text table: its position from 0, or its name in the table's first line.
 struct table_column {
-    std::size_t position = 0;
+    std::size_t position = 0; ///< position from 0
     std::string name{}; ///< empty: the position counts
 
+    /// Names a column by its position.
     table_column(std::size_t at) : position(at) {}
+    /// Names a column by its title.
     table_column(std::string named) : name(std::move(named)) {}
 
     friend bool operator==(const table_column&, const table_column&) = default;
@@ -53,7 +55,7 @@ struct import_node_attributes {
     std::filesystem::path features{};
     std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; without values all are 1
     std::uint64_t num_features = 0;                      ///< columns of sparse rows; 0: the largest index + 1
-    missing_features missing = missing_features::error;
+    missing_features missing = missing_features::error; ///< treatment of NaN and empty cells
     std::optional<npy_dtype> feature_type{};             ///< f32 or f16; default: f16 for an array of f16, else f32
     std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
     std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none

@@ -74,7 +74,7 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
 /// edges. Lines that are empty, or begin with "# ", are skipped.
 class node_text {
 public:
-    static constexpr std::size_t no_column = ~std::size_t{0};
+    static constexpr std::size_t no_column = ~std::size_t{0}; ///< line i is node i
 
     /// Opens the file and finds its delimiter.
     ///
@@ -125,7 +125,7 @@ public:
     /// Returns the first line with values, after the names of columns.
     [[nodiscard]] const std::string& first_line() const noexcept { return first_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-    [[nodiscard]] const text_format& format() const noexcept { return format_; }
+    [[nodiscard]] const text_format& format() const noexcept { return format_; } ///< with the delimiter found
     /// Returns the names of the columns; empty without a header.
     [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
     /// Returns the column of the node; `no_column` if line i is node i.

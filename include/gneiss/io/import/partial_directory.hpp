@@ -46,6 +46,7 @@ public:
     [[nodiscard]] std::filesystem::path work(const std::string& name) const { return path_ / ("work-" + name); }
     /// Returns the directory for unpacked arrays of archives.
     [[nodiscard]] std::filesystem::path unpacked() const { return unpacked_in(path_); }
+    /// Returns that of a directory.
     [[nodiscard]] static std::filesystem::path unpacked_in(const std::filesystem::path& partial) {
         return partial / "work-npz";
     }

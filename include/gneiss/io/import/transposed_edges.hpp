@@ -44,6 +44,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
+    /// Returns true if edges have relations.
     [[nodiscard]] bool has_relations() const noexcept { return fields_ == 3; }
 
     /// Reads edges first, first + 1, … Precondition: within `edges()`.
