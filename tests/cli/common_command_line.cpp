@@ -169,7 +169,7 @@ TEST_CASE("each command line error is one sentence that names the flag") {
     CHECK(contains(program().refused({"train", "a", "--epochs", "-3"}), "--epochs: '-3' is not a whole number"));
     CHECK(contains(program().refused({"train", "a", "--lr", "--epochs"}), "--lr: '--epochs' is not a number"));
     CHECK(contains(program().refused({"train", "a", "--lr", "-1"}), "--lr: -1 is less than 0"));
-    CHECK(contains(program().refused({"train", "a", "--memory", "2G"}), "--memory: '2G' is not a size"));
+    CHECK(contains(program().refused({"train", "a", "--memory", "2Q"}), "--memory: '2Q' is not a size"));
     CHECK(contains(program().refused({"train", "a", "--fanout", "10,,5"}), "--fanout: "));
     CHECK(contains(program().refused({"train", "a", "--deterministic=maybe"}), "--deterministic"));
     for (const std::vector<std::string>& arguments :

@@ -240,7 +240,7 @@ void add_import(programs::command_line& to) {
     command.option("unseen-to-train", flags->unseen_to_train,
         "move valid and test edges to train if train has not their nodes or relation");
     flags->common.add_to(command);
-    command.common({"out", "task", "format", "columns", "header", "ids", "undirected", "features", "labels", "split", "valid", "test",
+    command.common({"out", "task", "columns", "header", "ids", "undirected", "features", "labels", "split", "valid", "test",
         "fractions", "memory", "force"});
     command.example("gneiss-data import edges.tsv --fractions .9,.05,.05 --out data/mine");
 }
