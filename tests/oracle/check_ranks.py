@@ -135,7 +135,7 @@ def check_sampled(triples: oracle.Triples) -> None:
 
 
 def check_predictions(name: str, run: Path, scorer: Scorer, triples: oracle.Triples, ranking: Ranking) -> None:
-    """Tests the best seven answers and their scores, with and without known ones."""
+    """Tests the best seven answers and their scores, with and without known ones and the query's own node."""
     random = np.random.default_rng(0)
     edges = sum(triples.split.values(), [])
     queries = [query for i in random.choice(len(edges), 60, replace=False) for query in ((*edges[i][:2], "?"), ("?", *edges[i][1:]))]
@@ -144,13 +144,13 @@ def check_predictions(name: str, run: Path, scorer: Scorer, triples: oracle.Trip
     wrong = 0
     for known in (False, True):
         printed = json.loads(oracle.run("gneiss-marius", "predict", run, "--queries", "queries.tsv", "--k", 7, "--json",
-                                        *(["--known"] if known else [])))
+                                        *(["--known", "--self"] if known else [])))
         answers = next(printed[key] for key in ("queries", "predictions", "answers") if key in printed) if isinstance(printed, dict) else printed
         for (head, relation, tail), answer in zip(queries, answers, strict=True):
             ends = (scorer.node[head if tail == "?" else tail], scorer.relation[relation])
             scores = scorer.scores(*ends, tail == "?")
             if not known:
-                scores[list(ranking.known[tail == "?"][ends])] = -np.inf
+                scores[[ends[0], *ranking.known[tail == "?"][ends]]] = -np.inf
             best = [row for row in np.argsort(-scores)[:7] if np.isfinite(scores[row])]
             listed = answer.get("answers", answer.get("predictions"))
             rows = [scorer.node[item.get("node", item.get("name"))] for item in listed]
