@@ -61,19 +61,7 @@ struct workshop : gneiss::test::workshop {
     }
 };
 
-std::string gzip(const std::string& text) {
-    z_stream stream{};
-    REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-    std::string in = text, out(text.size() + 1000, '\0');
-    stream.next_in = reinterpret_cast<Bytef*>(in.data());
-    stream.avail_in = static_cast<uInt>(in.size());
-    stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream.avail_out = static_cast<uInt>(out.size());
-    REQUIRE(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
-    out.resize(stream.total_out);
-    ::deflateEnd(&stream);
-    return out;
-}
+std::string gzip(const std::string& text) { return gneiss::test::deflated_bytes(text, MAX_WBITS + 16); }
 
 /// Returns a line for each node.
 std::string lines(const std::function<std::string(std::int64_t)>& line, std::int64_t count = nodes) {

@@ -11,6 +11,21 @@
 
 namespace gneiss::test {
 
+/// Returns the bytes that deflate makes of a text; `window_bits` is zlib's: -MAX_WBITS for zip, MAX_WBITS + 16 for gzip.
+inline std::string deflated_bytes(const std::string& text, int window_bits) {
+    z_stream stream{};
+    REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+    std::string in = text, out(text.size() + 1000, '\0');
+    stream.next_in = reinterpret_cast<Bytef*>(in.data());
+    stream.avail_in = static_cast<uInt>(in.size());
+    stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream.avail_out = static_cast<uInt>(out.size());
+    REQUIRE(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
+    out.resize(stream.total_out);
+    ::deflateEnd(&stream);
+    return out;
+}
+
 /// Returns a zip archive as NumPy writes it: stored or deflated.
 inline std::string archive(const std::map<std::string, std::string>& members, bool deflated) {
     std::string out, directory;
@@ -18,20 +33,7 @@ inline std::string archive(const std::map<std::string, std::string>& members, bo
         for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 255);
     };
     for (const auto& [name, bytes] : members) {
-        std::string packed = bytes;
-        if (deflated) {
-            packed.resize(bytes.size() + 1000);
-            z_stream stream{};
-            REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-            std::string in = bytes;
-            stream.next_in = reinterpret_cast<Bytef*>(in.data());
-            stream.avail_in = static_cast<uInt>(in.size());
-            stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-            stream.avail_out = static_cast<uInt>(packed.size());
-            REQUIRE(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
-            packed.resize(stream.total_out);
-            ::deflateEnd(&stream);
-        }
+        const std::string packed = deflated ? deflated_bytes(bytes, -MAX_WBITS) : bytes;
         const auto crc = ::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
         const std::uint64_t at = out.size();
         for (std::string* to : {&out, &directory}) {
