@@ -26,6 +26,7 @@ struct import_flags {
     std::uint64_t num_features = 0, num_classes = 0;
     std::string id_column = "0", label_column = "1", split_column = "1";
     std::optional<std::vector<std::string>> feature_columns{};
+    std::optional<std::filesystem::path> standardize{};
     std::string missing = "error";
     std::uint64_t skip_bad = 0;
     feature_flags features{};
@@ -79,6 +80,7 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     data.missing = flags.missing == "zero"   ? missing_features::zero
                    : flags.missing == "mean" ? missing_features::mean
                                              : missing_features::error;
+    if (flags.standardize) data.standardize = *flags.standardize;
     data.combined_labels = flags.combined_labels;
     data.header = flags.header;
     data.id_column = parse_column(flags.id_column);
@@ -214,6 +216,11 @@ void add_import(programs::command_line& to) {
         .option("missing", flags->missing,
             "features that are NaN, empty or NA, and nodes without a line: refused, 0, or the column's mean")
         .choices({"error", "zero", "mean"});
+    command
+        .option("standardize", flags->standardize,
+            "dense features less the column's mean, over its standard deviation: those of FILE (.npy [2, columns]), which is "
+            "made from these features if it does not exist")
+        .value_name("FILE");
     command
         .option("labels", flags->labels, "classes: integers (.npy, .npz, .tsv) or names (.tsv); none: below 0 or NaN")
         .value_name("FILE");

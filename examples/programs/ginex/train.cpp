@@ -15,6 +15,7 @@
 #include "common/machine.hpp"
 #include "stores.hpp"
 #include "training_plan.hpp"
+#include "common/gnn/feature_diagnosis.hpp"
 #include "common/gnn/node_classification_training.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/train.hpp"
@@ -202,6 +203,7 @@ private:
         live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
             graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features,
             *o.fanout, *o.direction, *o.topology, *o.feature_cache, *o.pipeline));
+        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.say(doubt);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
         const list_files files(data_, o);

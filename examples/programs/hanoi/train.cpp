@@ -21,6 +21,7 @@
 #include "io_cost.hpp"
 #include "preprocessing.hpp"
 #include "training_plan.hpp"
+#include "common/gnn/feature_diagnosis.hpp"
 #include "common/gnn/node_classification_commands.hpp"
 #include "common/gnn/node_classification_training.hpp"
 #include "common/training/engine.hpp"
@@ -172,6 +173,7 @@ public:
         check_files(o, *data_, o.memory->bytes);
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
             graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features, *o.fanout, *o.direction));
+        if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty()) context_.live.say(doubt);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         partitions_choice chosen = choose_partitions(o, *data_, features_, net_);
         o = std::move(chosen.flags);

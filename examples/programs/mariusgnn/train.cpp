@@ -385,6 +385,8 @@ public:
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
             o.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_attributes.classes, graph.node_attributes.train),
             *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : "softmax"));
+        if (trained_->features() != nullptr)
+            if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features()); !doubt.empty()) context_.live.say(doubt);
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
         if (o.training_first.value_or(false))
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));

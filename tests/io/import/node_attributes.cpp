@@ -432,6 +432,48 @@ TEST_CASE("missing features are refused, or become zeros or means of their colum
     w.check(dataset(arrays.out), by_number);
 }
 
+TEST_CASE("columns of dense features are standardized, and another graph by the same numbers") {
+    const world w;
+    import_options options = w.arrays();
+    options.node_attributes.standardize = w.path("scale.npy");
+    const auto rows = [&] {
+        run(options);
+        const dataset data(options.out);
+        std::vector<float> all(w.nodes * w.columns);
+        for (std::uint64_t node = 0; node < w.nodes; ++node)
+            data.features().read_dense(*data.find_row(std::to_string(node)), std::span(all).subspan(node * w.columns, w.columns));
+        return all;
+    };
+    std::vector<float> far = w.features;
+    for (std::size_t i = 0; i < far.size(); ++i)
+        far[i] = i % w.columns == 0 ? 7.0F : 2000 + 8 * far[i]; // the first column is constant
+    save(w.path("features.npy"), npy_dtype::f32, far, w.columns);
+    const std::vector<float> standard = rows();
+    for (std::uint64_t c = 0; c < w.columns; ++c) {
+        double sum = 0, squares = 0;
+        for (std::uint64_t i = c; i < standard.size(); i += w.columns) {
+            sum += double{standard[i]};
+            squares += double{standard[i]} * double{standard[i]};
+        }
+        const double n = static_cast<double>(w.nodes);
+        CHECK(std::abs(sum / n) < 1e-3);
+        CHECK(squares / n == doctest::Approx(c == 0 ? 0.0 : 1.0).epsilon(1e-3));
+    }
+    // A graph with other values is scaled by the file that exists; NaN becomes the mean of its own column, then scaled.
+    for (float& x : far) x += 8;
+    save(w.path("features.npy"), npy_dtype::f32, far, w.columns);
+    const std::vector<float> other = rows();
+    npy_reader file(w.path("scale.npy"));
+    std::vector<float> scale(2 * w.columns);
+    REQUIRE(file.read_as(std::span(scale)) == scale.size());
+    for (std::size_t i = 0; i < other.size(); ++i)
+        CHECK(other[i] == (far[i] - scale[i % w.columns]) / scale[w.columns + i % w.columns]);
+    save(w.path("scale.npy"), npy_dtype::f32, scale, 1);
+    refuses(options, {"scale.npy", "means and deviations"});
+    w.make_sparse(options);
+    refuses(options, {"dense"});
+}
+
 TEST_CASE("the result does not depend on memory or threads") {
     const world w(3000, 40);
     for (const bool sparse : {false, true}) {

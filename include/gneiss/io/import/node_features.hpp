@@ -16,6 +16,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/float16.hpp>
 #include <gneiss/core/random.hpp>
+#include <gneiss/io/import/feature_scale.hpp>
 #include <gneiss/io/import/node_job.hpp>
 #include <gneiss/io/npy.hpp>
 
@@ -128,10 +129,23 @@ private:
         else
             scan_sparse_text(setup_.text(data.features), data.num_features, fills(), visit);
     }
+    /// Throws if something is asked for that only columns of dense files have.
+    void need_dense() const {
+        if (setup_.data->missing == missing_features::mean)
+            throw error(errc::invalid_argument, "the mean replaces missing values of dense features only",
+                {.path = features_path()});
+        if (!setup_.data->standardize.empty())
+            throw error(errc::invalid_argument, "only columns of dense features can be standardized: zeros would not stay zero",
+                {.path = features_path()});
+    }
     [[nodiscard]] std::uint64_t dense_columns() const {
         const import_node_attributes& data = *setup_.data;
         if (data.project != 0) return data.project;
-        if (data.compute_features) return data.computed_columns;
+        return data.compute_features ? data.computed_columns : raw_columns();
+    }
+    /// Returns the number of columns of a file of dense features.
+    [[nodiscard]] std::uint64_t raw_columns() const {
+        const import_node_attributes& data = *setup_.data;
         return is_text_table(data.features) ? text_columns(setup_.text(data.features)).size()
                                             : read_npy_header(plain_file::open(data.features)).row_size();
     }
@@ -152,23 +166,20 @@ private:
         const node_text from = setup_.text(data.features);
         scan_dense_text(from, text_columns(from), fills(), visit);
     }
-    /// Returns the values in place of missing ones: zeros, or the means of the columns, for which the file is read.
-    [[nodiscard]] std::vector<float> fill_values() const {
-        std::vector<double> sums;
-        std::vector<std::uint64_t> counts;
-        scan_dense([&](std::uint64_t, std::uint64_t, std::span<const float> values) {
-            sums.resize(values.size());
-            counts.resize(values.size());
-            for (std::size_t i = 0; setup_.data->missing == missing_features::mean && i < values.size(); ++i)
-                if (!std::isnan(values[i])) {
-                    sums[i] += double{values[i]};
-                    ++counts[i];
-                }
-        });
-        std::vector<float> fill(sums.size());
-        for (std::size_t i = 0; i < fill.size(); ++i)
-            if (counts[i] != 0) fill[i] = static_cast<float>(sums[i] / static_cast<double>(counts[i]));
-        return fill;
+    /// Reads the file for the moments of its columns.
+    [[nodiscard]] column_moments measure() const {
+        column_moments columns;
+        scan_dense([&](std::uint64_t, std::uint64_t, std::span<const float> values) { columns.add(values); });
+        return columns;
+    }
+    /// Returns the scale of the file that `standardize` names, which is made with `own` if it does not exist.
+    [[nodiscard]] feature_scale scale(const std::optional<column_moments>& own, std::uint64_t columns) const {
+        const std::filesystem::path& path = setup_.data->standardize;
+        if (path.empty()) return {};
+        if (std::filesystem::exists(path)) return feature_scale::read(path, columns);
+        feature_scale made(*own);
+        made.write(path);
+        return made;
     }
     /// Appends the values as stored to `out`.
     void encode(std::span<const float> values, npy_dtype as, std::uint64_t at, std::vector<std::byte>& out) const {
@@ -219,16 +230,23 @@ private:
         sign_projection project(setup_.seed, std::max<std::uint64_t>(data.project, 1));
         std::vector<std::byte> record, absent; // the row of a node without a line
         std::vector<float> fill, filled;
-        if (fills()) {
-            if (!sparse() && !data.compute_features) {
-                fill = fill_values();
-                encode(data.project == 0 ? fill : project({}, fill), as, 0, absent);
-            } else if (data.missing == missing_features::mean) {
-                throw error(errc::invalid_argument, "the mean replaces missing values of dense features only",
-                    {.path = features_path()});
+        feature_scale standard;
+        if (!sparse() && !data.compute_features) {
+            std::optional<column_moments> own;
+            if (data.missing == missing_features::mean || (!data.standardize.empty() && !std::filesystem::exists(data.standardize)))
+                own = measure();
+            const std::uint64_t given = raw_columns();
+            standard = scale(own, given);
+            if (fills()) {
+                fill = data.missing == missing_features::mean ? own->means() : std::vector<float>(given);
+                filled = fill;
+                standard(filled);
+                encode(data.project == 0 ? filled : project({}, filled), as, 0, absent);
             }
-            absent.resize(static_cast<std::size_t>(row_bytes));
+        } else {
+            need_dense();
         }
+        if (fills()) absent.resize(static_cast<std::size_t>(row_bytes));
         npy_writer out(setup_.array("features"), as, {columns});
         arrange_rows(
             row_windows(setup_.rows.nodes, row_bytes, setup_.quarter()), map_, features_ascend(), setup_.quarter(),
@@ -242,10 +260,11 @@ private:
                     progress(++done);
                 };
                 const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
-                    if (!fill.empty()) {
+                    if (!fill.empty() || !standard.empty()) {
                         filled.assign(values.begin(), values.end());
-                        for (std::size_t i = 0; i < filled.size(); ++i)
+                        for (std::size_t i = 0; i < fill.size(); ++i)
                             if (std::isnan(filled[i])) filled[i] = fill[i];
+                        standard(filled);
                         values = filled;
                     }
                     row(key, at, data.project == 0 ? values : project({}, values));
@@ -281,9 +300,7 @@ private:
     }
 
     std::uint64_t write_sparse() {
-        if (setup_.data->missing == missing_features::mean)
-            throw error(errc::invalid_argument, "the mean replaces missing values of dense features only",
-                {.path = features_path()});
+        need_dense();
         const npy_dtype as = type();
         // Length of each row; whether any value is not 1; number of columns.
         std::uint64_t columns = setup_.data->num_features;

@@ -90,6 +90,7 @@ inline void check_node_attributes(const import_node_attributes& data) {
              data.classes, std::uint64_t{data.by_line}, std::uint64_t{data.header},
              static_cast<std::uint64_t>(data.missing), data.nodes, data.computed_columns})
         text += "|" + std::to_string(value);
+    text += "|" + data.standardize.string();
     std::vector<table_column> columns{data.id_column, data.label_column, data.split_column};
     columns.insert(columns.end(), data.feature_columns.begin(), data.feature_columns.end());
     for (const table_column& column : columns) text += "|" + std::to_string(column.position) + column.name;

@@ -56,6 +56,9 @@ struct import_node_attributes {
     std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; without values all are 1
     std::uint64_t num_features = 0;                      ///< columns of sparse rows; 0: the largest index + 1
     missing_features missing = missing_features::error; ///< treatment of NaN and empty cells
+    /// File of means and deviations, f32 [2, columns], by which columns of dense features are standardized; made from these
+    /// features if it does not exist. Empty: values stay.
+    std::filesystem::path standardize{};
     std::optional<npy_dtype> feature_type{};             ///< f32 or f16; default: f16 for an array of f16, else f32
     std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
     std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none
