@@ -13,6 +13,7 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/random.hpp>
+#include <gneiss/io/npy_integers.hpp>
 
 namespace test_io_npy {
 
@@ -289,6 +290,40 @@ TEST_CASE("f16 converts exactly to f32 and rounds to nearest from it") {
     CHECK(gneiss::to_half(65519.9F) == static_cast<gneiss::half>(0x7bff));
     CHECK(gneiss::to_half(65520.0F) == static_cast<gneiss::half>(0x7c00));
     CHECK(gneiss::to_half(std::numeric_limits<float>::infinity()) == static_cast<gneiss::half>(0x7c00));
+}
+
+TEST_CASE_TEMPLATE("integers of any type are read as 64 bits", Stored, std::int8_t, std::int16_t, std::int32_t, std::int64_t,
+    std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t) {
+    const gneiss::test::temporary_directory directory;
+    const std::vector<Stored> values{std::numeric_limits<Stored>::min(), 0, 1, std::numeric_limits<Stored>::max()};
+    gneiss::npy_writer writer(directory / "a.npy", gneiss::npy_dtype_of<Stored>());
+    writer.append(std::span(values));
+    writer.close();
+    const auto file = gneiss::plain_file::open(directory / "a.npy");
+    const gneiss::npy_header header = gneiss::read_npy_header(file);
+    CHECK(gneiss::holds_integers(header.dtype));
+    std::vector<std::int64_t> signed_ones(3);
+    std::vector<std::uint64_t> unsigned_ones(3);
+    gneiss::read_integers(file, header, 1, std::span(signed_ones));
+    gneiss::read_integers(file, header, 1, std::span(unsigned_ones));
+    for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(signed_ones[i] == static_cast<std::int64_t>(values[i + 1]));
+        CHECK(unsigned_ones[i] == static_cast<std::uint64_t>(values[i + 1]));
+    }
+    std::vector<std::int64_t> least(1);
+    gneiss::read_integers(file, header, 0, std::span(least));
+    CHECK(least[0] == static_cast<std::int64_t>(values[0]));
+}
+
+TEST_CASE("integers are not read from floats") {
+    const gneiss::test::temporary_directory directory;
+    gneiss::npy_writer writer(directory / "a.npy", npy_dtype::f32);
+    writer.append(1.0F);
+    writer.close();
+    const auto file = gneiss::plain_file::open(directory / "a.npy");
+    std::vector<std::int64_t> out(1);
+    CHECK_FALSE(gneiss::holds_integers(npy_dtype::boolean));
+    CHECK_THROWS_AS(gneiss::read_integers(file, gneiss::read_npy_header(file), 0, std::span(out)), gneiss::error);
 }
 
 TEST_CASE("NumPy reads written arrays (skipped if NumPy is not installed)") {

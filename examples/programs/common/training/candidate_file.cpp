@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <fstream>
 #include <initializer_list>
 #include <numeric>
@@ -16,6 +15,7 @@
 
 #include <gneiss/io/import/npz.hpp>
 #include <gneiss/io/npy_header.hpp>
+#include <gneiss/io/npy_integers.hpp>
 
 namespace trainers {
 
@@ -88,18 +88,17 @@ private:
 };
 
 /// A matrix of integers of any type within a file, read row by row.
-class integer_array {
+class integer_rows {
 public:
-    integer_array() = default;
+    integer_rows() = default;
     /// Throws errc::invalid_format for shapes other than [rows] (`columns` false) or [rows, columns], and for floats.
-    integer_array(const gneiss::plain_file& file, const gneiss::importing::npz_file& from, std::string name, bool columns)
+    integer_rows(const gneiss::plain_file& file, const gneiss::importing::npz_file& from, std::string name, bool columns)
         : file_(&file), name_(std::move(name)) {
         const auto [begin, size] = from.stored(name_);
         header_ = gneiss::read_npy_header(file, begin, size);
         if (header_.shape.size() != (columns ? 2 : 1) || (columns && header_.shape[1] == 0))
             throw wrong(fmt::format("is {}, {} is needed", gneiss::shape_text(header_.shape), columns ? "(edges, candidates)" : "(edges,)"));
-        using enum gneiss::npy_dtype;
-        if (header_.dtype == f16 || header_.dtype == f32 || header_.dtype == f64 || header_.dtype == boolean)
+        if (!gneiss::holds_integers(header_.dtype))
             throw wrong(fmt::format("is {}, integers are needed", gneiss::to_string(header_.dtype)));
     }
 
@@ -114,26 +113,8 @@ public:
     }
     /// Reads rows [first, first + count) into `out`: at most 16 bytes per element.
     void read(std::uint64_t first, std::uint64_t count, std::vector<std::int64_t>& out) const {
-        const std::size_t width = gneiss::size_of(header_.dtype);
         out.resize(static_cast<std::size_t>(count * columns()));
-        std::vector<std::byte> bytes(out.size() * width);
-        file_->read_at(header_.data_offset + first * columns() * width, bytes);
-        const auto convert = [&]<class T>(T value) {
-            for (std::size_t i = 0; i < out.size(); ++i) {
-                std::memcpy(&value, bytes.data() + i * width, width);
-                out[i] = std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : -1; // not a node either way
-            }
-        };
-        switch (header_.dtype) {
-        case gneiss::npy_dtype::i8: return convert(std::int8_t{});
-        case gneiss::npy_dtype::i16: return convert(std::int16_t{});
-        case gneiss::npy_dtype::i32: return convert(std::int32_t{});
-        case gneiss::npy_dtype::u8: return convert(std::uint8_t{});
-        case gneiss::npy_dtype::u16: return convert(std::uint16_t{});
-        case gneiss::npy_dtype::u32: return convert(std::uint32_t{});
-        case gneiss::npy_dtype::u64: return convert(std::uint64_t{});
-        default: return convert(std::int64_t{});
-        }
+        gneiss::read_integers(*file_, header_, first * columns(), std::span(out));
     }
 
 private:
@@ -148,9 +129,9 @@ public:
     npz_listing(const gneiss::dataset& data, const std::filesystem::path& path, std::span<const gneiss::edge> edges)
         : ids_(data), file_(gneiss::plain_file::open(path)), row_(edges.size(), none) {
         const gneiss::importing::npz_file archive(path);
-        const auto named = [&](std::initializer_list<const char*> names, bool columns) -> std::optional<integer_array> {
+        const auto named = [&](std::initializer_list<const char*> names, bool columns) -> std::optional<integer_rows> {
             for (const char* name : names)
-                if (archive.has(name)) return integer_array(file_, archive, name, columns);
+                if (archive.has(name)) return integer_rows(file_, archive, name, columns);
             return std::nullopt;
         };
         const auto heads = named({"head", "source_node"}, false), tails = named({"tail", "target_node"}, false), relations = named({"relation"}, false);
@@ -160,7 +141,7 @@ public:
                 fmt::format("needs the arrays head and tail (or source_node and target_node), and head_neg or tail_neg (or target_node_neg); it has {}{}",
                     fmt::join(archive.names(), ", "), archive.has("edge_neg") ? ": negative edges that all edges share are not read" : ""), {.path = path});
         if (!relations && ids_.several_relations()) throw gneiss::error(gneiss::errc::invalid_format, "needs the array relation", {.path = path});
-        for (const std::optional<integer_array>& one : {tails, relations, lists_[0], lists_[1]})
+        for (const std::optional<integer_rows>& one : {tails, relations, lists_[0], lists_[1]})
             if (one && one->rows() != heads->rows())
                 throw one->wrong(fmt::format("has {} rows, {} has {}", one->rows(), heads->name(), heads->rows()));
         if (heads->rows() >= none) throw heads->wrong("has more than 2³² - 2 rows");
@@ -181,7 +162,7 @@ public:
         for (const gneiss::side end : ends)
             for (const std::uint32_t i : by_row) {
                 if (size(first + i, end) == 0) break;
-                const integer_array& list = *lists_[end == gneiss::side::tail];
+                const integer_rows& list = *lists_[end == gneiss::side::tail];
                 const std::uint64_t row = row_[first + i];
                 list.read(row, 1, numbers);
                 nodes.resize(numbers.size());
@@ -198,7 +179,7 @@ private:
     static constexpr std::uint32_t none = ~std::uint32_t{0};
     static constexpr std::uint64_t piece = 16384; ///< rows matched at once
 
-    void match(const integer_array& heads, const std::optional<integer_array>& relations, const integer_array& tails,
+    void match(const integer_rows& heads, const std::optional<integer_rows>& relations, const integer_rows& tails,
         std::span<const gneiss::edge> edges) {
         std::vector<std::int64_t> head, relation, tail;
         for (std::uint64_t first = 0; first < heads.rows(); first += piece) {
@@ -224,7 +205,7 @@ private:
 
     source_ids ids_;
     gneiss::plain_file file_;
-    std::array<std::optional<integer_array>, 2> lists_; ///< heads, tails
+    std::array<std::optional<integer_rows>, 2> lists_; ///< heads, tails
     std::vector<std::uint32_t> row_;                    ///< row of each edge
 };
 

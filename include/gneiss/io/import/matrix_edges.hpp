@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -15,6 +14,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/npy_header.hpp>
+#include <gneiss/io/npy_integers.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::importing {
@@ -26,9 +26,7 @@ public:
     explicit integer_array(const std::filesystem::path& path)
         : file_(std::make_shared<const plain_file>(plain_file::open(path))),
           header_(read_npy_header(*file_)) {
-        const bool integers = header_.dtype == npy_dtype::i32 || header_.dtype == npy_dtype::i64 ||
-                              header_.dtype == npy_dtype::u32 || header_.dtype == npy_dtype::u64;
-        if (!integers || header_.shape.size() != 1)
+        if (!holds_integers(header_.dtype) || header_.shape.size() != 1)
             throw error(errc::invalid_format,
                 "must be integers in one dimension, not " + std::string(to_string(header_.dtype)) + " " +
                     shape_text(header_.shape),
@@ -39,19 +37,7 @@ public:
     [[nodiscard]] std::uint64_t size() const noexcept { return header_.size(); }
     /// Reads elements first, first + 1, …; those below 0 become very large.
     void read(std::uint64_t first, std::span<std::uint64_t> out) const {
-        const std::size_t width = size_of(header_.dtype);
-        std::vector<std::byte> bytes(out.size() * width);
-        file_->read_at(header_.data_offset + first * width, bytes);
-        for (std::size_t i = 0; i < out.size(); ++i) {
-            if (width == 8) {
-                std::memcpy(&out[i], bytes.data() + i * 8, 8);
-                continue;
-            }
-            std::uint32_t narrow = 0;
-            std::memcpy(&narrow, bytes.data() + i * 4, 4);
-            out[i] = header_.dtype == npy_dtype::i32 ? static_cast<std::uint64_t>(static_cast<std::int32_t>(narrow))
-                                                     : narrow;
-        }
+        read_integers(*file_, header_, first, out);
     }
     /// Returns one element; one below 0 becomes very large.
     [[nodiscard]] std::uint64_t operator[](std::uint64_t at) const {
