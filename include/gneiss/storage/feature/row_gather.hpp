@@ -125,6 +125,7 @@ public:
         statistics_.bytes_wanted += distinct_ * rows_.row_bytes;
         statistics_.io = queue_.stats();
         order_.clear();
+        distinct_ = 0;
     }
 
     [[nodiscard]] gather_stats statistics() const {

@@ -117,6 +117,12 @@ public:
     /// Completes the gather that `begin` started.
     void finish() { self_->finish(); }
     [[nodiscard]] gather_stats statistics() const { return self_->statistics(); }
+    /// Returns the source if it is an `S`, else null.
+    template <class S>
+    [[nodiscard]] S* target() noexcept {
+        auto* const found = dynamic_cast<model<S>*>(self_.get());
+        return found == nullptr ? nullptr : &found->source;
+    }
 
 private:
     struct interface {
