@@ -14,7 +14,9 @@
 
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/misses.hpp>
 #include <gneiss/cache/replay.hpp>
+#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/sample/mini_batch.hpp>
@@ -41,6 +43,7 @@ struct superbatch_options {
     std::uint64_t batches = 100;       ///< per superbatch, at least 1; the last of an epoch may have fewer
     std::filesystem::path directory{}; ///< directory for its files: created, emptied before, removed after
     std::size_t cache_capacity = 0;    ///< capacity of the cache for which change sets are computed; 0: none
+    bool keep_requests = false;        ///< store the requested ids even without a cache, for `superbatch::for_each_miss`
     bool direct_table = false;         ///< compute change sets with an array over all nodes instead of a hash table
     bool carry = true;                 ///< keep rows in the cache from one superbatch to the next; not with `alternate`
     std::uint64_t accesses = 0;     ///< end a superbatch early before its batches exceed this number of nodes; 0: never
@@ -115,6 +118,16 @@ public:
         changes_->next(ids, to);
     }
 
+    /// Calls visit(batch, misses) for each batch, from 0: the rows that its cache will not hold, as the function of this name.
+    /// `cached`: rows in the cache after `fill`; on return, those after the last batch. Precondition: requests are stored.
+    template <class Visit>
+    void for_each_miss(bitmap& cached, Visit&& visit) const {
+        trace_file trace(path("trace"), number_);
+        std::optional<change_set_file> changes;
+        if (has_changes_) changes.emplace(path("changes"), number_);
+        gneiss::for_each_miss(trace, changes ? &*changes : nullptr, cached, std::forward<Visit>(visit));
+    }
+
 private:
     friend class superbatch_inspector;
     static constexpr const char* kinds[] = {"samples", "trace", "changes"};
@@ -124,7 +137,7 @@ private:
     std::uint64_t number_, epoch_, first_, last_;
     std::filesystem::path directory_;
     std::uint64_t accesses_ = 0, bytes_ = 0;
-    bool ends_epoch_ = false, begins_empty_ = true, gathered_ = false;
+    bool ends_epoch_ = false, begins_empty_ = true, gathered_ = false, has_changes_ = false;
     change_set fill_;
     std::size_t next_ = 0;
     std::optional<run_file_reader> samples_;

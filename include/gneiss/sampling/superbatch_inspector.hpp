@@ -265,7 +265,7 @@ private:
             const bool full = options_.accesses != 0 && result->accesses_ + ids.size() > options_.accesses;
             if (full && result->last_ != result->first_) break; // drawn again for the next superbatch
             samples.append(batch.bytes());
-            if (options_.cache_capacity != 0) trace.append(ids);
+            if (options_.cache_capacity != 0 || options_.keep_requests) trace.append(ids);
             result->accesses_ += ids.size();
         }
         next_.second = result->last_;
@@ -297,6 +297,7 @@ private:
         const auto append = [&](std::size_t, const change_set& c) { changes.append(c); };
         belady_outcome result = options_.change_sets ? options_.change_sets(trace, options, append) : belady(trace, options, around_.on, append);
         changes.finish();
+        of.has_changes_ = true;
         of.fill_ = std::move(result.fill);
         if (carries) resident_ = std::move(result.resident);
         of.bytes_ += changes.bytes();

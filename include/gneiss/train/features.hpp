@@ -11,10 +11,12 @@
 #include <utility>
 
 #include <gneiss/cache/any_policy.hpp>
+#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/float16.hpp>
 #include <gneiss/storage/feature/cached_rows.hpp>
+#include <gneiss/storage/feature/extent_gather.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
 #include <gneiss/train/slots.hpp>
@@ -113,6 +115,7 @@ struct feature_rows {
     any_row_source& source;                       ///< source of the stored rows
     cached_rows<any_row_source>* cache = nullptr; ///< over the source; null: every row is read
     any_cache_policy* policy = nullptr; ///< controls the contents of the cache; null: the change sets of superbatches
+    extent_rows* extents = nullptr; ///< the source, with a cache without a policy: deals the misses of superbatches out
     std::size_t columns = 0;            ///< values of a row
     bool f16 = false;                   ///< values are f16, else f32
     bool normalized = false;            ///< rows are scaled by `normalize_row`
@@ -128,7 +131,8 @@ enum class cache_between_superbatches : std::uint8_t { kept, emptied };
 ///     cached_features features({.source = rows, .cache = &cache, .policy = &policy, .columns = 128},
 ///         cache_between_superbatches::kept, executor);
 ///
-/// The cache is filled when training, or a superbatch, begins; a change set is applied after each batch.
+/// The cache is filled when training, or a superbatch, begins; a change set is applied after each batch. With `extents`, the
+/// rows that the batches of a superbatch miss are read in the pass that fills the cache, see `extent_rows`.
 /// Source: Ginex, VLDB'22, section 3.3.
 class cached_features {
 public:
@@ -154,6 +158,7 @@ public:
         timed(times_.gather, [&] {
             trace_span span(b.trace, "read rows", b.traced());
             const std::uint64_t before = span ? bytes_read() : 0;
+            if (rows_.extents != nullptr && b.window) rows_.extents->select(b.key.number.index - b.window->first());
             if (rows_.cache != nullptr) rows_.cache->gather(ids, to);
             else rows_.source.gather(ids, to);
             if (span) span.bytes(bytes_read() - before);
@@ -202,8 +207,22 @@ private:
                 rows_.cache->release();
                 rows_.cache->acquire();
             }
+            if (rows_.extents != nullptr) expect(b.window);
             rows_.cache->fill(b.window->fill().in, b.window->fill().out);
         }
+    }
+
+    /// Announces the rows that the batches of a superbatch will miss, once the cache is filled.
+    void expect(const std::shared_ptr<superbatch>& window) {
+        bitmap cached(static_cast<std::size_t>(rows_.cache->rows()));
+        for (std::size_t id = 0; id < cached.size(); ++id)
+            if (rows_.cache->holds(static_cast<node_id>(id))) cached.set(id);
+        for (const node_id id : window->fill().out) cached.reset(id);
+        for (const node_id id : window->fill().in) cached.set(id);
+        rows_.extents->expect({.batches = window->last() - window->first(), .visit = [window, filled = std::move(cached)](const auto& visit) {
+            bitmap now = filled;
+            window->for_each_miss(now, visit);
+        }});
     }
 
     void update(const training_batch& b, const gather_target& rows) {

@@ -62,8 +62,11 @@ GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(const
     const auto* rows = std::get_if<feature_rows>(&parts.features);
     const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
     if (changes && !superbatches(options)) throw error(errc::invalid_argument, "change sets need superbatches");
+    if (rows != nullptr && rows->extents != nullptr && !changes)
+        throw error(errc::invalid_argument, "rows are dealt out to the batches of superbatches, by the change sets of a cache");
     inspected_batches::options result{options.batch, options.seed, options.superbatches};
     result.superbatches.cache_capacity = changes ? rows->cache->capacity() : 0;
+    result.superbatches.keep_requests = rows != nullptr && rows->extents != nullptr;
     result.superbatches.trace = options.trace;
     return result;
 }
