@@ -130,6 +130,7 @@ json to_json(const epoch_record& record) {
     put(object, "read_bytes", record.read_bytes);
     put(object, "write_bytes", record.write_bytes);
     put(object, "read_requests", record.read_requests);
+    for (const auto& [name, bytes] : record.moved) object[name] = bytes;
     put(object, "wait_seconds", record.wait_seconds);
     put(object, "hit_rate", record.hit_rate);
     put(object, "stage_seconds", record.stage_seconds);
@@ -175,6 +176,8 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "read_bytes", record.read_bytes);
     get(object, "write_bytes", record.write_bytes);
     get(object, "read_requests", record.read_requests);
+    for (const char* key : moved_keys)
+        if (const auto found = object.find(key); found != object.end()) record.moved.emplace_back(key, found->get<std::uint64_t>());
     get(object, "wait_seconds", record.wait_seconds);
     get(object, "hit_rate", record.hit_rate);
     get(object, "stage_seconds", record.stage_seconds);

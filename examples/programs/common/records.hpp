@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,6 +57,7 @@ struct epoch_record {
     std::optional<std::uint64_t> read_bytes{}, write_bytes{}, read_requests{};
     std::optional<double> wait_seconds{}, hit_rate{};
     named<double> stage_seconds{};
+    named<std::uint64_t> moved{}; ///< bytes by purpose, of `moved_keys`; a member of its own for each in JSON
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
@@ -63,6 +65,10 @@ struct epoch_record {
     metric_values valid{};
     std::optional<double> evaluation_seconds{}; ///< after the epoch's `seconds`
 };
+
+/// Purposes of bytes that an epoch moves: reads of features and of neighbors; of the first, those of passes that deal rows out,
+/// and what they write.
+inline constexpr std::array<const char*, 4> moved_keys{"gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes"};
 
 /// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);

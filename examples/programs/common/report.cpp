@@ -1,6 +1,7 @@
 #include "common/report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -474,6 +475,11 @@ std::string io_table(const run_record& run) {
     };
     bytes("read", &epoch_record::read_bytes);
     bytes("written", &epoch_record::write_bytes);
+    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling", "read by passes that deal rows out", "written by them"};
+    for (std::size_t i = 0; i < titles.size(); ++i) {
+        const auto sum = total(run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, moved_keys[i]); });
+        if (sum && *sum > 0) rows.push_back({{titles[i]}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
+    }
     if (const auto requests = total(run, member(&epoch_record::read_requests))) {
         rows.push_back(
             {{"read requests"}, {human_count(*requests)}, {seconds > 0 ? human_rate(*requests / seconds, "") : ""}});

@@ -45,6 +45,7 @@ void options::add_to(programs::command& to) {
     to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files").neutral();
     to.option("run-files", run_files, "disk space for two superbatches").default_text("10GiB, a tenth of the free space").neutral();
     to.option("carry", carry, "keep cached rows from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate").neutral();
+    to.option("gather", gather, "rows that the cache misses, with belady: one pass deals them out to the batches, or each is read where it is").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
     to.option("gather-threads", gather_threads, "threads that wait for pages with mmap").range(1, 1024).default_text("4 per CPU").neutral();
     add_disk(to);
     add_device(to);
@@ -77,6 +78,9 @@ options resolve(const options& given, const gneiss::dataset& data) {
         if (online && *o.pipeline == "alternate")
             throw programs::usage_error(fmt::format("--feature-cache {} does not work with --pipeline alternate, where caches take turns in memory", *o.feature_cache));
     }
+    if (!o.gather) o.gather = "auto";
+    if (*o.gather == "scan" && o.feature_cache && *o.feature_cache != "belady")
+        throw programs::usage_error(fmt::format("--gather scan deals out the rows that --feature-cache belady misses, not {}", *o.feature_cache));
     if (!o.gather_threads) o.gather_threads = 4 * programs::usable_cpus();
     if (!o.in_flight) o.in_flight = 2;
     return o;

@@ -20,6 +20,7 @@ struct options : trainers::node_classification_options {
     std::optional<std::uint64_t> superbatch;
     std::optional<programs::byte_size> run_files;
     std::optional<std::string> carry;
+    std::optional<std::string> gather;
     std::optional<std::uint64_t> gather_threads;
     std::optional<std::uint64_t> in_flight;
 
@@ -27,6 +28,8 @@ struct options : trainers::node_classification_options {
 
     [[nodiscard]] gneiss::superbatch_schedule schedule() const;
     [[nodiscard]] bool superbatches() const { return *pipeline != "conventional"; }
+    /// True if the misses of superbatches may be dealt out: their batches are known when the cache is filled.
+    [[nodiscard]] bool deals_rows() const { return *gather != "random" && *feature_cache == "belady"; }
     /// True if features are read row by row through `cached_rows` with some slots.
     [[nodiscard]] bool caches_rows() const {
         return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory";

@@ -94,7 +94,16 @@ features::features(const options& how, const gneiss::node_features& from, const 
         waiting_.emplace(*how.gather_threads);
         rows_.emplace(std::in_place_type<gneiss::mapped_rows>, rows, *waiting_);
     } else {
-        rows_.emplace(std::in_place_type<gneiss::disk_rows>, engines, rows, gneiss::gather_options{.coalesce_bytes = with.coalesce_bytes}, executor, budget);
+        const gneiss::gather_options reads{.coalesce_bytes = with.coalesce_bytes};
+        gneiss::any_row_source on_disk(std::in_place_type<gneiss::disk_rows>, engines, rows, reads, executor, budget);
+        if (with.deal) {
+            gneiss::extent_options deal = *with.deal;
+            deal.reads = reads;
+            rows_.emplace(std::in_place_type<gneiss::extent_rows>, std::move(on_disk), engines, std::move(deal), executor, budget);
+            extents_ = rows_->target<gneiss::extent_rows>();
+        } else {
+            rows_.emplace(std::move(on_disk));
+        }
     }
     if (!how.caches_rows()) return;
     cache_ = std::make_unique<gneiss::cached_rows<gneiss::any_row_source>>(*rows_, with.slots, with.table, executor, budget);
@@ -105,7 +114,7 @@ features::features(const options& how, const gneiss::node_features& from, const 
 
 gneiss::feature_input features::input() {
     if (all_) return all_;
-    return gneiss::feature_rows{.source = *rows_, .cache = cache_.get(), .policy = policy_ ? &*policy_ : nullptr, .columns = columns_,
+    return gneiss::feature_rows{.source = *rows_, .cache = cache_.get(), .policy = policy_ ? &*policy_ : nullptr, .extents = extents_, .columns = columns_,
         .f16 = halves_, .normalized = normalized_};
 }
 

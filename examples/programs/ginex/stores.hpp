@@ -74,6 +74,7 @@ public:
         gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
         std::size_t coalesce_bytes = std::size_t{16} << 10;
         std::span<const std::uint32_t> rank; ///< [nodes] ranking for `static`
+        std::optional<gneiss::extent_options> deal{}; ///< empty: rows are read at random
     };
     features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,
         gneiss::executor_ref executor, gneiss::memory_budget& budget);
@@ -81,6 +82,8 @@ public:
     [[nodiscard]] gneiss::feature_input input();
     /// Returns the row cache, else null.
     [[nodiscard]] gneiss::cached_rows<gneiss::any_row_source>* cache() const noexcept { return cache_.get(); }
+    /// Returns passes that dealt rows out, and their bytes.
+    [[nodiscard]] gneiss::extent_statistics dealt() const { return extents_ != nullptr ? extents_->dealt() : gneiss::extent_statistics{}; }
     /// Returns requested rows, cache hits, and I/O for the misses.
     [[nodiscard]] gneiss::gather_stats statistics() const;
 
@@ -89,6 +92,7 @@ private:
     std::size_t columns_ = 0;
     std::optional<gneiss::tbb_executor> waiting_; ///< threads that wait for pages
     std::optional<gneiss::any_row_source> rows_;
+    gneiss::extent_rows* extents_ = nullptr; ///< in rows_
     std::unique_ptr<gneiss::cached_rows<gneiss::any_row_source>> cache_;
     std::optional<gneiss::any_cache_policy> policy_;
     std::optional<gneiss::feature_store> store_;

@@ -26,10 +26,29 @@ namespace {
 
 using trainers::clock;
 
-/// Returns the unwanted bytes between rows that are read rather than skipped by a separate request.
-std::size_t coalesce_bytes_of(const gneiss::dataset& data, const options& how) {
+/// Returns both costs of a superbatch's rows, and the way that is taken.
+std::string text_of(const gneiss::gather_choice& of) {
+    if (of.random.requests == 0) return fmt::format("rows are read at random from here on: {}", of.obstacle);
+    const auto cost = [](const gneiss::gather_cost& c, double seconds) { return fmt::format("{}, {:.1f} s", gneiss::format_bytes(c.bytes), seconds); };
+    return fmt::format("gather: random {} requests, {}; scan {}, {} of them written; {}{}", programs::human_count(static_cast<double>(of.random.requests)),
+        cost(of.random, of.random_seconds), cost(of.scan, of.scan_seconds), gneiss::format_bytes(of.dealt_bytes), of.scanned ? "scan" : "random",
+        of.obstacle.empty() ? "" : fmt::format(": {}", of.obstacle));
+}
+
+/// Returns the settings of the features: the rates of the device say which rows are read together, and whether they are dealt out.
+features::settings feature_settings(const gneiss::dataset& data, const options& how, const training_plan& plan, std::span<const std::uint32_t> rank,
+    const std::filesystem::path& directory, programs::progress& live) {
+    features::settings result{.slots = plan.slots, .table = plan.table, .rank = rank};
     const auto device = trainers::device_profile(data, how);
-    return device ? static_cast<std::size_t>(device->coalesce_bytes) : features::settings{}.coalesce_bytes;
+    if (device) result.coalesce_bytes = static_cast<std::size_t>(device->coalesce_bytes);
+    if (plan.dealing_bytes == 0) return result;
+    auto& deal = result.deal.emplace();
+    deal.way = *how.gather == "scan" ? gneiss::gather_way::scan : gneiss::gather_way::automatic;
+    deal.directory = directory;
+    deal.memory = plan.dealing_bytes;
+    if (device) deal.device = *device;
+    deal.chosen = [&live](const gneiss::gather_choice& of) { live.say(text_of(of)); };
+    return result;
 }
 
 std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / "superbatches"; }
@@ -46,9 +65,7 @@ public:
         std::vector<std::uint32_t> ranked_by;
         if (how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, how.neighbors()));
         programs::trim_memory();
-        features_.emplace(how, of.features,
-            features::settings{.slots = plan.slots, .table = plan.table, .coalesce_bytes = coalesce_bytes_of(of.data, how), .rank = ranked_by},
-            of.engine.make, executor_, of.budget);
+        features_.emplace(how, of.features, feature_settings(of.data, how, plan, ranked_by, superbatches(), live), of.engine.make, executor_, of.budget);
         const bool in_turns = *how.pipeline == "alternate";
         if (neighbors_ && !in_turns) neighbors_->load();
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
@@ -90,6 +107,15 @@ public:
         const gneiss::superbatch_times t = training_->times();
         return {{"sample", t.sample}, {"changeset", t.change_set}, {"switch", t.switching}, {"load", t.load}, {"gather", t.gather},
             {"update", t.update}, {"compute", t.compute}, {"wait", t.wait}};
+    }
+    [[nodiscard]] programs::named<std::uint64_t> moved() const override {
+        programs::named<std::uint64_t> bytes{{"gather_bytes", features_->statistics().io.read_bytes}, {"sample_bytes", graph_.io().read_bytes}};
+        if (plan_.dealing_bytes != 0) {
+            const gneiss::extent_statistics of = features_->dealt();
+            bytes.emplace_back("scanned_bytes", of.scanned_bytes);
+            bytes.emplace_back("dealt_bytes", of.dealt_bytes);
+        }
+        return bytes;
     }
     [[nodiscard]] trainers::cache_counts cache() const override {
         if (features_->cache() == nullptr) return {};

@@ -10,6 +10,7 @@
 
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/storage/feature/extent_gather.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
 #include <gneiss/train/gnn_memory.hpp>
@@ -195,8 +196,17 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     add("encoder", bound.encoder, charged_by::run);
     plan.evaluation_bytes = least_evaluation;
     add("evaluation", plan.evaluation_bytes, charged_by::run);
+    const std::uint64_t margin = plan.budget / 20; // the paper leaves 5 %
+    if (settings.deals_rows()) {
+        const std::uint64_t memory = std::clamp<std::uint64_t>(plan.budget / 32, std::uint64_t{1} << 20, std::uint64_t{64} << 20);
+        const std::uint64_t whole = gneiss::extent_rows::bytes_needed(graph.nodes, {.memory = memory}) + 16 * result.batch_nodes;
+        if (*settings.gather == "scan" || plan.memory_bytes() + whole + margin <= plan.budget) {
+            result.dealing_bytes = memory;
+            add("dealing out rows", whole, charged_by::component);
+        }
+    }
 
-    const std::uint64_t used = plan.memory_bytes(), margin = plan.budget / 20; // the paper leaves 5 %
+    const std::uint64_t used = plan.memory_bytes();
     if (used > plan.budget)
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, a smaller --batch, smaller --fanout, fewer --batches-in-flight{}",
@@ -270,6 +280,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         add("feature cache", rows, charged_by::component);
     }
     plan.disk_bytes = result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
+    if (*settings.gather == "scan" && result.dealing_bytes != 0) plan.disk_bytes += result.accesses * (row_bytes + 8);
     if (!settings.no_eval) { // rows of a layer and the next, if they exceed memory
         std::size_t widest = 0;
         for (const auto& layer : trainers::layers_of(net.encode)) widest = std::max(widest, layer.outputs());

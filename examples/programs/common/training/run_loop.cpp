@@ -69,17 +69,22 @@ programs::named<double> trainer::stage_seconds() const {
 nlohmann::ordered_json epoch_so_far::to_json() const {
     nlohmann::ordered_json stages = nlohmann::ordered_json::object();
     for (const auto& [name, value] : stage_seconds) stages[name] = value;
+    nlohmann::ordered_json purposes = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : moved) purposes[name] = value;
     return {{"seconds", seconds}, {"loss", loss}, {"examples", examples}, {"sampled_edges", sampled_edges},
         {"read_bytes", read_bytes}, {"write_bytes", write_bytes}, {"read_requests", read_requests},
         {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits}, {"stage_seconds", stages},
-        {"first_examples", first_examples}, {"correct", correct}};
+        {"moved", purposes}, {"first_examples", first_examples}, {"correct", correct}};
 }
 
 epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
     programs::named<double> stages;
     for (const auto& [name, value] : j.at("stage_seconds").items()) stages.emplace_back(name, value.get<double>());
+    programs::named<std::uint64_t> purposes;
+    if (j.contains("moved"))
+        for (const auto& [name, value] : j.at("moved").items()) purposes.emplace_back(name, value.get<std::uint64_t>());
     return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("sampled_edges"), j.at("read_bytes"), j.at("write_bytes"),
-        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, j.value("first_examples", j.at("examples").get<std::uint64_t>()),
+        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, purposes, j.value("first_examples", j.at("examples").get<std::uint64_t>()),
         j.value("correct", std::uint64_t{0})};
 }
 
@@ -151,6 +156,12 @@ epoch_so_far run_loop::totals(const trainer& of) const {
             if (name == stages[i].first) stages[i].second += before;
     }
     sum.stage_seconds = std::move(stages);
+    sum.moved = of.moved();
+    for (std::size_t i = 0; i < sum.moved.size(); ++i) {
+        if (i < moved_at_start_.size()) sum.moved[i].second -= moved_at_start_[i].second;
+        for (const auto& [name, before] : so_far_.moved)
+            if (name == sum.moved[i].first) sum.moved[i].second += before;
+    }
     return sum;
 }
 
@@ -172,6 +183,7 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
     if (sum.cache_lookups != 0) record.hit_rate = static_cast<double>(sum.cache_hits) / static_cast<double>(sum.cache_lookups);
     for (const auto& [name, seconds] : sum.stage_seconds)
         if (seconds > 0) record.stage_seconds.emplace_back(name, seconds);
+    record.moved = sum.moved;
     gneiss::staleness_histogram this_epoch = of.pipeline().staleness;
     for (std::size_t i = 0; i < gneiss::staleness_histogram::bins; ++i)
         this_epoch.count[i] -= pipeline_at_start_.staleness.count[i];
@@ -344,6 +356,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         pipeline_at_start_ = of.pipeline();
         stages_at_start_ = all_stages(of);
         cache_at_start_ = of.cache();
+        moved_at_start_ = of.moved();
         epoch_began_ = clock::now();
         {
             const std::scoped_lock lock(live_mutex_);

@@ -38,6 +38,7 @@ struct epoch_so_far {
     double wait_seconds = 0;
     std::uint64_t cache_lookups = 0, cache_hits = 0;
     programs::named<double> stage_seconds{};
+    programs::named<std::uint64_t> moved{};
     std::uint64_t first_examples = 0; ///< examples of first passes over states
     std::uint64_t correct = 0;        ///< classified nodes
 
@@ -95,6 +96,8 @@ public:
     [[nodiscard]] virtual programs::named<double> stage_seconds() const;
     /// Returns busy seconds of a GPU, reported as the stage "device"; 0 without one.
     [[nodiscard]] virtual double device_seconds() const { return 0; }
+    /// Returns bytes moved so far by their purpose, always the same purposes: keys of an epoch's record.
+    [[nodiscard]] virtual programs::named<std::uint64_t> moved() const { return {}; }
     /// Returns counts of the trainer's row cache; 0 without one.
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
     /// Returns the passes over each state of a trained epoch; empty unless a trainer makes more than one.
@@ -219,6 +222,7 @@ private:
     gneiss::io_stats io_at_start_;                  // current epoch, in this process
     gneiss::pipeline_statistics pipeline_at_start_; // the same
     programs::named<double> stages_at_start_;       // the same
+    programs::named<std::uint64_t> moved_at_start_; // the same
     cache_counts cache_at_start_;                   // the same
     clock::time_point epoch_began_ = clock::now();
     std::atomic<double> loss_{0};
