@@ -22,6 +22,7 @@
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/miss_ratio.hpp>
 #include <gneiss/cache/miss_ratio_sampler.hpp>
+#include <gneiss/cache/misses.hpp>
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>

@@ -233,7 +233,7 @@ std::uint64_t sweep_graph_training(std::uint64_t stride, const gnn_trainer& of, 
     }, kinds);
 }
 const gnn_trainer in_turns{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline alternate --superbatch 3 --direction in"};
-const gnn_trainer by_superbatches{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --direction in"};
+const gnn_trainer by_superbatches{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --gather scan --direction in"};
 const gnn_trainer by_macro_batches{"gneiss-hanoi", "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
 const gnn_trainer classes_in_a_buffer{"gneiss-mariusgnn", "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
 const gnn_trainer links_in_a_buffer{"gneiss-mariusgnn",

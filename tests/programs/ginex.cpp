@@ -53,7 +53,8 @@ TEST_CASE("classes are learned and reported under the contract's keys") {
     CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
     CHECK(run["program"] == "gneiss-ginex");
     CHECK(run["status"] == "done");
-    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate", "read_bytes", "read_requests", "valid"})
+    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate", "read_bytes", "read_requests",
+             "gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes", "valid"})
         CHECK(run["epochs"][0].contains(key));
     for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) { // may overlap epochs
         CAPTURE(key);
@@ -81,6 +82,8 @@ TEST_CASE("every topology, cache, pipeline, preset, engine and thread count trai
     for (const std::string options : {"--preset pyg+", "--preset ali+pg", "--preset ginex-pg --superbatch 4", "--preset ginex --superbatch 4", "--preset memory",
              "--topology disk --feature-cache belady --pipeline overlap --superbatch 2 --threads 1", "--topology disk --feature-cache lru --pipeline overlap --superbatch 3",
              "--topology memory --feature-cache s3fifo --io-engine threads", "--topology disk --feature-cache none --pipeline conventional --threads 2",
+             "--topology disk --feature-cache belady --superbatch 3 --gather scan", "--preset ginex --superbatch 4 --gather scan --threads 2",
+             "--topology memory --feature-cache belady --superbatch 2 --gather scan --io-engine threads", "--topology disk --feature-cache belady --gather random",
              "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbor-rank visits", "--topology mmap --feature-cache static"}) {
         CAPTURE(options);
         (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + options);
@@ -94,7 +97,8 @@ TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even 
     (void)shop.train(base + "--feature-cache belady --superbatch 7 --out whole");
     const std::string expected = shop.predictions("whole");
     for (const std::string signal : {"INT", "TERM", "KILL"})
-        for (const std::string cache : {"--feature-cache belady --pipeline overlap --superbatch 7", "--feature-cache belady --pipeline alternate --superbatch 5"}) {
+        for (const std::string cache : {"--feature-cache belady --pipeline overlap --superbatch 7", "--feature-cache belady --pipeline alternate --superbatch 5",
+                 "--feature-cache belady --pipeline overlap --superbatch 7 --gather scan"}) {
             CAPTURE(signal);
             CAPTURE(cache);
             fs::remove_all(shop / "cut");
@@ -120,6 +124,36 @@ TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even 
     fs::create_directories(shop / "cut/superbatches/0"); // left by a run killed after it had finished
     CHECK(shop.run("train data --resume --out cut --quiet").code == 0);
     CHECK_FALSE(fs::exists(shop / "cut/superbatches"));
+}
+
+TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
+    const ginex_workshop shop;
+    REQUIRE(shop.run("generate planted --nodes 30000 --edges 200000 --classes 4 --partitions 4 --out data --force --seed 5 --task node "
+                     "--num-features 256 --train-fraction .2 --quiet", "gneiss-data").code == 0);
+    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 30 "
+                              "--memory 96MiB --no-report --force --out run --json --gather ";
+    const auto scan = shop.run(flags + "scan"), random = shop.run(flags + "random"), chosen = shop.run(flags + "auto");
+    CAPTURE(scan.err);
+    REQUIRE(scan.code == 0);
+    REQUIRE(random.code == 0);
+    REQUIRE(chosen.code == 0);
+    CHECK(scan.err.find("gather: random ") != std::string::npos);
+    CHECK(scan.err.find("; scan\n") != std::string::npos);
+    CHECK(chosen.err.find("gather: random ") != std::string::npos);
+    CHECK(random.err.find("gather: ") == std::string::npos);
+    const auto by_scan = nlohmann::json::parse(scan.out), at_random = nlohmann::json::parse(random.out);
+    for (std::size_t e = 0; e < 2; ++e) {
+        const auto& epoch = by_scan["epochs"][e];
+        CHECK(epoch["loss"] == at_random["epochs"][e]["loss"]);
+        CHECK(epoch["scanned_bytes"] > 0);
+        CHECK(epoch["scanned_bytes"] <= 30000 * 1024 + 8192);
+        CHECK(epoch["dealt_bytes"] == epoch["write_bytes"]);
+        CHECK(epoch["read_bytes"] == epoch["gather_bytes"].get<std::uint64_t>() + epoch["sample_bytes"].get<std::uint64_t>());
+        CHECK_FALSE(at_random["epochs"][e].contains("dealt_bytes"));
+    }
+    CHECK(by_scan["plan"]["parts"].contains("dealing out rows"));
+    CHECK_FALSE(at_random["plan"]["parts"].contains("dealing out rows"));
+    shop.refuses(2, "train data --quiet --out new --feature-cache static --gather scan", {"--gather scan", "belady", "static"});
 }
 
 TEST_CASE("a dry run leaves no files, and its plan is that of the run") {

@@ -14,6 +14,7 @@
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/storage/feature/extent_gather.hpp>
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
@@ -87,6 +88,8 @@ struct set_up {
     std::uint64_t superbatch = 4, epochs = 2, accesses = 0;
     std::size_t cache_capacity = 60, threads = 1;
     bool carry = true, direct_table = false;
+    std::optional<gather_way> deal{}; ///< rows are dealt out; empty: read at random
+    std::uint64_t deal_memory = std::uint64_t{1} << 20;
     engine_factory engines = test_train_superbatch_trainer::threads();
     change_set_maker change_sets{};
     std::chrono::microseconds slow_rows{0}; ///< per gather
@@ -187,6 +190,8 @@ struct trainer {
     std::unique_ptr<mapped_csc> mapped{};
     std::unique_ptr<memory_csc> whole{};
     std::optional<any_row_source> source{};
+    extent_rows* extents = nullptr; // in source
+    temporary_directory dealt{};
     std::unique_ptr<cached_rows<any_row_source>> cache{};
     std::optional<any_cache_policy> policy{};
     std::optional<feature_store> store{};
@@ -267,6 +272,13 @@ struct trainer {
         }
         auto rows = with.cache == "mmap" ? any_row_source(std::in_place_type<mapped_rows>, data.stored(), on)
                                          : any_row_source(std::in_place_type<disk_rows>, with.engines, data.stored(), gather_options{}, on, budget);
+        if (with.deal) {
+            const extent_options options{.way = *with.deal, .directory = dealt.path(), .memory = with.deal_memory};
+            rows = [&](any_row_source below) {
+                return any_row_source(std::in_place_type<extent_rows>, std::move(below), with.engines, options, on, budget);
+            }(std::move(rows));
+            extents = rows.target<extent_rows>();
+        }
         source.emplace(std::in_place_type<watched_rows>, std::move(rows), watch, with.slow_rows);
         if (with.cache != "none" && with.cache != "mmap") {
             cache = std::make_unique<cached_rows<any_row_source>>(*source, with.cache_capacity, slot_table_kind::hashed, on, budget);
@@ -275,7 +287,7 @@ struct trainer {
             if (with.cache == "lru") policy.emplace(lru(cache->capacity()));
             if (with.cache == "s3fifo") policy.emplace(s3_fifo(cache->capacity()));
         }
-        return feature_rows{.source = *source, .cache = cache.get(), .policy = policy ? &*policy : nullptr, .columns = columns,
+        return feature_rows{.source = *source, .cache = cache.get(), .policy = policy ? &*policy : nullptr, .extents = extents, .columns = columns,
             .f16 = data.features.f16, .normalized = data.features.normalized};
     }
 
@@ -328,6 +340,31 @@ TEST_CASE("neither the size of superbatches and caches nor threads change the re
     CHECK(result == 6); // two superbatches an epoch
 }
 
+TEST_CASE("rows dealt out train the same bits, for any schedule, superbatch, cache, memory and number of threads") {
+    const graph_data data(400);
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 2);
+    for (const auto way : {gather_way::random, gather_way::scan, gather_way::automatic})
+        for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
+            for (const std::size_t cache_capacity : {0U, 60U, 400U})
+                for (const std::uint64_t batches : {1U, 4U, 100U}) {
+                    CAPTURE(static_cast<int>(way));
+                    CAPTURE(static_cast<int>(schedule));
+                    CAPTURE(cache_capacity);
+                    CAPTURE(batches);
+                    trainer result(data, {.schedule = schedule, .superbatch = batches, .cache_capacity = cache_capacity, .deal = way});
+                    CHECK(result() == expected);
+                    const gather_stats seen = result.cache->statistics();
+                    const extent_statistics dealt = result.extents->dealt();
+                    if (way != gather_way::scan) continue;
+                    CHECK(dealt.dealt_rows == seen.rows - seen.hits); // no miss is read at random
+                    CHECK(dealt.passes == result.training->inspected().superbatches);
+                    CHECK(std::filesystem::is_empty(result.dealt.path()));
+                }
+    for (const bool carry : {true, false}) CHECK(train(data, {.threads = 3, .carry = carry, .deal = gather_way::scan, .deal_memory = 96U << 10}) == expected);
+    const graph_data halves(200, {.f16 = true});
+    CHECK(train(halves, {.deal = gather_way::scan}) == in_memory(halves, sampler_kind::neighbor, 2));
+}
+
 TEST_CASE("f16, normalized and sparse features equal those of GNN training") {
     graph_data halves(200, {.f16 = true});
     CHECK(train(halves, {}) == in_memory(halves, sampler_kind::neighbor, 2));
@@ -354,9 +391,10 @@ TEST_CASE("carried rows are not read again, and a superbatch's change sets read 
 TEST_CASE("a run stopped and resumed from its position ends in the bits of an uninterrupted run") {
     const graph_data data(400);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 2);
-    for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate, superbatch_schedule::conventional})
+    for (const auto& [schedule, deal] : {std::pair<superbatch_schedule, std::optional<gather_way>>{superbatch_schedule::overlap, {}}, {superbatch_schedule::alternate, {}},
+             {superbatch_schedule::conventional, {}}, {superbatch_schedule::overlap, gather_way::scan}, {superbatch_schedule::alternate, gather_way::scan}})
         for (const std::uint64_t after : {1U, 5U, 13U}) {
-            trainer first(data, {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady", .schedule = schedule});
+            trainer first(data, {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady", .schedule = schedule, .deal = deal});
             std::stop_source stop;
             training_observer observer;
             std::uint64_t seen = 0;
@@ -476,7 +514,7 @@ TEST_CASE("faults of the engine end in the right answer or a typed error, never 
             const auto injector = std::make_shared<fault_injector>(fault{.kind = kind, .at = n});
             const engine_factory engines = [injector] { return any_engine(faulty<threads_engine>(threads_engine(4), injector)); };
             try {
-                const outcome result = train(data, {.epochs = 1, .engines = engines});
+                const outcome result = train(data, {.epochs = 1, .deal = n % 2 == 0 ? std::optional(gather_way::scan) : std::nullopt, .engines = engines});
                 CHECK(result == expected);
             } catch (const std::runtime_error& e) { // error or io_error
                 CHECK((dynamic_cast<const error*>(&e) != nullptr || dynamic_cast<const io_error*>(&e) != nullptr));
@@ -508,6 +546,7 @@ TEST_CASE("an error after the last batch of a superbatch ends a run that waits f
 TEST_CASE("inconsistent parts are refused") {
     const graph_data data(100);
     CHECK_THROWS_AS(trainer(data, {.cache = "belady", .schedule = superbatch_schedule::conventional}), error);
+    CHECK_THROWS_AS(trainer(data, {.cache = "static", .deal = gather_way::scan}), error);
     graph_data none(100);
     none.train.clear();
     CHECK_THROWS_AS(trainer(none, {}), error);

@@ -63,7 +63,7 @@ struct extent_statistics {
 ///     }
 ///
 /// Meaning: the gather after `expect` reads its own rows and those of all coming batches in ascending order, each once, in one
-/// pass: it skips stretches that nobody asks for, and reads through gaps shorter than `coalesce_bytes` by the source below. Own
+/// pass: it skips stretches that are not asked for, and reads through gaps shorter than `coalesce_bytes` by the source below. Own
 /// rows go to the target, the others to the extents of the batches that ask for them, by ascending id, so that an extent needs
 /// no ids. The order of requests is an external sort of pairs of row and batch. If not every extent can have a buffer of
 /// `least_piece`, rows go to extents of about √n batches first, with their batch, and from there to the batches when the first
