@@ -6,7 +6,8 @@
 ///
 /// A dataset is a directory of .npy arrays that NumPy can open, with checksums and a manifest (docs/format.md).
 /// `dataset` opens one, `dataset_writer` makes one atomically, `import_dataset` makes one from text, NumPy, SciPy or
-/// GraphBolt files within a memory budget. `reorder` and `build_csc` prepare it for a trainer.
+/// GraphBolt files within a memory budget. `reorder` and `build_csc` prepare it for a trainer. `match_rows` and
+/// `carry_rows` take embeddings from one dataset to another.
 
 /// \defgroup io_import io/import
 /// \ingroup io
@@ -35,6 +36,7 @@ class npy_writer;
 class partition_journal_file;
 class partition_order;
 class row_shuffle;
+struct carried_rows;
 struct checked_array;
 struct csc_build_options;
 struct dataset_array;
@@ -52,6 +54,7 @@ struct import_report;
 struct import_source;
 struct npy_header;
 struct reorder_options;
+struct row_matches;
 struct split_overlap;
 
 template <class T>

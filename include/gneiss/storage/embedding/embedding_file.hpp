@@ -35,7 +35,7 @@ namespace gneiss {
 ///
 /// Every partition is written whole into one slot, with a checksum for each block of 1 MiB, seeded with the block's place; a
 /// read verifies them, so a torn, stale or misplaced block is an error and never a row. The current assignment is in memory; it
-/// becomes the state after a crash when a checkpoint names it.
+/// becomes the state after a crash when a checkpoint names it. Reading opens the file read-only.
 ///
 /// Thread-safety: one thread may read while another writes and a third syncs; each has its own engine.
 ///
@@ -83,31 +83,33 @@ public:
     [[nodiscard]] std::uint32_t disk_slots() const noexcept { return slots_.slots(); }
 
     /// Fills `to` [≥ bytes_of(p)] with the newest version of `p`. Throws io_error, or error(corrupt).
-    void read(partition_id p, std::span<std::byte> to) {
+    void read(partition_id p, std::span<std::byte> to) { read_blocks(p, 0, to.first(bytes_of(p))); }
+    /// Fills `to` with a part of the newest version of `p`, from byte `first` · `checksum_block_bytes` on: whole blocks, or up
+    /// to `bytes_of(p)`. Throws as `read`.
+    void read_blocks(partition_id p, std::size_t first, std::span<std::byte> to) {
         disk_slot slot;
         std::vector<std::uint64_t> expected;
         {
             const std::scoped_lock lock(mutex_);
             slot = slots_.current(p);
-            const auto first = checksums_.begin() + static_cast<std::ptrdiff_t>(p * blocks_);
-            expected.assign(first, first + static_cast<std::ptrdiff_t>(blocks_));
+            const auto sums = checksums_.begin() + static_cast<std::ptrdiff_t>(p * blocks_);
+            expected.assign(sums, sums + static_cast<std::ptrdiff_t>(blocks_));
         }
-        const auto bytes = to.first(bytes_of(p));
-        if (bytes.empty()) return;
+        if (to.empty()) return;
+        const std::uint64_t begin = offset_of(slot) + first * checksum_block_bytes;
         std::size_t bad = blocks_; // first corrupt block; the others are still read, since their requests use `to`
-        reader_.use(*this, [&](io_queue& queue, file& at) {
-            for_each_block(bytes, [&](std::size_t block, std::span<std::byte> data) {
-                queue.read(at, offset_of(slot) + block * checksum_block_bytes, data, block);
+        reader_.use(*this, {.write = false, .direct = true}, [&](io_queue& queue, file& at) {
+            for_each_block(to, [&](std::size_t block, std::span<std::byte> data) {
+                queue.read(at, begin + block * checksum_block_bytes, data, block);
             });
             while (const auto done = queue.next_done()) { // summed in order of arrival, while others are in flight
                 const auto block = static_cast<std::size_t>(*done);
-                if (checksum(block_of(bytes, block), seed_of(slot, block)) != expected[block]) bad = std::min(bad, block);
+                if (checksum(block_of(to, block), seed_of(slot, first + block)) != expected[first + block]) bad = std::min(bad, block);
             }
         });
         if (bad < blocks_)
             throw error(errc::corrupt, "the checksum of partition " + std::to_string(p) + " does not match",
-                {.path = path_, .offset = offset_of(slot) + bad * checksum_block_bytes,
-                    .length = block_of(bytes, bad).size()});
+                {.path = path_, .offset = begin + bad * checksum_block_bytes, .length = block_of(to, bad).size()});
     }
 
     /// Returns a disk slot for the next version of `p`; empty if a commit must come first (see slot_map). Throws io_error after
@@ -123,7 +125,7 @@ public:
         const auto bytes = from.first(bytes_of(p));
         std::vector<std::uint64_t> sums(blocks_, 0);
         try {
-            writer_.use(*this, [&](io_queue& queue, file& at) {
+            writer_.use(*this, {.write = true, .direct = true}, [&](io_queue& queue, file& at) {
                 for_each_block(bytes, [&](std::size_t block, std::span<const std::byte> data) {
                     sums[block] = checksum(data, seed_of(slot, block));
                     queue.write(at, offset_of(slot) + block * checksum_block_bytes, data, block);
@@ -155,7 +157,7 @@ public:
 
     /// Waits until all writes are on the device. Throws io_error; never retried after a failure.
     void sync() {
-        syncer_.use(*this, [&](io_queue& queue, file& at) {
+        syncer_.use(*this, {.write = true, .direct = true}, [&](io_queue& queue, file& at) {
             try {
                 queue.sync(at, 0);
                 queue.drain();
@@ -192,10 +194,10 @@ private:
     class channel {
     public:
         template <class Body>
-        void use(const embedding_file& rows, Body&& body) {
+        void use(const embedding_file& rows, const open_options& how, Body&& body) {
             if (!queue_) { // all of it or, if something throws, nothing: the next use retries
                 auto engine = std::make_unique<any_engine>(rows.engines_());
-                auto opened = std::make_unique<file>(*engine, rows.path_, open_options{.write = true, .direct = true});
+                auto opened = std::make_unique<file>(*engine, rows.path_, how);
                 queue_ = std::make_unique<io_queue>(*engine);
                 engine_ = std::move(engine);
                 file_ = std::move(opened);
