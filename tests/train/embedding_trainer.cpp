@@ -400,4 +400,44 @@ TEST_CASE("an epoch without edges is refused, like one without training nodes") 
     CHECK_THROWS_WITH_AS((void)training.run(make_order("beta", 4, 2, 1)(0), 0), doctest::Contains("nothing to train"), error);
 }
 
+TEST_CASE("frozen nodes and relations keep their bits with their state, nothing of frozen nodes is written, and the rest trains") {
+    const temporary_directory directory;
+    toy_graph graph(120, 4, 3, 900, 5);
+    std::uint64_t written = 0;
+    set_up with;
+    with.written_bytes = &written;
+    with.training.pipeline.staleness = 0;
+    const outcome trained = train(graph, with, directory / "rows");
+    CHECK(written > 0);
+    with.epochs = 0;
+    const outcome first = train(graph, with, directory / "rows");
+    with.epochs = 2;
+    for (const step_place place : {step_place::update, step_place::compute})
+        for (const bool late : {false, true})
+            for (const std::uint32_t slots : {2U, 4U}) {
+                CAPTURE(slots);
+                with.buffer_slots = slots;
+                with.training.step_at = place;
+                with.training.async_relations = late;
+                with.frozen = {.nodes = true, .relations = false, .weights = false};
+                const outcome nodes = train(graph, with, directory / "rows");
+                CHECK(nodes.rows == first.rows);
+                CHECK(nodes.relations != first.relations);
+                CHECK(written == 0);
+                with.frozen = {.nodes = false, .relations = true, .weights = false};
+                const outcome relations = train(graph, with, directory / "rows");
+                CHECK(relations.rows != first.rows);
+                CHECK(relations.relations == first.relations);
+                CHECK(written > 0);
+            }
+    CHECK(trained.rows != first.rows);
+    CHECK(trained.relations != first.relations);
+    const auto elsewhere = [](const set_up&, embedding_table& table) {
+        static auto model = make_link_model("complex", "softmax", 8);
+        static const serial_executor one;
+        return std::optional<any_backend>(std::in_place, std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, table), one);
+    };
+    CHECK_THROWS_AS((void)train(graph, with, directory / "rows", 0, elsewhere), error); // a device steps all parts
+}
+
 } // namespace test_train_embedding_trainer

@@ -620,4 +620,25 @@ TEST_CASE("impossible training is refused with its reason, and errors of stages 
     }
 }
 
+TEST_CASE("frozen nodes, relations and weights of a GNN keep their bits with their state, and the rest trains") {
+    const graph_data data = graph_data::random(200, 4, 3, 900, 6);
+    for (const bool links : {true, false}) {
+        CAPTURE(links);
+        set_up with;
+        with.links = links;
+        with.epochs = 0;
+        const outcome first = train(data, with);
+        with.epochs = 2;
+        for (const frozen_parts frozen : {frozen_parts{true, false, false}, {false, true, false}, {false, false, true}, {true, links, false}}) {
+            if (frozen.relations && !links) continue;
+            with.frozen = frozen;
+            const outcome result = train(data, with);
+            CHECK((result.rows == first.rows) == frozen.nodes);
+            if (links) CHECK((result.relations == first.relations) == frozen.relations);
+            CHECK((result.weights == first.weights) == frozen.weights);
+            CHECK((result.state == first.state) == frozen.weights);
+        }
+    }
+}
+
 } // namespace test_train_gnn_trainer

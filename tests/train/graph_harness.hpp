@@ -108,6 +108,7 @@ struct set_up {
     std::uint32_t prefetch = 1;
     std::size_t threads = 1;
     std::uint64_t epochs = 2;
+    frozen_parts frozen{};
     float rate = .1F, dense_rate = .02F;
     engine_factory engines = graph_harness::threads();
     std::optional<memory_file_system> memory{}; ///< used by the engines: files on disk are copied there
@@ -224,7 +225,7 @@ struct trainer {
         gnn_trainer training(with.training,
             {.task = *task, .encode = *encode, .weights = weights, .optimizer = dense, .row_optimizer = optimizer,
                 .inputs = {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph},
-                .backend = elsewhere ? &*elsewhere : nullptr},
+                .backend = elsewhere ? &*elsewhere : nullptr, .frozen = with.frozen},
             executor, budget);
         use(training, [&](std::uint64_t epoch) -> const epoch_plan& {
             if (fixed == nullptr) states = orders(epoch);

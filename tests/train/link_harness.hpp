@@ -57,6 +57,8 @@ struct set_up {
     engine_factory engines = [] { return any_engine(threads_engine{}); };
     std::uint64_t edge_memory = memory_budget::unlimited; ///< the budget of the edge buffer
     trace_recorder* trace = nullptr;
+    frozen_parts frozen{};
+    std::uint64_t* written_bytes = nullptr; ///< gets the bytes of rows that training wrote
     embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
 
@@ -92,6 +94,7 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, with.dim, to, serial_executor{});
     });
     rows->commit();
+    const std::uint64_t filled_bytes = rows->statistics().written_bytes;
 
     const tbb_executor executor(with.threads);
     outcome result;
@@ -107,7 +110,8 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         embedding_trainer_options options = with.training;
         options.pipeline.trace = with.trace;
         embedding_trainer training(options,
-            {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr},
+            {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr,
+                .frozen = with.frozen},
             executor, budget);
         training.set_steps(steps);
         std::stop_source stop;
@@ -128,6 +132,7 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         }
         buffer.flush();
     }
+    if (with.written_bytes != nullptr) *with.written_bytes = rows->statistics().written_bytes - filled_bytes;
     auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
     for (partition_id p = 0; p < graph.partitioning.partitions; ++p) {
         rows->read(p, slot.bytes());

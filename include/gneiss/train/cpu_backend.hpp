@@ -57,8 +57,9 @@ public:
     /// Gradients are apart from outputs; relations are parameters.
     static constexpr bool in_place = false, has_parameters = true;
 
-    /// Compares by `model` with `relations`.
-    link_head(any_link_model& model, embedding_table& relations) : model_(model), relations_(relations) {}
+    /// Compares by `model` with `relations`, which `frozen` leaves as they are.
+    link_head(any_link_model& model, embedding_table& relations, bool frozen = false)
+        : model_(model), relations_(relations), frozen_(frozen) {}
 
     void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) const {
         const matrix_view<const float> relations = b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
@@ -66,13 +67,14 @@ public:
     }
     /// Steps the relations that the batch used.
     void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) const {
-        if (b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
+        if (!frozen_ && b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
             by.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor);
     }
 
 private:
     any_link_model& model_;
     embedding_table& relations_;
+    bool frozen_;
 };
 static_assert(loss_head<link_head>);
 
@@ -110,9 +112,11 @@ class cpu_encoder_backend : public host_backend {
     static_assert(loss_head<Head>, "cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
 
 public:
-    /// Computes with `encode`; `seed` is that of dropout.
-    cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed, executor_ref executor, memory_charge encoder = {})
-        : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor), charge_(std::move(encoder)) {}
+    /// Computes with `encode`; `seed` is that of dropout. `frozen` leaves the weights as they are.
+    cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed, executor_ref executor,
+        memory_charge encoder = {}, bool frozen = false)
+        : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor),
+          charge_(std::move(encoder)), frozen_(frozen) {}
 
     void upload(const training_optimizers& by) { by_ = by; }
     void compute(training_batch& b) {
@@ -139,7 +143,10 @@ public:
     {
         return weights_.gradients();
     }
-    void step(std::uint64_t step) { by_.dense.step(weights_, step, 1, executor_); }
+    void step(std::uint64_t step) {
+        if (frozen_) return weights_.zero_gradients();
+        by_.dense.step(weights_, step, 1, executor_);
+    }
 
 private:
     cpu_encoder& encode_;
@@ -149,6 +156,7 @@ private:
     std::uint64_t seed_;
     executor_ref executor_;
     memory_charge charge_;
+    bool frozen_;
     reusable_buffer<float> output_gradients_;
 };
 static_assert(divisible_backend<cpu_encoder_backend<classification_head>>);

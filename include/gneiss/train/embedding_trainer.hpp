@@ -53,6 +53,7 @@ struct embedding_parts {
     edge_buffer& edges;             ///< edges of the states
     embedding_table& relations;     ///< rows of relations
     any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same relations
+    frozen_parts frozen{};          ///< nodes or relations that are not trained
 };
 
 /// Trains node embeddings and relations for link prediction through a partition buffer: `train_loop` with the slots of Marius

@@ -28,6 +28,16 @@ enum class step_place : std::uint8_t {
     compute ///< in the compute stage, on the rows as the batch read them; the differences are added (Marius)
 };
 
+/// Parts of a model that training leaves as they are, with their optimizer state. On the CPU only.
+struct frozen_parts {
+    bool nodes = false;     ///< learned rows of nodes: their partitions are never written
+    bool relations = false; ///< rows of relations
+    bool weights = false;   ///< weights of an encoder
+
+    /// True if any part is frozen.
+    [[nodiscard]] bool any() const noexcept { return nodes || relations || weights; }
+};
+
 /// No learned rows of nodes.
 struct no_embeddings {
     /// Returns 0.
@@ -66,6 +76,7 @@ public:
         /// null: the backend steps them. Less accurate: each batch changes most relations, but few nodes (Marius, §3 and Figure
         /// 12). CPU only.
         embedding_table* relations = nullptr;
+        bool frozen = false; ///< rows are read only: nothing steps or writes them
     };
 
     /// Precondition: all arguments outlive this.
@@ -82,7 +93,9 @@ public:
         optimizer_ = by;
     }
 
-    void begin_epoch(const epoch_plan& states, std::uint32_t first) { rows_.begin_epoch(states, first); }
+    void begin_epoch(const epoch_plan& states, std::uint32_t first) {
+        rows_.begin_epoch(states, first, options_.frozen ? lease_use::read : lease_use::update);
+    }
     [[nodiscard]] std::optional<lease> acquire(std::uint32_t state, const std::stop_token& stop) { return rows_.acquire(state, stop); }
     void end_epoch() { rows_.end_epoch(); }
     [[nodiscard]] bool commit_wanted() const { return rows_.commit_wanted(); }
@@ -99,7 +112,7 @@ public:
 
     /// If compute steps: replaces the batch's copy of its rows by the change that a step makes.
     void computed(training_batch& b) const {
-        if (options_.step_at != step_place::compute || b.gradients.empty()) return;
+        if (options_.step_at != step_place::compute || options_.frozen || b.gradients.empty()) return;
         const std::size_t width = layout_.floats();
         parallel_for(executor_, b.rows_read.rows(), 256, [&](std::size_t begin, std::size_t end) {
             std::vector<float> before(width);
@@ -113,16 +126,7 @@ public:
     }
 
     void apply(training_batch& b) {
-        const resident_embeddings& rows = *resident(b.rows);
-        if (options_.step_at == step_place::compute)
-            for_each_row(executor_, rows, b.nodes, [&](std::size_t i, std::span<float> row) {
-                const std::span<const float> delta = b.rows_read[i];
-                for (std::size_t k = 0; k < row.size(); ++k) row[k] += delta[k];
-            });
-        else
-            for_each_row(executor_, rows, b.nodes, [&](std::size_t i, std::span<float> row) {
-                optimizer_.step_row(row, b.gradients[i].first(layout_.dim), b.step);
-            });
+        if (!options_.frozen) step_nodes(b);
         if (options_.relations != nullptr && !b.relation_gradients.ids().empty()) {
             const std::scoped_lock lock(relations_turn_);
             optimizer_.step_rows_at(options_.relations->table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor_);
@@ -137,6 +141,19 @@ public:
     [[nodiscard]] staleness_histogram row_staleness() const { return staleness_.histogram(); }
 
 private:
+    void step_nodes(const training_batch& b) {
+        const resident_embeddings& rows = *resident(b.rows);
+        if (options_.step_at == step_place::compute)
+            for_each_row(executor_, rows, b.nodes, [&](std::size_t i, std::span<float> row) {
+                const std::span<const float> delta = b.rows_read[i];
+                for (std::size_t k = 0; k < row.size(); ++k) row[k] += delta[k];
+            });
+        else
+            for_each_row(executor_, rows, b.nodes, [&](std::size_t i, std::span<float> row) {
+                optimizer_.step_row(row, b.gradients[i].first(layout_.dim), b.step);
+            });
+    }
+
     partition_buffer& rows_;
     options options_;
     row_layout layout_;

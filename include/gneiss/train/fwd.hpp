@@ -53,6 +53,7 @@ struct embedding_parts;
 struct embedding_trainer_options;
 struct epoch_start;
 struct feature_rows;
+struct frozen_parts;
 struct gnn_memory;
 struct gnn_parts;
 struct gnn_shape;

@@ -89,6 +89,7 @@ struct gnn_parts {
     any_row_optimizer row_optimizer{sgd{}}; ///< steps learned rows and relations
     graph_inputs inputs;                    ///< where graph and rows come from
     any_backend* backend = nullptr;         ///< computes batches in place of the CPU, with the same parameters
+    frozen_parts frozen{};                  ///< parts that are not trained
 };
 
 /// Trains a GNN on sampled neighborhoods, for link prediction or node classification, in memory or out of core: `train_loop`
@@ -149,7 +150,7 @@ private:
     [[nodiscard]] static gnn_memory checked_memory(const gnn_trainer_options& options, const gnn_parts& parts);
 
     [[nodiscard]] static any_features make_features(const graph_inputs& inputs, executor_ref executor);
-    [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, executor_ref executor);
+    [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, bool frozen, executor_ref executor);
 
     [[nodiscard]] static any_backend make_backend(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor);
 

@@ -20,14 +20,18 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(
           make_negatives(options.negatives, options.seed, options.own_negatives), parts.edges, parts.rows.file().partitioning()),
       batches_(std::in_place_type<sampled_batches<link_task<any_negatives>, no_topology, no_hops>>, task_, topology_, make_no_hops, executor),
       features_(std::in_place_type<no_features>),
-      embeddings_(parts.rows, {options.step_at, options.async_relations ? &relations_ : nullptr}, executor), any_embeddings_(std::ref(embeddings_)),
+      embeddings_(parts.rows, {.step_at = options.step_at, .relations = options.async_relations && !parts.frozen.relations ? &relations_ : nullptr,
+          .frozen = parts.frozen.nodes}, executor),
+      any_embeddings_(std::ref(embeddings_)),
       backend_(parts.backend != nullptr
                    ? *parts.backend
-                   : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_), executor)),
+                   : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_, parts.frozen.relations), executor)),
       loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight}.charging(
                 bound_batch(options, parts.rows.file().layout(), parts.rows.rows(), relations_.rows() * relations_.layout().dim), options.row_memory),
           batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, executor, budget) {
     check_relations(parts.optimizer);
+    if (parts.backend != nullptr && parts.frozen.any())
+        throw error(errc::invalid_argument, "frozen parts are for the CPU: a device steps all of them");
     if (parts.backend != nullptr && options.async_relations)
         throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
 }

@@ -30,7 +30,7 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
       topology_(parts.inputs.graph,
           {.resident_partitions = most_resident(options, parts.inputs), .whole_graph = parts.backend != nullptr && parts.backend->samples()}),
       features_(make_features(parts.inputs, executor)),
-      embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, executor)),
+      embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, parts.frozen.nodes, executor)),
       backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
       batches_(make_batches(options, parts, executor,
           budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
@@ -74,6 +74,7 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
         need(nodes->labels.size() == partitioning.nodes, "every node needs a label, or unlabeled");
     const auto* links = std::get_if<predicted_links>(&parts.task);
     need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
+    need(parts.backend == nullptr || !parts.frozen.any(), "frozen parts are for the CPU: a device steps all of them");
     gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
                             .of(most_resident(options, inputs));
     shape.links = links != nullptr;
@@ -88,16 +89,17 @@ GNEISS_INLINE any_features gnn_trainer::make_features(const graph_inputs& inputs
     return any_features(std::in_place_type<no_features>);
 }
 
-GNEISS_INLINE any_embeddings gnn_trainer::make_embeddings(partition_buffer& rows, executor_ref executor) {
-    buffered_ = std::make_unique<buffered_embeddings>(rows, buffered_embeddings::options{}, executor);
+GNEISS_INLINE any_embeddings gnn_trainer::make_embeddings(partition_buffer& rows, bool frozen, executor_ref executor) {
+    buffered_ = std::make_unique<buffered_embeddings>(rows, buffered_embeddings::options{.frozen = frozen}, executor);
     return any_embeddings(std::ref(*buffered_));
 }
 
 GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor) {
     if (const auto* links = std::get_if<predicted_links>(&parts.task))
         return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
-            link_head(links->model, links->relations), options.seed, executor);
-    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights, classification_head{}, options.seed, executor);
+            link_head(links->model, links->relations, parts.frozen.relations), options.seed, executor, memory_charge{}, parts.frozen.weights);
+    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights, classification_head{},
+        options.seed, executor, memory_charge{}, parts.frozen.weights);
 }
 
 GNEISS_INLINE any_batches gnn_trainer::make_batches(
