@@ -15,7 +15,7 @@ namespace {
 programs::exit_code eval(const trainers::eval_flags& flags) {
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
-    trained_model trained(flags.run, memory);
+    trained_model trained(flags.run, memory, flags.dataset);
     flags.change(trained.how);
     const auto executor = flags.executor();
     const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.scorer(),
@@ -30,7 +30,7 @@ struct predict_flags : trainers::run_flags, trainers::query_flags {};
 programs::exit_code predict(const predict_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     const programs::interrupt_guard interrupts;
-    trained_model trained(flags.run, memory);
+    trained_model trained(flags.run, memory, flags.dataset);
     const gneiss::dataset& data = *trained.data;
     data.verify_labels();
     const auto queries = trainers::read_queries(data, flags);
@@ -50,7 +50,7 @@ struct export_flags : trainers::run_flags {
 programs::exit_code export_run(const export_flags& flags) {
     trainers::export_directory out(flags.out, flags.force, {"nodes.npy", "nodes.tsv"});
     const programs::interrupt_guard interrupts;
-    trained_model trained(flags.run, flags.memory_bytes());
+    trained_model trained(flags.run, flags.memory_bytes(), flags.dataset);
     trained.data->verify_labels();
     const std::uint64_t nodes = trainers::export_embeddings(*trained.data, {*trained.rows, interrupts.token()},
         trained.relations.values(), flags.format, out.begin());

@@ -11,10 +11,10 @@
 
 namespace marius {
 
-trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory) : budget(memory) {
+trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved) : budget(memory) {
     const bool best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
     const std::filesystem::path where = run / (best ? "best" : "checkpoint");
-    auto opened = trainers::open_trained<options>(program, run, where);
+    auto opened = trainers::open_trained<options>(program, run, where, moved);
     how = std::move(opened.flags);
     saved = std::move(opened.saved);
     data = std::move(opened.data);

@@ -46,7 +46,7 @@ programs::exit_code eval(const eval_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     const bool resident = flags.eval_graph == "resident";
     if (flags.eval_fanout && !resident) throw programs::usage_error(eval_fanout_needs);
-    trained_model trained(flags.run, memory);
+    trained_model trained(flags.run, memory, flags.dataset);
     if (flags.eval_fanout) {
         trained.how.check_fanout(*flags.eval_fanout);
         trained.how.eval_fanout = flags.eval_fanout;
@@ -87,7 +87,7 @@ trainers::score_stream stream_of(const applied& by, const std::stop_token& stop)
 programs::exit_code predict(const predict_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     const programs::interrupt_guard interrupts;
-    trained_model trained(flags.run, memory, flags.graph);
+    trained_model trained(flags.run, memory, flags.dataset, flags.graph);
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
     if (trained.how.links() ? flags.some() : flags.any())
@@ -119,7 +119,7 @@ programs::exit_code export_run(const export_flags& flags) {
     trainers::export_directory out(flags.out, flags.force, {"nodes.npy", "nodes.tsv", "predictions.tsv"});
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
-    trained_model trained(flags.run, memory, flags.graph);
+    trained_model trained(flags.run, memory, flags.dataset, flags.graph);
     const bool predictions = flags.what == "predictions";
     if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for node classification runs; use predict for queries about edges");
     const gneiss::dataset& data = trained.data();

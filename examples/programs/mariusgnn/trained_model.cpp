@@ -15,11 +15,12 @@
 
 namespace mariusgnn {
 
-trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& other)
+trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved,
+    const std::optional<std::filesystem::path>& other)
     : budget(memory), run_(run) {
     best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
     const std::filesystem::path where = run / (best ? "best" : "checkpoint");
-    auto opened = trainers::open_trained<options>(program, run, where);
+    auto opened = trainers::open_trained<options>(program, run, where, moved);
     how = std::move(opened.flags);
     const gneiss::checkpoint& saved = opened.saved;
     const std::shared_ptr<const gneiss::dataset> dataset = std::move(opened.data);

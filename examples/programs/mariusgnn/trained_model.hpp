@@ -20,9 +20,10 @@ namespace mariusgnn {
 class trained_model {
 public:
     /// Reads the run's configuration and its best state, or the last one if none was kept; `other` is a graph to use instead of
-    /// the run's own. Embeddings are charged to `memory` [bytes]. Throws errc::not_found without a checkpoint,
+    /// the run's own, and `moved` is as in `open_trained`. Embeddings are charged to `memory` [bytes]. Throws errc::not_found without a checkpoint,
     /// gneiss::over_budget, errc::invalid_argument for a graph that does not match.
-    trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& other = {});
+    trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved,
+        const std::optional<std::filesystem::path>& other = {});
 
     /// Returns outputs of all nodes by the whole graph. `memory` is for the work and the rows.
     [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);

@@ -30,7 +30,7 @@ public:
         : memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
         const std::filesystem::path& run = run_;
         const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
-        trained_run<node_classification_options> opened = of.open(run, run / (best ? "best" : "checkpoint"));
+        trained_run<node_classification_options> opened = of.open(run, run / (best ? "best" : "checkpoint"), flags.dataset);
         how = std::move(opened.flags);
         own_ = std::move(opened.data);
         net.emplace(how, *own_);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,8 +16,9 @@ namespace trainers {
 /// Interface of a node classification program for commands that read its runs.
 struct node_classification_program {
     std::string program;
-    /// Opens a run for reading, by the checkpoint in a directory.
-    std::function<trained_run<node_classification_options>(const std::filesystem::path& run, const std::filesystem::path& directory)> open;
+    /// Opens a run for reading, as `open_trained`.
+    std::function<trained_run<node_classification_options>(const std::filesystem::path& run, const std::filesystem::path& directory,
+        const std::optional<std::filesystem::path>& moved)> open;
 };
 
 /// Directory of a run's own partitioned dataset, if any.
@@ -27,8 +29,9 @@ void add_node_classification_commands(programs::command_line& to, const node_cla
 /// Adds the same commands for a program whose flags of `train` are `Options`.
 template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
-    add_node_classification_commands(to, {program, [program](const std::filesystem::path& run, const std::filesystem::path& directory) {
-        auto opened = open_trained<Options>(program, run, directory);
+    add_node_classification_commands(to, {program, [program](const std::filesystem::path& run, const std::filesystem::path& directory,
+                                                     const std::optional<std::filesystem::path>& moved) {
+        auto opened = open_trained<Options>(program, run, directory, moved);
         return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data),
             static_cast<const node_classification_options&>(opened.flags)};
     }});

@@ -22,6 +22,7 @@ namespace trainers {
 
 void run_flags::add_to(programs::command& to) {
     to.positional("run", run, "run directory made by train");
+    to.option("dataset", dataset, "dataset of the run, if it was moved").value_name("DIR").default_text("from the run");
     to.option("memory", memory, "memory budget; exit code 3 if it is too small").default_text("free memory");
     to.option("threads", threads, "worker threads").default_text("all CPUs").range(0, 1024);
     to.option("json", json, "print the result as one JSON object").transient();
@@ -89,7 +90,7 @@ void refuse_other_program(const std::string& program, const std::filesystem::pat
 
 void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command) {
     if (saved.dataset_hash != dataset_hash(data))
-        throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset", {.path = run});
+        throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than the present " + data.directory().string() + ": --dataset names a copy of its own", {.path = run});
     if (saved.configuration_hash != configuration_hash(command))
         throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with",
             {.path = run / "config.toml"});

@@ -26,6 +26,7 @@ namespace trainers {
 /// Flags of the commands that read a run: `eval`, `predict`, `export`.
 struct run_flags {
     std::filesystem::path run;
+    std::optional<std::filesystem::path> dataset; ///< in place of the one in config.toml
     std::optional<programs::byte_size> memory;
     std::uint64_t threads = 0;
     bool json = false;
@@ -78,11 +79,12 @@ struct trained_run {
     Options flags;                         ///< from its config.toml, resolved
 };
 
-/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, and its dataset. Throws as
-/// `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found if the dataset in config.toml is missing;
-/// errors of flags.
+/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, and its dataset, which `moved` names
+/// if it is elsewhere now. Throws as `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found if the
+/// dataset is missing; errors of flags.
 template <class Options>
-[[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run, const std::filesystem::path& directory) {
+[[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run, const std::filesystem::path& directory,
+    const std::optional<std::filesystem::path>& moved) {
     trained_run<Options> opened{load_trained(run, directory), nullptr, {}};
     refuse_other_program(program, run);
     programs::command_line reader(program, "");
@@ -90,7 +92,8 @@ template <class Options>
     const std::string config = (run / "config.toml").string();
     std::string ignored;
     reader.parse({"train", "--config", config}, ignored);
-    programs::check_dataset(opened.flags.dataset, "; if it was moved, change 'dataset' in " + config);
+    if (moved) opened.flags.dataset = *moved;
+    programs::check_dataset(opened.flags.dataset, moved ? "" : "; it is the dataset of " + run.string() + ": if it was moved, --dataset names it");
     opened.data = std::make_unique<gneiss::dataset>(opened.flags.dataset);
     opened.flags = resolve(opened.flags, *opened.data);
     refuse_another(run, opened.saved, *opened.data, configuration<Options>(program, opened.flags).command());
