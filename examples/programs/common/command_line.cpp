@@ -162,6 +162,18 @@ flag& flag::neutral() {
     neutral_ = true;
     return *this;
 }
+flag& flag::added_later() {
+    added_later_ = true;
+    return *this;
+}
+flag& flag::repeatable() {
+    option_->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    return *this;
+}
+flag& flag::also_by_name() {
+    also_by_name_ = true;
+    return *this;
+}
 flag& flag::hidden() {
     hidden_ = true;
     return *this;
@@ -316,6 +328,14 @@ command::request command::parse(std::vector<std::string> arguments) {
         if (const flag* const f = find_former(std::string_view(word).substr(2, end - 2)))
             word = "--" + f->name_ + word.substr(end);
     }
+    for (const auto& f : flags_) { // --name of a positional argument: only its value stays
+        if (!f->also_by_name_) continue;
+        const std::string name = "--" + f->name_;
+        if (const auto found = std::ranges::find(arguments, name); found != arguments.end() && found + 1 != arguments.end())
+            arguments.erase(found);
+        for (std::string& word : arguments)
+            if (word.starts_with(name + "=")) word.erase(0, name.size() + 1);
+    }
     std::ranges::reverse(arguments);
     app_.allow_extras();
     app_.set_help_flag("-h,--help");
@@ -402,7 +422,8 @@ std::string command::to_toml() const {
 std::string command::hash() const {
     std::map<std::string, std::string> canonical;
     for (const auto& f : flags_)
-        if (f->changes_result()) canonical[f->name_] = f->value().dump();
+        if (const json value = f->value(); f->changes_result() && !(f->added_later_ && value.is_null()))
+            canonical[f->name_] = value.dump();
     std::string text = program_ + ' ' + name_ + '\n';
     for (const auto& [name, value] : canonical) text.append(name).append(1, '=').append(value).append(1, '\n');
     return fmt::format("{:016x}", gneiss::checksum(text));

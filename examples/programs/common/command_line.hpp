@@ -55,6 +55,12 @@ public:
     flag& formerly(std::string name);
     /// Adds an earlier spelling of the value `now`: accepted for one release, with a warning.
     flag& formerly(std::string value, std::string now);
+    /// Marks a flag that runs of earlier versions did not have: they keep their hash, since it is not hashed while absent.
+    flag& added_later();
+    /// Takes a list in several parts too: `--name A --name B` is `--name A,B`.
+    flag& repeatable();
+    /// Positional arguments: accepts `--name VALUE` as well.
+    flag& also_by_name();
     /// Hides the flag from the help.
     flag& hidden();
 
@@ -79,6 +85,7 @@ private:
     std::map<std::string, std::string> former_values_; ///< old spelling to current spelling
     double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
     bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, neutral_ = false, hidden_ = false;
+    bool added_later_ = false, also_by_name_ = false;
     bool path_ = false;
     bool given_ = false, split_ = true;
     std::size_t fewest_ = 0; ///< minimum number of values of a list

@@ -151,6 +151,7 @@ json to_json(const run_record& record) {
         {"dataset", to_json(record.dataset)}, {"config", record.config}});
     if (json plan = to_json(record.plan); !plan.empty()) object["plan"] = std::move(plan);
     if (!record.preprocessing.is_null()) object["preprocessing"] = record.preprocessing;
+    if (!record.warm_start.is_null()) object["warm_start"] = record.warm_start;
     json epochs = json::array();
     for (const epoch_record& epoch : record.epochs) epochs.push_back(to_json(epoch));
     object["epochs"] = std::move(epochs);
@@ -222,6 +223,7 @@ run_record run_from_json(const json& object) {
     get(plan, "read_bytes", run.plan.read_bytes);
     get(plan, "write_bytes", run.plan.write_bytes);
     if (const auto steps = object.find("preprocessing"); steps != object.end()) run.preprocessing = *steps;
+    if (const auto taken = object.find("warm_start"); taken != object.end()) run.warm_start = *taken;
     for (const json& epoch : object.value("epochs", json::array())) run.epochs.push_back(epoch_from_json(epoch));
     const json metrics = inner(object, "metrics");
     get(metrics, "valid", run.valid);

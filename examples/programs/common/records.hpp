@@ -87,6 +87,8 @@ struct run_record {
     /// Results of preprocessing: {step: {"seconds", "memory_bytes", "peak_rss_bytes", …}, …, "seconds", "peak_rss_bytes"};
     /// null: none.
     nlohmann::ordered_json preprocessing{};
+    /// Parameters taken from another run: {"run", "state", "nodes": {"taken", "new", "left"}, …}; null: none.
+    nlohmann::ordered_json warm_start{};
     std::vector<epoch_record> epochs{};
     metric_values valid{}, test{}; ///< final (or best) state
     std::optional<double> evaluation_seconds{}; ///< total

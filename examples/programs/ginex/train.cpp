@@ -89,7 +89,7 @@ public:
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
         training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
-        if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
+        training_->set_steps(first_steps());
     }
 
     void add_to(programs::run_record&) override {
@@ -179,19 +179,45 @@ private:
     std::unique_ptr<gneiss::superbatch_trainer> training_;
 };
 
-/// The adjacency files of a run, in the dataset. A dry run leaves nothing: it builds missing files in the run's place, and
-/// removes them.
+/// The adjacency files of a run, in the dataset. Where it is read-only missing files are built next to the run, which then
+/// takes them. A dry run leaves nothing: it builds missing files in the same place, and removes them.
 class list_files {
 public:
-    list_files(const gneiss::dataset& data, const options& how) : files_(lists_of(data, how.neighbors())) {
-        if (!how.dry_run || programs::lists_exist(files_)) return;
-        scratch_.emplace(programs::existing_parent(how.out.value_or(".")) / fmt::format(".gneiss-ginex-{}", ::getpid()));
+    list_files(const gneiss::dataset& data, const options& how) : direction_(how.neighbors()), files_(lists_of(data, direction_)) {
+        if (programs::lists_exist(files_)) return;
+        if (!how.dry_run && ::access(data.directory().c_str(), W_OK) == 0) return;
+        if (how.resume && how.out) {
+            const gneiss::csc_files own = programs::lists_in(*how.out / "checkpoint" / name, direction_);
+            if (programs::lists_exist(own)) {
+                files_ = own;
+                return;
+            }
+        }
+        const auto beside = std::filesystem::absolute(how.out.value_or("runs")).parent_path();
+        scratch_.emplace(programs::existing_parent(beside) / fmt::format(".gneiss-ginex-{}", ::getpid()));
         std::filesystem::create_directories(scratch_->path);
-        files_ = programs::lists_in(scratch_->path, how.neighbors());
+        files_ = programs::lists_in(scratch_->path, direction_);
     }
     [[nodiscard]] const gneiss::csc_files& operator*() const noexcept { return files_; }
 
+    /// True if the files are neither in the dataset nor in the run.
+    [[nodiscard]] bool homeless() const noexcept { return scratch_.has_value(); }
+    /// Moves them to a run's `checkpoint` directory. Precondition: none is open.
+    void move_to(const std::filesystem::path& checkpoint) {
+        const std::filesystem::path to = checkpoint / name;
+        std::filesystem::remove_all(to);
+        std::filesystem::create_directories(checkpoint);
+        std::error_code elsewhere;
+        std::filesystem::rename(scratch_->path, to, elsewhere);
+        if (elsewhere) std::filesystem::copy(scratch_->path, to, std::filesystem::copy_options::recursive); // another file system
+        scratch_.reset();
+        files_ = programs::lists_in(to, direction_);
+    }
+
 private:
+    static constexpr const char* name = "lists";
+
+    gneiss::neighbor_direction direction_;
     std::optional<gneiss::removed_unless_renamed> scratch_;
     gneiss::csc_files files_;
 };
@@ -212,9 +238,15 @@ public:
     [[nodiscard]] trainers::run_loop_options loop() const override { return trainers::node_classification_loop(config_.flags, context_.data->manifest()); }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void clean(const trainers::opened_run& opened) override { std::filesystem::remove_all(superbatches_of(opened.directory.path())); }
+    void open(const trainers::opened_run& opened) override {
+        if (!lists_at_->homeless()) return;
+        lists_.reset();
+        lists_at_->move_to(opened.directory.checkpoint());
+        lists_.emplace(config_.flags, **lists_at_, context_.engine.make, budget_);
+    }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<ginex_trainer>(ginex_trainer::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_, classes_,
-            plan_.common, opened, context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop}, config_.flags, plan_, *lists_,
+            plan_.common, opened, context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live}, config_.flags, plan_, *lists_,
             context_.device.get(), context_.live);
     }
 
@@ -230,9 +262,10 @@ private:
             graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features,
             *o.fanout, *o.direction, *o.topology, *o.feature_cache, *o.pipeline));
         if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.say(doubt);
+        trainers::check_warm_start(program, o, config_.command(), data_);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
-        const list_files files(data_, o);
+        const list_files& files = lists_at_.emplace(data_, o);
         make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop, [&](std::uint64_t done, std::uint64_t edges) {
             live.update([&] { return fmt::format("sorting neighbors: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
         });
@@ -255,6 +288,7 @@ private:
     trainers::node_classification classes_;
     gneiss::bucket_store buckets_;
     gneiss::memory_budget budget_;
+    std::optional<list_files> lists_at_;
     std::optional<topology> lists_;
     std::optional<gneiss::any_backend> backend_;
     training_plan plan_;

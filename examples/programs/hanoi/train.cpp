@@ -79,7 +79,7 @@ public:
             gneiss::gnn_parts{.task = task, .encode = of.net.encode, .weights = of.net.weights, .optimizer = settings.dense_optimizer(0),
                 .inputs = {.features = features_.get(), .graph = *graph_}, .backend = of.backend},
             executor_, of.budget);
-        if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
+        training_->set_steps(first_steps());
     }
 
     /// Adds the I/O cost, modeled and measured, if this process trained anything.
@@ -174,6 +174,7 @@ public:
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
             graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features, *o.fanout, *o.direction));
         if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty()) context_.live.say(doubt);
+        trainers::check_warm_start(program, o, config_.command(), *data_);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         partitions_choice chosen = choose_partitions(o, *data_, features_, net_);
         o = std::move(chosen.flags);
@@ -226,7 +227,7 @@ public:
         classes_.emplace(*data_);
         budget_.emplace(plan_.budget);
         return std::make_unique<hanoi_trainer>(hanoi_trainer::parts{o, config_.command(), *context_.data, *data_, features_, *classes_, plan_, opened,
-            context_.engine, net_, *budget_, backend_ ? &*backend_ : nullptr, context_.stop}, o,
+            context_.engine, net_, *budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live}, o,
             measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
     }
 

@@ -4,10 +4,13 @@
 
 #include <gneiss/model/schedule.hpp>
 
+#include "common/training/warm_start.hpp"
+
 namespace marius {
 
 void options::add_to(programs::command& to) {
     add_dataset(to);
+    add_freeze(to, {"nodes", "relations"});
     to.group("Model");
     add_model(to, "n3; none for dot, transe");
     to.group("Training");
@@ -38,6 +41,11 @@ options resolve(const options& given, const gneiss::dataset& data) {
     const std::uint64_t edges = graph.train_edges;
     if (edges == 0) throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
     options o = given;
+    if (o.init && o.warm_start) throw programs::usage_error(trainers::init_and_warm_start);
+    trainers::warm_flags before(o);
+    before.take("decoder", o.decoder);
+    before.take("dim", o.dim);
+    before.take("reciprocal", o.reciprocal);
     o.resolve_model(graph, "n3");
     o.make_absolute(o.init);
     o.make_absolute(o.eval_candidates);
@@ -55,6 +63,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.node_init.empty()) o.node_init = "normal:0,0.1";
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
     o.resolve_machine();
+    o.resolve_freeze(*o.decoder == "dot" ? std::vector<std::string>{"nodes"} : std::vector<std::string>{"nodes", "relations"});
     (void)o.node_initializer();
     (void)o.relation_initializer();
     return o;

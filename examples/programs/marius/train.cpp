@@ -13,6 +13,7 @@
 #include "common/training/row_store.hpp"
 #include "common/training/train.hpp"
 #include "common/training/training_observer.hpp"
+#include "common/training/warm_start.hpp"
 #include "options.hpp"
 
 namespace marius {
@@ -54,6 +55,7 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         training_plan plan(choice, buckets.rows());
         plan.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
         plan.budget = o.memory->bytes;
+        plan.frozen = o.freezes("nodes");
         plan.order = trainers::make_order(choice, o.seed);
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
         plan.table_bytes = trainers::table_memory(plan, buckets, true);
@@ -77,6 +79,13 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
     };
 }
 
+/// Opens the run of --warm-start. Throws errc::config_mismatch for another model.
+trainers::warm_start open_warm_start(const trainers::configuration<options>& of) {
+    trainers::warm_start warm(program, of.flags);
+    warm.refuse_other_model(of.command(), {"decoder", "dim", "reciprocal"});
+    return warm;
+}
+
 /// Assembles Marius: embeddings in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
 class marius_trainer final : public trainers::trainer {
 public:
@@ -97,10 +106,12 @@ public:
           charges_(plan.memory.charge_run(budget_)),
           model_(options_.model()),
           relations_(make_relations(model_, options_.row_optimizer(0), data_.manifest())) {
+        std::optional<trainers::warm_start> warm;
+        if (!run.saved && options_.warm_start) warm.emplace(open_warm_start(config));
         if (run.saved)
             load(*run.saved);
         else
-            initialize(context.live);
+            initialize(context.live, warm ? &*warm : nullptr);
         rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
             gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch,
                 .trace = run.recorder()},
@@ -113,8 +124,13 @@ public:
         training.pipeline.trace = run.recorder();
         training_ = std::make_unique<gneiss::embedding_trainer>(training,
             gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
-                .backend = backend_ ? &*backend_ : nullptr},
+                .backend = backend_ ? &*backend_ : nullptr,
+                .frozen = {.nodes = options_.freezes("nodes"), .relations = options_.freezes("relations"), .weights = false}},
             executor_, budget_);
+        if (warm) {
+            training_->set_steps(warm->steps());
+            warm->report(checkpoint_, context.live);
+        }
         if (!run.saved) return;
         epoch_ = trainers::last_trained(run.saved->position);
         training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
@@ -164,17 +180,22 @@ public:
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 
 private:
-    void initialize(programs::progress& live) {
+    /// \param warm  null: none
+    void initialize(programs::progress& live, trainers::warm_start* warm) {
         const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
         const float state = options_.row_optimizer(0).initial_state();
         rows_file_ = trainers::create_rows(engines_, checkpoint_, plan_,
             {.values = options_.node_initializer(),
                 .state = state,
                 .seed = options_.seed,
-                .given = given ? &*given : nullptr},
+                .given = given ? &*given : nullptr,
+                .warm = warm == nullptr ? decltype(trainers::embedding_init::warm){} : [&](gneiss::embedding_file& rows, const auto& initial) {
+                    warm->fill_rows(rows, data_, engines_, trainers::warm_start_memory(budget_), initial, stop_);
+                }},
             live, executor_, stop_);
         gneiss::initialize_rows(options_.relation_initializer(), state, options_.seed, gneiss::embedding_kind::relations, 0,
             model_.relation_floats(), relations_.table(), executor_);
+        if (warm != nullptr) warm->take_relations(relations_, data_, *options_.reciprocal);
     }
     void load(const gneiss::checkpoint& saved) {
         rows_file_ = trainers::open_rows(engines_, checkpoint_, plan_, saved);
@@ -228,6 +249,7 @@ public:
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
             graph.relations, *o.decoder, *o.dim));
         (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
+        if (o.warm_start && !o.resume) (void)open_warm_start(config_);
         if (!o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
     }
 

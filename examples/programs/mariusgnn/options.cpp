@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/training/configuration.hpp"
+#include "common/training/warm_start.hpp"
 
 namespace mariusgnn {
 
@@ -23,6 +24,7 @@ bool has_features(const gneiss::dataset_manifest& graph) { return graph.node_att
 
 void options::add_to(programs::command& to) {
     add_dataset(to);
+    add_freeze(to, {"nodes", "relations", "weights"});
     to.option("task", task, "link prediction or node classification").choices({"link", "node"}).default_text("node if nodes have labels");
     to.group("Model");
     add_layers(to);
@@ -104,6 +106,14 @@ void fill_link(options& o, const gneiss::dataset_manifest& graph) {
 options resolve(const options& given, const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
     options o = given;
+    if (o.init && o.warm_start) throw programs::usage_error(trainers::init_and_warm_start);
+    trainers::warm_flags before(o);
+    before.take("task", o.task);
+    before.take("inputs", o.inputs);
+    before.take("layers", o.layers);
+    before.take("direction", o.direction);
+    before.take("normalize-features", o.normalize_features);
+    before.take("dim", o.dim);
     if (!o.task) o.task = graph.node_attributes.classes != 0 && graph.node_attributes.train != 0 ? "node" : "link";
     if (!o.links() && graph.node_attributes.classes == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
@@ -114,6 +124,10 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (!o.inputs) o.inputs = has_features(graph) ? "features" : "rows";
     if (o.uses_features() && !has_features(graph))
         throw gneiss::error(gneiss::errc::invalid_argument, "has no features: use --inputs rows to learn embeddings", {.path = data.directory()});
+    if (o.links()) {
+        before.take("decoder", o.decoder);
+        before.take("reciprocal", o.reciprocal);
+    }
     refuse_unused(o);
     if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
     if (o.sample_on == "gpu" && o.reshuffle != 0) throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
@@ -143,6 +157,10 @@ options resolve(const options& given, const gneiss::dataset& data) {
     o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
     o.resolve_sampling(graph, o.links() ? "linear" : "constant");
     if (o.eval_fanout) o.check_fanout(*o.eval_fanout);
+    std::vector<std::string> trained{"weights"};
+    if (o.uses_rows()) trained.emplace_back("nodes");
+    if (o.links() && *o.decoder != "dot") trained.emplace_back("relations");
+    o.resolve_freeze(trained);
     return o;
 }
 

@@ -22,12 +22,14 @@
 #include "network.hpp"
 #include "training_plan.hpp"
 #include "common/gnn/feature_diagnosis.hpp"
+#include "common/gnn/node_classification_predictions.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/train.hpp"
 #include "common/training/training_observer.hpp"
+#include "common/training/warm_start.hpp"
 
 namespace mariusgnn {
 
@@ -42,6 +44,14 @@ std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
     constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes;
     const auto device = trainers::device_profile(data, how);
     return device ? std::bit_ceil(std::clamp<std::uint64_t>(4 * device->coalesce_bytes, usual / 4, 16 * usual)) : usual;
+}
+
+/// Opens the run of --warm-start. Throws errc::config_mismatch for another model, errc::invalid_argument for other features.
+trainers::warm_start open_warm_start(const options& how, const programs::command& command, const gneiss::dataset& data) {
+    trainers::warm_start warm(program, how);
+    warm.refuse_other_model(command, {"task", "inputs", "layers", "dim", "decoder", "reciprocal"});
+    if (how.uses_features()) trainers::refuse_other_features(warm.data().features(), data.features(), data.directory());
+    return warm;
 }
 
 /// Assembles MariusGNN: graph, embeddings and features of the resident partitions, samples, an encoder, a head for the task.
@@ -71,8 +81,19 @@ public:
         } else {
             net.initialize(how, executor_);
         }
-        if (how.uses_rows()) make_rows();
+        std::optional<trainers::warm_start> warm;
+        if (!of.run.saved && how.warm_start) warm.emplace(open_warm_start(how, of.command, of.dataset));
+        if (how.uses_rows()) make_rows(warm ? &*warm : nullptr);
+        if (warm) {
+            network shape(how, warm->data().manifest());
+            warm->take_weights(net.weights, shape.weights, data_->data(), !how.links());
+            if (how.links()) warm->take_relations(net.relations, data_->data(), *how.reciprocal);
+        }
         assemble();
+        if (warm) {
+            training_->set_steps(warm->steps());
+            warm->report(of.run.directory.checkpoint(), of.live);
+        }
         if (of.run.saved) {
             epoch_ = trainers::last_trained(of.run.saved->position);
             training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
@@ -158,7 +179,8 @@ private:
         if (reader_) to.io += reader_->statistics();
     }
 
-    void make_rows() {
+    /// \param warm  null: none
+    void make_rows(trainers::warm_start* warm) {
         const options& how = of_.how;
         const std::filesystem::path where = of_.run.directory.checkpoint();
         if (of_.run.saved) {
@@ -167,7 +189,10 @@ private:
             const auto given = trainers::load_initial_embeddings(how.init, plan_.partitioning.nodes, plan_.layout.dim);
             rows_file_ = trainers::create_rows(of_.engine.make, where, plan_,
                 {.values = how.node_initializer(), .state = how.any_row_optimizer(0).initial_state(), .seed = how.seed,
-                    .given = given ? &*given : nullptr}, of_.live, executor_, stop_);
+                    .given = given ? &*given : nullptr,
+                    .warm = warm == nullptr ? decltype(trainers::embedding_init::warm){} : [&](gneiss::embedding_file& rows, const auto& initial) {
+                        warm->fill_rows(rows, data_->data(), of_.engine.make, trainers::warm_start_memory(budget_), initial, stop_);
+                    }}, of_.live, executor_, stop_);
         }
     }
 
@@ -201,7 +226,8 @@ private:
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
             gneiss::gnn_parts{.task = make_task(), .encode = net_.encode, .weights = net_.weights, .optimizer = how.dense_optimizer(0),
                 .row_optimizer = how.any_row_optimizer(0),
-                .inputs = {.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, .backend = of_.backend},
+                .inputs = {.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, .backend = of_.backend,
+                .frozen = {.nodes = how.freezes("nodes"), .relations = how.freezes("relations"), .weights = how.freezes("weights")}},
             executor_, budget_);
     }
 
@@ -392,6 +418,7 @@ public:
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
         backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
+        if (o.warm_start && !o.resume) (void)open_warm_start(o, config_.command(), *context_.data);
         if (o.links() && !o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
     }
 

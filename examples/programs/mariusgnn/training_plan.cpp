@@ -199,6 +199,7 @@ private:
         training_plan plan(choice, buckets.rows());
         if (o_.uses_rows()) plan.layout = {*o_.dim, static_cast<std::uint32_t>(o_.any_row_optimizer(0).state_floats(*o_.dim))};
         plan.budget = o_.memory->bytes;
+        plan.frozen = o_.freezes("nodes");
         plan.loads_next_epoch = loads_next_epoch;
         take_order(o_, plan, of_.graph);
         gneiss::gnn_shape shape = shape_of_states(of_, *sizes_, plan);

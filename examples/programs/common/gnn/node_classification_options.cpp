@@ -1,5 +1,7 @@
 #include "common/gnn/node_classification_options.hpp"
 
+#include "common/training/warm_start.hpp"
+
 namespace trainers {
 
 void node_classification_options::add_training(programs::command& to) {
@@ -22,6 +24,10 @@ void node_classification_options::add_evaluation(programs::command& to) {
 
 void node_classification_options::resolve_node_classification(const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
+    warm_flags before(*this);
+    before.take("layers", layers);
+    before.take("direction", direction);
+    before.take("normalize-features", normalize_features);
     const auto need = [&](bool there, const char* what, const char* field) {
         if (!there) throw gneiss::error(gneiss::errc::invalid_argument, what, {.path = data.directory(), .field = field});
     };

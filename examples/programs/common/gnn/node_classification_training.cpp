@@ -5,15 +5,39 @@
 
 #include "common/best_state.hpp"
 #include "common/gnn/feature_diagnosis.hpp"
+#include "common/gnn/node_classification_predictions.hpp"
 #include "common/gnn/node_metrics.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/training_observer.hpp"
+#include "common/training/warm_start.hpp"
 
 namespace trainers {
+
+namespace {
+
+warm_start open_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data) {
+    warm_start warm(program, how);
+    warm.refuse_other_model(command, {"layers"});
+    refuse_other_features(warm.data().features(), data.features(), data.directory());
+    return warm;
+}
+
+} // namespace
+
+void check_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data) {
+    if (how.warm_start && !how.resume) (void)open_warm_start(program, how, command, data);
+}
 
 node_classification_training::node_classification_training(const parts& of)
     : of_(of), executor_(of.how.threads), charges_(of.plan.memory.charge_run(of.budget)) {
     std::filesystem::create_directories(of.run.directory.checkpoint());
+    if (!of.run.saved && of.how.warm_start) {
+        warm_start warm = open_warm_start(of.program, of.how, of.command, of.dataset);
+        classifier shape(of.how, warm.data());
+        warm.take_weights(of.net.weights, shape.weights, of.dataset, true);
+        warm_steps_ = warm.steps();
+        warm.report(of.run.directory.checkpoint(), of.live);
+    }
     if (!of.run.saved) return;
     of.net.take(*of.run.saved);
     generation_ = of.run.saved->generation;
@@ -66,6 +90,10 @@ bool node_classification_training::evaluates_beside() const {
     return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode,
         {.columns = of_.net.encode.inputs(), .bytes = gneiss::fixed_features(of_.features, buckets.rows()).bytes}, buckets,
         of_.how.neighbors(), of_.plan.evaluation_bytes);
+}
+
+std::uint64_t node_classification_training::first_steps() const {
+    return of_.run.saved ? saved_progress().at("steps").get<std::uint64_t>() : warm_steps_;
 }
 
 nlohmann::ordered_json node_classification_training::saved_progress() const { return progress_of(*of_.run.saved); }

@@ -51,6 +51,8 @@ public:
         gneiss::memory_budget& budget;
         gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
         std::stop_token stop; ///< stops evaluations
+        std::string program;
+        programs::progress& live;
     };
 
     epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
@@ -75,6 +77,8 @@ protected:
     /// Adds trainer state beyond weights and position to a checkpoint's progress.
     virtual void add_progress(nlohmann::ordered_json&) const {}
 
+    /// Returns the steps of the optimizer so far: of the run's checkpoint, or those that --warm-start continues.
+    [[nodiscard]] std::uint64_t first_steps() const;
     /// Returns the progress in the run's checkpoint. Precondition: there is one.
     [[nodiscard]] nlohmann::ordered_json saved_progress() const;
 
@@ -85,10 +89,14 @@ private:
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const;
 
     std::vector<gneiss::memory_charge> charges_;
-    std::uint64_t generation_ = 0, best_generation_ = 0;
+    std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
     std::uint64_t epoch_ = 0;                                   // trained last
     std::map<std::string, programs::metric_values> evaluated_; // since then
 };
+
+/// Checks the run of --warm-start before a new run begins. Throws errc::config_mismatch for another model,
+/// errc::invalid_argument for other features.
+void check_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data);
 
 /// Returns the backend that computes the run's batches on `device`; null for the CPU, for which `device` is null too. Throws
 /// over_budget.

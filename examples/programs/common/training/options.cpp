@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include <gneiss/order/any_order.hpp>
 
@@ -11,7 +12,26 @@
 namespace trainers {
 
 void run_options::add_dataset(programs::command& to) {
-    to.positional("dataset", dataset, "dataset directory made by gneiss-data").neutral();
+    to.positional("dataset", dataset, "dataset made by gneiss-data; also as --dataset DIR").neutral().also_by_name();
+    to.option("warm-start", warm_start, "begin with the parameters of another run, whose nodes and relations are found by name").value_name("RUN").default_text("none").added_later();
+    to.option("warm-start-dataset", warm_start_dataset, "dataset of that run, if it was moved").value_name("DIR").default_text("from the run").neutral();
+}
+
+void run_options::add_freeze(programs::command& to, std::vector<std::string> parts) {
+    to.option("freeze", freeze, "parts that are not trained").value_name("PART,PART").choices(std::move(parts)).default_text("none").repeatable().added_later();
+}
+
+bool run_options::freezes(std::string_view part) const { return freeze && std::ranges::find(*freeze, part) != freeze->end(); }
+
+void run_options::resolve_freeze(const std::vector<std::string>& trained) {
+    if (!freeze) return;
+    std::ranges::sort(*freeze);
+    freeze->erase(std::ranges::unique(*freeze).begin(), freeze->end());
+    for (const std::string& part : *freeze)
+        if (std::ranges::find(trained, part) == trained.end()) throw programs::usage_error("--freeze " + part + ": this run has none to train");
+    if (std::ranges::all_of(trained, [&](const std::string& part) { return freezes(part); }))
+        throw programs::usage_error("--freeze leaves nothing to train");
+    if (device != "cpu") throw programs::usage_error("--freeze is for --device cpu");
 }
 
 void run_options::add_budget(programs::command& to) {
@@ -101,6 +121,8 @@ void run_options::resolve_machine() {
     if (!memory) memory = programs::byte_size{programs::available_memory() * 9 / 10};
     if (threads == 0) threads = programs::usable_cpus();
     make_absolute(trace);
+    make_absolute(warm_start);
+    make_absolute(warm_start_dataset);
 }
 
 void run_options::resolve_staleness(std::uint64_t batches) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gneiss/core/types.hpp>
@@ -26,6 +27,8 @@ namespace trainers {
 /// Flags of `train` for any run. Absent optionals are chosen from the graph.
 struct run_options {
     std::filesystem::path dataset;
+    std::optional<std::filesystem::path> warm_start, warm_start_dataset; ///< a run to begin with, and its dataset
+    std::optional<std::vector<std::string>> freeze;                      ///< parts that are not trained
     std::optional<std::uint64_t> epochs, batch;
     std::uint64_t seed = 1;
 
@@ -54,6 +57,7 @@ struct run_options {
 
     // Groups of flags, in the order of the help.
     void add_dataset(programs::command& to);
+    void add_freeze(programs::command& to, std::vector<std::string> parts);
     void add_budget(programs::command& to);
     void add_disk(programs::command& to);
     /// \param orders         values of `--order`
@@ -93,6 +97,11 @@ struct run_options {
     [[nodiscard]] bool validates_after(std::uint64_t trained) const {
         return !no_eval && *eval_every != 0 && (trained % *eval_every == 0 || trained == *epochs);
     }
+    /// True if --freeze names a part.
+    [[nodiscard]] bool freezes(std::string_view part) const;
+    /// Sorts the parts of --freeze. Throws usage_error for a GPU, and if all parts that the run trains are frozen.
+    /// \param trained  parts that the run trains
+    void resolve_freeze(const std::vector<std::string>& trained);
     /// Throws usage_error for device flags without a device.
     void check_device() const;
 };

@@ -179,7 +179,7 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
     const gneiss::epoch_plan states = order(epoch);
     const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
         return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
-    });
+    }, frozen ? gneiss::row_use::read_only : gneiss::row_use::updated);
     if (runner_up)
         result.runner_up = {.partitions = runner_up->choice.partitions, .buffer = runner_up->choice.slots,
             .prefetch = prefetch_slots(runner_up->choice.prefetch), .swaps = runner_up->swaps, .read_bytes = runner_up->read_bytes};

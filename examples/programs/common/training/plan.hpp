@@ -64,6 +64,7 @@ struct training_plan {
     bool in_memory = true;
     std::uint32_t slots = 1;        ///< partitions per state
     std::uint32_t prefetch = 0;     ///< further slots of the buffer
+    bool frozen = false;            ///< embeddings are read only
     bool loads_next_epoch = false;  ///< loads the first partitions of the next epoch in this one
     std::uint32_t spare = 1;        ///< free slots of the embedding file
     std::uint64_t budget = 0;       ///< bytes

@@ -25,7 +25,7 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
     auto result = std::make_unique<gneiss::embedding_file>(engines, path, plan.partitioning, plan.layout, plan.spare);
     const std::size_t dim = plan.layout.dim;
     std::uint64_t filled = 0;
-    result->fill([&](std::uint64_t first, gneiss::matrix_view<float> rows) {
+    const auto initial = [&](std::uint64_t first, gneiss::matrix_view<float> rows) {
         throw_if_stopped(stop); // nothing to save yet
         gneiss::initialize_rows(begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
         if (begin.given != nullptr)
@@ -33,7 +33,11 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
                 std::ranges::copy(begin.given->elements<float>().subspan((first + i) * dim, dim), rows[i].begin());
         filled += rows.rows();
         live.update([&] { return fmt::format("first values  {}", programs::human_percent(static_cast<double>(filled) / static_cast<double>(plan.partitioning.nodes))); });
-    });
+    };
+    if (begin.warm)
+        begin.warm(*result, initial);
+    else
+        result->fill(initial);
     return result;
 }
 

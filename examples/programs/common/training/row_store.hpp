@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <stop_token>
 
@@ -25,6 +26,8 @@ struct embedding_init {
     float state = 0;                                  ///< initial optimizer state
     std::uint64_t seed = 0;
     const gneiss::mapped_npy* given = nullptr; ///< f32 [nodes, dim] instead of `values`, if any
+    /// Fills the file in place of `embedding_file::fill`, with values of another run and the given initial ones; empty: none.
+    std::function<void(gneiss::embedding_file&, const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>&)> warm{};
 };
 
 /// Creates the embedding file in the run's `checkpoint` directory. Throws errc::canceled on a stop.

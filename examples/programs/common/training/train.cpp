@@ -7,13 +7,14 @@
 #include "common/report.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
+#include "common/training/warm_start.hpp"
 
 namespace trainers {
 
 namespace {
 
 /// Returns the fields of run.json that are known before training: program, machine, dataset, plan and flags.
-programs::run_record begin_record(const prepared_run& prepared, const programs::plan_record& plan) {
+programs::run_record begin_record(const prepared_run& prepared, const programs::plan_record& plan, const programs::run_directory& run) {
     const run_context& context = prepared.context();
     const gneiss::dataset_manifest& m = context.data->manifest();
     programs::run_record record;
@@ -31,6 +32,7 @@ programs::run_record begin_record(const prepared_run& prepared, const programs::
     record.config = prepared.command().configuration();
     record.plan = plan;
     prepared.add_to(record);
+    if (prepared.flags().warm_start) record.warm_start = warm_start::reported(run.checkpoint());
     return record;
 }
 
@@ -74,7 +76,7 @@ run_result train(prepared_run& prepared) {
 
     std::unique_ptr<trainer> training = prepared.begin(run);
     run_loop loop(prepared.flags(), prepared.loop(), prepared.plan(), run, context.live, prepared.command().configuration());
-    run_result result{run.directory.path(), loop(*training, begin_record(prepared, planned),
+    run_result result{run.directory.path(), loop(*training, begin_record(prepared, planned, run.directory),
         loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
     training.reset();
     if (run.trace) run.trace->close(context.live);
