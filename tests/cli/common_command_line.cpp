@@ -141,6 +141,38 @@ TEST_CASE("a former name and a former value of a flag work, on the command line 
     CHECK(contains(program().refused({"train", "data", "--store", "rom"}), "is not one of memory, disk, mmap"));
 }
 
+TEST_CASE("a repeatable list adds its parts up, and a positional argument may be given by name") {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"data", "--parts", "a,b", "--parts", "c"}, {"--dataset", "data", "--parts=a", "--parts", "b,c"},
+             {"--parts", "a,b,c", "--dataset=data"}}) {
+        command_line line("gneiss-test", "a program of the tests");
+        fs::path dataset;
+        std::optional<std::vector<std::string>> parts;
+        command& train = line.add("train", "trains", [](command&) { return exit_code::done; });
+        train.positional("dataset", dataset, "directory").also_by_name();
+        train.option("parts", parts, "letters").choices({"a", "b", "c"}).repeatable();
+        std::vector<std::string> arguments{"train"};
+        arguments.insert(arguments.end(), words.begin(), words.end());
+        std::string text;
+        REQUIRE(line.parse(arguments, text) == &train);
+        CHECK(dataset == "data");
+        CHECK(parts == std::vector<std::string>{"a", "b", "c"});
+    }
+}
+
+TEST_CASE("a flag added later changes the hash only where it is set") {
+    const auto hash = [](bool with, std::optional<std::string> value) {
+        command_line line("gneiss-test", "a program of the tests");
+        std::uint64_t epochs = 3;
+        command& train = line.add("train", "trains", [](command&) { return exit_code::done; });
+        train.option("epochs", epochs, "passes");
+        if (with) train.option("start", value, "a run").added_later();
+        return train.hash();
+    };
+    CHECK(hash(true, {}) == hash(false, {}));
+    CHECK(hash(true, "a") != hash(false, {}));
+    CHECK(hash(true, "a") != hash(true, "b"));
+}
+
 TEST_CASE("a misspelled name is answered with the intended one") {
     CHECK(
         contains(program().refused({"train", "data", "--epoch", "3"}), "unknown flag --epoch; did you mean --epochs?"));

@@ -98,6 +98,7 @@ TEST_CASE("a run survives the round trip through run.json") {
     run.config = {{"lr", 0.1}, {"seed", 3}};
     run.plan = {.budget_bytes = 9, .parts = {{"rows", 4}}, .states = 1, .swaps = 2, .swap_bound = 2, .read_bytes = 3, .write_bytes = 4};
     run.preprocessing = {{"seconds", 1.5}};
+    run.warm_start = {{"run", "runs/old"}};
     run.epochs = {full_epoch()};
     run.valid = run.test = {{"mrr", 0.5}};
     run.evaluation_seconds = 0.75;

@@ -150,6 +150,7 @@ struct page_workshop : gneiss::test::workshop {
         for (const char* folder : {"", "my-graph/"})
             for (std::size_t part = 0; part < 3; ++part)
                 write(folder + std::string(split_names[part]) + ".tsv", parts[part]);
+        write("grown.tsv", parts[0] + parts[1] + parts[2] + "zoe\tlikes\ttea\nzoe\tknows\tann\n");
         write("ask.tsv", "ann\tlikes\t?\n?\tlikes\ttea\n");
         for (const char* name : {"edges.tsv", "names.tsv"}) write(name, edges);
         write("edges.csv", edges_csv);
@@ -159,6 +160,7 @@ struct page_workshop : gneiss::test::workshop {
         write("names.txt", "ann\nbob\n");
         write("newer.tsv", edges + "zoe\tann\n");
         write("newer-x.tsv", features + "zoe\t1\t4\n");
+        write("newer-y.tsv", labels + "zoe\t2\n");
         const std::string rows = std::to_string(people);
         for (const char* data : {"import likes.tsv --fractions .9,.05,.05 --out data/likes",
                  "import edges.tsv --undirected --features x.tsv --labels y.tsv --fractions .6,.2,.2 --out data/mine",
