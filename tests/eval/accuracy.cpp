@@ -35,6 +35,11 @@ TEST_CASE("accuracy and macro-F1 equal their definitions, however counts are gro
             is += labels[i] == c;
         }
         const double precision = said == 0 ? 0 : hit / said, recall = hit / is;
+        CHECK(all.labeled(c) == is);
+        CHECK(all.predicted(c) == said);
+        CHECK(all.precision(c) == doctest::Approx(precision));
+        CHECK(all.recall(c) == doctest::Approx(recall));
+        CHECK(all.f1(c) == doctest::Approx(precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall)));
         f1 += precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall);
     }
     CHECK(all.count() == 200);
@@ -44,6 +49,32 @@ TEST_CASE("accuracy and macro-F1 equal their definitions, however counts are gro
     CHECK(classification_metrics(3).macro_f1() == 0);
     CHECK_THROWS_AS(all.add(6, 0), error);
     CHECK_THROWS_AS(all += classification_metrics(2), error);
+}
+
+TEST_CASE("a confusion matrix counts pairs of label and prediction, and its sums are those of the metrics") {
+    constexpr std::uint32_t classes = 4;
+    const random_key key(5, random_domain::user);
+    std::vector<std::uint64_t> pairs(classes * classes);
+    confusion_matrix matrix(classes);
+    classification_metrics metrics(classes);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        const auto label = static_cast<std::uint32_t>(below(key[2 * i], classes)), predicted = static_cast<std::uint32_t>(below(key[2 * i + 1], classes));
+        ++pairs[label * classes + predicted];
+        matrix.add(label, predicted);
+        metrics.add(label, predicted);
+    }
+    for (std::uint32_t c = 0; c < classes; ++c) {
+        std::uint64_t labeled = 0, predicted = 0;
+        for (std::uint32_t p = 0; p < classes; ++p) {
+            CHECK(matrix.row(c)[p] == pairs[c * classes + p]);
+            labeled += matrix.row(c)[p];
+            predicted += matrix.row(p)[c];
+        }
+        CHECK(labeled == metrics.labeled(c));
+        CHECK(predicted == metrics.predicted(c));
+        CHECK(static_cast<double>(matrix.row(c)[c]) / static_cast<double>(labeled) == metrics.recall(c));
+    }
+    CHECK_THROWS_AS(matrix.add(classes, 0), error);
 }
 
 TEST_CASE("the area under the ROC curve is the fraction of pairs in order, ties counting half") {

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 namespace test_model_classify {
@@ -57,6 +58,50 @@ TEST_CASE("the gradient of the cross-entropy equals finite differences of the me
         CHECK(gradient[k] == doctest::Approx((loss(above) - loss(below)) / 2e-6).epsilon(1e-6));
         if (labels[k / classes] == unlabeled) CHECK(gradient[k] == 0);
     }
+}
+
+TEST_CASE("with weights of classes the gradient equals finite differences of the weighted mean, and equal weights change nothing") {
+    constexpr std::size_t n = 7, classes = 4;
+    const std::vector<std::uint32_t> labels{0, 3, unlabeled, 2, 2, 0, 1};
+    const std::vector<float> weights{.5F, 3, 1, 2};
+    const auto scores = random_scores<double>(n * classes, 3);
+    const auto weighted_mean = [&](const std::vector<double>& x) {
+        double sum = 0, weight = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            if (labels[i] == unlabeled) continue;
+            double all = 0;
+            for (std::size_t c = 0; c < classes; ++c) all += std::exp(x[i * classes + c]);
+            const double w = static_cast<double>(weights[labels[i]]);
+            sum -= w * std::log(std::exp(x[i * classes + labels[i]]) / all);
+            weight += w;
+        }
+        return sum / weight;
+    };
+    auto gradient = scores;
+    const auto got = softmax_cross_entropy<double>({gradient.data(), n, classes}, labels, serial_executor{}, weights);
+    CHECK(got.loss == doctest::Approx(weighted_mean(scores) * (.5 + 2 + 1 + 1 + .5 + 3))); // Σ weight · loss
+    for (std::size_t k = 0; k < scores.size(); ++k) {
+        auto above = scores, below = scores;
+        above[k] += 1e-6;
+        below[k] -= 1e-6;
+        CHECK(gradient[k] == doctest::Approx((weighted_mean(above) - weighted_mean(below)) / 2e-6).epsilon(1e-6));
+    }
+    const std::vector<float> equal(classes, 1), few(classes - 1, 1);
+    auto plain = scores, same = scores;
+    (void)softmax_cross_entropy<double>({plain.data(), n, classes}, labels, serial_executor{});
+    (void)softmax_cross_entropy<double>({same.data(), n, classes}, labels, serial_executor{}, equal);
+    for (std::size_t k = 0; k < scores.size(); ++k) CHECK(same[k] == doctest::Approx(plain[k]));
+    CHECK_THROWS_AS((void)softmax_cross_entropy<double>({same.data(), n, classes}, labels, serial_executor{}, few), error);
+}
+
+TEST_CASE("balanced weights give every class that occurs the same total") {
+    const std::vector<std::uint32_t> labels{0, 0, 0, 0, 2, 2, unlabeled, 3};
+    const auto weights = balanced_class_weights(labels, 5);
+    const double wanted[] = {7.0 / 12, 1, 7.0 / 6, 7.0 / 3, 1}; // 7 labeled rows, 3 classes that occur
+    REQUIRE(weights.size() == std::size(wanted));
+    for (std::size_t c = 0; c < weights.size(); ++c) CHECK(static_cast<double>(weights[c]) == doctest::Approx(wanted[c]));
+    CHECK(balanced_class_weights({}, 2) == std::vector<float>(2, 1));
+    CHECK_THROWS_AS((void)balanced_class_weights(labels, 3), error);
 }
 
 TEST_CASE("loss and gradient have the same bits at any number of threads, and large scores do not overflow") {

@@ -52,7 +52,9 @@ nlohmann::ordered_json to_json(const metric_values& values) {
 void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows) {
     const fs::path directory = file.parent_path();
     fs::create_directories(directory);
-    state.put_text(metrics_section, nlohmann::ordered_json{{"valid", to_json(metrics.valid)}, {"test", to_json(metrics.test)}}.dump());
+    nlohmann::ordered_json written{{"valid", to_json(metrics.valid)}, {"test", to_json(metrics.test)}};
+    if (!metrics.per_class.is_null()) written["per_class"] = metrics.per_class;
+    state.put_text(metrics_section, written.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     std::string rows;
     if (write_rows) {
         rows = new_rows(directory);
@@ -85,6 +87,7 @@ std::optional<best_metrics> metrics_of_best(const fs::path& file) {
     try {
         for (const auto& [name, value] : read.at("valid").items()) metrics.valid.emplace_back(name, value.get<double>());
         for (const auto& [name, value] : read.at("test").items()) metrics.test.emplace_back(name, value.get<double>());
+        if (const auto found = read.find("per_class"); found != read.end()) metrics.per_class = *found;
     } catch (const nlohmann::json::exception&) {
         throw gneiss::error(gneiss::errc::corrupt, "has invalid metrics", {.path = file});
     }

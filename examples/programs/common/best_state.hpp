@@ -13,6 +13,7 @@ namespace programs {
 /// Metrics of the state of a run with the best validation.
 struct best_metrics {
     metric_values valid, test;
+    nlohmann::ordered_json per_class{}; ///< as in `run_record`
 
     friend bool operator==(const best_metrics&, const best_metrics&) = default;
 };

@@ -1,8 +1,12 @@
 #include "common/records.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -79,10 +83,30 @@ const char* name_of(run_status status) noexcept {
     return "running";
 }
 
+const std::pair<std::string, double>* metric_order::of(const metric_values& values) const {
+    for (const auto& value : values)
+        if (name.empty() || value.first == name) return &value;
+    return nullptr;
+}
+
+bool metric_order::better(const std::string& of, double value, double than) {
+    constexpr std::string_view errors[] = {"loss", "mse", "mae"};
+    if (std::isnan(value) || std::isnan(than)) return !std::isnan(value);
+    return std::ranges::find(errors, of) != std::end(errors) ? value < than : value > than;
+}
+
+metric_order order_of(const run_record& run) {
+    const auto name = run.config.find("early-stop-metric");
+    return {name != run.config.end() && name->is_string() ? name->get<std::string>() : ""};
+}
+
 const epoch_record* best_epoch(const run_record& run) {
+    const metric_order order = order_of(run);
     const epoch_record* best = nullptr;
-    for (const epoch_record& epoch : run.epochs)
-        if (!epoch.valid.empty() && (best == nullptr || epoch.valid.front().second > best->valid.front().second)) best = &epoch;
+    for (const epoch_record& epoch : run.epochs) {
+        const auto* value = order.of(epoch.valid);
+        if (value != nullptr && (best == nullptr || metric_order::better(value->first, value->second, order.of(best->valid)->second))) best = &epoch;
+    }
     return best;
 }
 
@@ -158,6 +182,7 @@ json to_json(const run_record& record) {
     json metrics = json::object();
     put(metrics, "valid", record.valid);
     put(metrics, "test", record.test);
+    if (!record.per_class.is_null()) metrics["per_class"] = record.per_class;
     if (!metrics.empty()) object["metrics"] = std::move(metrics);
     if (const epoch_record* best = best_epoch(record)) object["best_epoch"] = best->epoch;
     if (record.evaluation_seconds) object["evaluation"] = {{"seconds", *record.evaluation_seconds}};
@@ -228,6 +253,7 @@ run_record run_from_json(const json& object) {
     const json metrics = inner(object, "metrics");
     get(metrics, "valid", run.valid);
     get(metrics, "test", run.test);
+    if (const auto found = metrics.find("per_class"); found != metrics.end()) run.per_class = *found;
     get(inner(object, "evaluation"), "seconds", run.evaluation_seconds);
     get(object, "io_cost", run.io_cost);
     get(object, "seconds", run.seconds);

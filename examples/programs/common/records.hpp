@@ -91,13 +91,28 @@ struct run_record {
     nlohmann::ordered_json warm_start{};
     std::vector<epoch_record> epochs{};
     metric_values valid{}, test{}; ///< final (or best) state
+    /// Metrics by class of that state: {"split", "classes": [{"class", "nodes", "precision", …}, …], "confusion": [[…], …]};
+    /// null: none.
+    nlohmann::ordered_json per_class{};
     std::optional<double> evaluation_seconds{}; ///< total
     named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;
 };
 
-/// Returns the epoch with the highest first metric of validation, the earliest of several; null: none was validated.
+/// The metric by which states are compared: the named one, or the first. Errors and losses are better if lower, others if higher.
+struct metric_order {
+    std::string name{}; ///< empty: the first
+
+    /// Returns the metric of a record by name and value; null if it lacks it.
+    [[nodiscard]] const std::pair<std::string, double>* of(const metric_values& values) const;
+    /// True if `value` of metric `of` is better than `than`. NaN is worse than any number.
+    [[nodiscard]] static bool better(const std::string& of, double value, double than);
+};
+/// Returns the order that a run's --early-stop-metric sets.
+[[nodiscard]] metric_order order_of(const run_record& run);
+
+/// Returns the epoch with the best validation by the run's order, the earliest of several; null: none was validated.
 [[nodiscard]] const epoch_record* best_epoch(const run_record& run);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const machine_record& record);

@@ -141,7 +141,7 @@ std::vector<page::card> summary_items(const run_record& run) {
     const double training = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
     if (const epoch_record* best = best_epoch(run); best != nullptr && run.epochs.size() > 1)
         items.push_back({"Best epoch", fmt::format("{} of {}", best->epoch, run.epochs.back().epoch),
-            fmt::format("validation {} {}", metric_title(best->valid.front().first), metric_text(best->valid.front().second))});
+            fmt::format("validation {} {}", metric_title(order_of(run).of(best->valid)->first), metric_text(order_of(run).of(best->valid)->second))});
     std::string parts = run.epochs.empty() ? "no epoch"
                                            : fmt::format("{} for {} epoch{}", human_seconds(training), run.epochs.size(),
                                                  run.epochs.size() == 1 ? "" : "s");
@@ -450,6 +450,40 @@ std::string plan_table(const run_record& run) {
                         : table_box("Plan of an epoch", page::table({"", "planned", "measured, mean", "ratio"}, rows));
 }
 
+/// Returns the metrics by class, and the confusion matrix or the most frequent confusions.
+std::string class_tables(const run_record& run) {
+    const auto list = run.per_class.find("classes");
+    if (list == run.per_class.end() || !list->is_array() || list->empty()) return "";
+    const auto text = [](const nlohmann::ordered_json& value) {
+        return value.is_string() ? value.get<std::string>() : value.is_number_float() ? metric_text(value.get<double>()) : value.dump();
+    };
+    const auto box = [&](const std::string& title, const nlohmann::ordered_json& from, page::span over) {
+        std::vector<std::string> titles;
+        std::vector<std::vector<cell>> rows;
+        for (const auto& [key, value] : from.front().items()) titles.push_back(key);
+        for (const auto& one : from) {
+            rows.emplace_back();
+            for (const auto& [key, value] : one.items()) rows.back().push_back({text(value)});
+        }
+        return table_box(title, page::table(titles, rows), over, rows.size() > 20);
+    };
+    const std::string split = run.per_class.value("split", "test");
+    std::string html = box("By class, " + split + " nodes", *list, page::span::column);
+    if (const auto matrix = run.per_class.find("confusion"); matrix != run.per_class.end()) {
+        std::vector<std::string> titles{"class \\ predicted"};
+        std::vector<std::vector<cell>> rows;
+        for (const auto& one : *list) titles.push_back(text(one.at("class")));
+        for (std::size_t c = 0; c < matrix->size(); ++c) {
+            rows.push_back({{titles.at(c + 1)}});
+            for (const auto& count : (*matrix)[c]) rows.back().push_back({text(count)});
+        }
+        html += table_box("Confusion matrix, " + split + " nodes", page::table(titles, rows), page::span::all, rows.size() > 20);
+    } else if (const auto most = run.per_class.find("confusions"); most != run.per_class.end() && !most->empty()) {
+        html += box("Most frequent confusions, " + split + " nodes", *most, page::span::column);
+    }
+    return html;
+}
+
 std::string stage_table(const run_record& run) {
     const std::vector<std::string> names = names_in(run, &epoch_record::stage_seconds);
     double all = 0;
@@ -600,6 +634,10 @@ std::string metric_title(const std::string& name) {
     if (name == "accuracy") return "Accuracy";
     if (name == "macro_f1") return "Macro F1";
     if (name == "roc_auc") return "ROC AUC";
+    if (name == "micro_f1") return "Micro F1";
+    if (name == "average_precision") return "Average precision";
+    if (name == "r2") return "R²";
+    if (name == "mse" || name == "mae") return name == "mse" ? "MSE" : "MAE";
     return name;
 }
 
@@ -624,6 +662,7 @@ std::string report_html(const report_data& data) {
     }
     std::string body = page::cards(all);
     body += section("Learning", learning(run));
+    body += section("Classes", class_tables(run));
     body += section("Pipeline", activity_plot(data) + epoch_times(run) + stage_bars(run) + waiting_bars(data) + staleness(data) + stage_table(run) + timeline(data));
     body += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
     body += section("Memory", memory_section(data));

@@ -76,6 +76,7 @@ public:
                 .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         gneiss::superbatch_parts parts{.sampler = lists.sampler(), .features = features_->input(), .labels = of.classes.labels(),
+            .class_weights = of.classes.weights(how, of.data),
             .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights,
             .optimizer = how.dense_optimizer(0), .backend = of.backend,
             .before_sampling = [this] {
@@ -257,6 +258,7 @@ private:
         options& o = config_.flags;
         if (*o.normalize_features) features_.normalize_rows();
         const gneiss::dataset_manifest& graph = data_.manifest();
+        trainers::check_class_weights(o.class_weights, data_);
         programs::progress& live = context_.live;
         live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
             graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features,

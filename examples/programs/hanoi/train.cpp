@@ -74,7 +74,7 @@ public:
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const gneiss::classified_nodes task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
-        }};
+        }, of.classes.weights(settings, of.data)};
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
             gneiss::gnn_parts{.task = task, .encode = of.net.encode, .weights = of.net.weights, .optimizer = settings.dense_optimizer(0),
                 .inputs = {.features = features_.get(), .graph = *graph_}, .backend = of.backend},
@@ -155,6 +155,7 @@ private:
 
 /// Checks files before a run is touched.
 void check_files(const options& settings, const gneiss::dataset& data, std::uint64_t memory) {
+    trainers::check_class_weights(settings.class_weights, data);
     if (settings.assignment) (void)sizes_in_assignment(*settings.assignment, data);
     if (const auto file = settings.choice_of_hubs().file) (void)programs::rows_in(*file, data, memory / 8);
     if (settings.reuse_plan) (void)read_passes(*settings.reuse_plan);

@@ -53,9 +53,11 @@ programs::exit_code eval(const eval_flags& flags) {
     }
     if (!trained.how.links() && flags.change_ranking())
         throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, --candidates and --k are for --task link");
+    if (trained.how.links() && flags.split == "train") throw programs::usage_error("--split train is for node tasks: of edges, evaluate valid or test");
     const auto executor = flags.executor();
     const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
     programs::metric_values values;
+    nlohmann::ordered_json per_class;
     if (trained.how.links()) {
         flags.change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
@@ -63,15 +65,16 @@ programs::exit_code eval(const eval_flags& flags) {
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
     } else {
         const auto labels = trained.data().labels();
-        node_metrics metrics(trained.data().nodes_of(flags.split == "valid" ? gneiss::node_split::valid : gneiss::node_split::test),
+        node_metrics metrics(trained.data().nodes_of(trainers::split_named(flags.split)),
             trained.net->encode.outputs(), gneiss::classes_of(labels.values()));
         trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
         rows.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
             for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
         });
         values = metrics.values();
+        per_class = metrics.per_class(flags.split, trained.data());
     }
-    trainers::report_metrics(program, flags, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset);
+    trainers::report_metrics(program, flags, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset, per_class);
     return programs::exit_code::done;
 }
 
@@ -145,7 +148,7 @@ programs::exit_code export_run(const export_flags& flags) {
 void add_eval(programs::command_line& to) {
     static eval_flags flags;
     programs::command& command = to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
-    flags.add_to(command, "split of edges or nodes");
+    flags.add_to(command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
     add_eval_graph(command, flags.eval_graph, flags.eval_fanout);
     command.example("gneiss-mariusgnn eval runs/mine --split valid");
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/gnn/node_metrics.hpp"
 #include "common/training/configuration.hpp"
 #include "common/training/warm_start.hpp"
 
@@ -38,6 +39,7 @@ void options::add_to(programs::command& to) {
     to.option("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges");
     add_negatives(to);
     add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
+    add_class_weights(to);
     to.option("row-optimizer", row_optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
     to.option("row-lr", row_lr, "learning rate of embeddings and relations").default_text("0.1");
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take them one by one").choices({"state", "bucket"});
@@ -76,6 +78,7 @@ void refuse_unused(const options& o) {
     if (!o.uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
     if (!o.uses_rows() && !o.links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
     if (!o.uses_features() && o.normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
+    if (o.links() && o.class_weights) throw programs::usage_error("--class-weights is for --task node");
     if (o.links() && o.training_first) throw programs::usage_error("--training-first is for --task node");
     if (o.training_first.value_or(false) && o.init) throw programs::usage_error("--training-first reorders nodes, which --init does not support: leave one out");
     if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error(eval_fanout_needs);
@@ -154,6 +157,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
         fill_link(o, graph);
     else
         o.resolve_classes(graph);
+    o.resolve_class_weights();
+    o.check_stop_metric(o.links() ? std::vector<std::string>{"mrr", "mean_rank", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
     o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
     o.resolve_sampling(graph, o.links() ? "linear" : "constant");
     if (o.eval_fanout) o.check_fanout(*o.eval_fanout);

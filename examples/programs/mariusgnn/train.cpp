@@ -21,6 +21,7 @@
 #include "inference.hpp"
 #include "network.hpp"
 #include "training_plan.hpp"
+#include "common/gnn/class_weights.hpp"
 #include "common/gnn/feature_diagnosis.hpp"
 #include "common/gnn/node_classification_predictions.hpp"
 #include "common/training/checkpoint.hpp"
@@ -146,6 +147,11 @@ public:
         if (of_.how.links()) return evaluate_links(split);
         if (evaluated_.empty()) evaluate_nodes();
         return evaluated_.at(split);
+    }
+
+    [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const override {
+        const auto found = per_class_.find(split);
+        return found == per_class_.end() ? nlohmann::ordered_json() : found->second;
     }
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
@@ -297,7 +303,8 @@ private:
             const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(epochs(epoch_), state, plan_.partitioning, data_->training_nodes(), out);
             };
-            return gneiss::classified_nodes{data_->labels(), nodes};
+            return gneiss::classified_nodes{data_->labels(), nodes,
+                trainers::class_weights_of(of_.how.class_weights, data_->data(), data_->labels(), data_->training_nodes())};
         }
         return gneiss::predicted_links{*net_.links, net_.relations, *edges_};
     }
@@ -363,7 +370,10 @@ private:
                 for (std::size_t i = 0; i < rows.rows(); ++i) add(static_cast<gneiss::node_id>(first + i), rows[i]);
             });
         }
-        for (auto& [name, metrics] : metrics_) evaluated_[name] = metrics.values();
+        for (auto& [name, metrics] : metrics_) {
+            evaluated_[name] = metrics.values();
+            per_class_[name] = metrics.per_class(name, data_->data());
+        }
     }
 
     parts of_;
@@ -392,6 +402,7 @@ private:
 
     std::map<std::string, node_metrics> metrics_; // validation and test nodes
     std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
+    std::map<std::string, nlohmann::ordered_json> per_class_;  // of the last evaluation
 };
 
 /// A run of MariusGNN: resolved flags and a memory plan, then the graph in the plan's partitions.
@@ -417,6 +428,7 @@ public:
         if (o.training_first.value_or(false))
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
         backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
+        trainers::check_class_weights(o.class_weights, *context_.data);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.warm_start && !o.resume) (void)open_warm_start(o, config_.command(), *context_.data);
         if (o.links() && !o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
@@ -429,7 +441,7 @@ public:
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
-        return {.unit = links ? "edges" : "nodes", .measure = links ? "MRR" : "accuracy",
+        return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : "accuracy"),
             .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
             .classifies = !links, .best = asked_.early_stop != 0 && validates};
     }

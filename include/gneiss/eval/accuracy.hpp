@@ -57,14 +57,26 @@ public:
         for (const per_class& c : of_) right += c.right;
         return count_ == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count_);
     }
+    /// Returns the number of classes.
+    [[nodiscard]] std::size_t classes() const noexcept { return of_.size(); }
+    /// Returns the number of predictions whose label is class `c`.
+    [[nodiscard]] std::uint64_t labeled(class_id c) const noexcept { return of_[c].labeled; }
+    /// Returns the number of predictions of class `c`.
+    [[nodiscard]] std::uint64_t predicted(class_id c) const noexcept { return of_[c].predicted; }
+    /// Returns the share of the predictions of class `c` that are correct; 0 without any.
+    [[nodiscard]] double precision(class_id c) const noexcept { return share(of_[c].right, of_[c].predicted); }
+    /// Returns the share of the nodes of class `c` that are predicted as such; 0 without any.
+    [[nodiscard]] double recall(class_id c) const noexcept { return share(of_[c].right, of_[c].labeled); }
+    /// Returns the harmonic mean of precision and recall of class `c`; 0 if it does not occur.
+    [[nodiscard]] double f1(class_id c) const noexcept { return share(2 * of_[c].right, of_[c].labeled + of_[c].predicted); }
     /// Mean over classes of F1 = 2 · right / (labeled + predicted), over classes that occur as a label or a prediction.
     [[nodiscard]] double macro_f1() const noexcept {
         double sum = 0;
         std::size_t classes = 0;
-        for (const per_class& c : of_) {
-            if (c.labeled + c.predicted == 0) continue;
+        for (std::size_t c = 0; c < of_.size(); ++c) {
+            if (of_[c].labeled + of_[c].predicted == 0) continue;
             ++classes;
-            sum += 2 * static_cast<double>(c.right) / static_cast<double>(c.labeled + c.predicted);
+            sum += f1(static_cast<class_id>(c));
         }
         return classes == 0 ? 0 : sum / static_cast<double>(classes);
     }
@@ -74,8 +86,37 @@ private:
         std::uint64_t labeled = 0, predicted = 0, right = 0;
         friend bool operator==(const per_class&, const per_class&) = default;
     };
+    [[nodiscard]] static double share(std::uint64_t part, std::uint64_t whole) noexcept {
+        return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+    }
+
     std::uint64_t count_ = 0;
     std::vector<per_class> of_;
+};
+
+/// Counts of predictions by label and predicted class. Memory: 8 · classes² bytes.
+class confusion_matrix {
+public:
+    /// Starts without predictions.
+    explicit confusion_matrix(std::size_t classes = 0) : classes_(classes), counts_(classes * classes) {}
+
+    /// Throws `out_of_range` for an invalid class.
+    void add(class_id label, class_id predicted) {
+        if (label >= classes_ || predicted >= classes_)
+            throw error(errc::out_of_range, "a label or a prediction is not a class");
+        ++counts_[label * classes_ + predicted];
+    }
+    /// Returns the number of classes.
+    [[nodiscard]] std::size_t classes() const noexcept { return classes_; }
+    /// Returns the counts of a label by predicted class [classes]. Precondition: label < classes.
+    [[nodiscard]] std::span<const std::uint64_t> row(class_id label) const noexcept {
+        return std::span(counts_).subspan(label * classes_, classes_);
+    }
+    friend bool operator==(const confusion_matrix&, const confusion_matrix&) = default;
+
+private:
+    std::size_t classes_;
+    std::vector<std::uint64_t> counts_;
 };
 
 namespace detail {

@@ -17,6 +17,7 @@ enum class similarity_measure : std::uint8_t;
 
 class candidate_sets;
 class classification_metrics;
+class confusion_matrix;
 class fixed_order_kernel;
 class given_candidates;
 class known_answers;

@@ -267,6 +267,12 @@ public:
                 checksums(a.name).verify_file(plain_file::open(path(a.name)));
     }
 
+    /// As `verify_labels`, for the names of classes alone. O(names).
+    void verify_class_names() const {
+        for (const dataset_array& a : manifest_.arrays)
+            if (a.name.starts_with("class_names.")) checksums(a.name).verify_file(plain_file::open(path(a.name)));
+    }
+
     /// Reads everything: all checksums, both directions of all buckets, ranges of ids. Throws at the first fault.
     /// \param progress  called with each array's name before it is read
     template <class Report>

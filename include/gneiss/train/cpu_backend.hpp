@@ -40,10 +40,12 @@ concept loss_head = requires(H& h, training_batch& batch, matrix_view<const floa
 
 /// Softmax cross-entropy of batch.labels; outputs are class scores.
 struct classification_head {
+    std::vector<float> class_weights{}; ///< as in `softmax_cross_entropy`; empty: all 1
+
     /// Gradients replace outputs; no parameters of its own.
     static constexpr bool in_place = true, has_parameters = false;
     void differentiate(training_batch& b, matrix_view<const float> /*scores*/, matrix_view<float> gradients, executor_ref executor) const {
-        b.statistics.add(softmax_cross_entropy(gradients, b.labels, executor));
+        b.statistics.add(softmax_cross_entropy(gradients, b.labels, executor, class_weights));
     }
     /// Does nothing: there are no parameters.
     void step(training_batch& /*batch*/, const any_row_optimizer& /*by*/, executor_ref /*executor*/) const noexcept {}

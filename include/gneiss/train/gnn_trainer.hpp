@@ -76,6 +76,8 @@ struct predicted_links {
 struct classified_nodes {
     std::span<const class_id> labels; ///< one per node
     node_task::nodes_of_state nodes;  ///< appends the nodes that train in a state
+    /// weights of the classes in the loss, as in `softmax_cross_entropy`; empty: all 1; only without a backend of your own
+    std::vector<float> class_weights{};
 };
 /// Task of a `gnn_trainer`.
 using gnn_task = std::variant<predicted_links, classified_nodes>;

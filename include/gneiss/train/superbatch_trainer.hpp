@@ -51,6 +51,7 @@ struct superbatch_parts {
     any_sampler sampler;                 ///< samples the whole graph, made with the options' seed
     feature_input features;              ///< features of the nodes
     std::span<const class_id> labels;    ///< one per node
+    std::vector<float> class_weights{};  ///< as in `classified_nodes`
     std::vector<node_id> training_nodes; ///< distinct
     cpu_encoder& encode;                 ///< the GNN
     dense_parameters<>& weights;         ///< the encoder's, allocated, with the state of `optimizer`

@@ -1,6 +1,7 @@
 #include "common/gnn/gnn_options.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 
 #include <fmt/format.h>
@@ -39,6 +40,24 @@ void gnn_options::add_optimizer(programs::command& to, const std::string& defaul
 
 void gnn_options::add_early_stop(programs::command& to) {
     to.option("early-stop", stop_early, "stop after N validations without improvement and use the best state; 0: never").default_text("from the graph");
+    to.option("early-stop-metric", early_stop_metric, "metric of validations by which states are compared, such as macro_f1").value_name("NAME").default_text("the first one reported");
+}
+
+void gnn_options::add_class_weights(programs::command& to) {
+    to.option("class-weights", class_weights, "weights of classes in the loss: balanced (by their number of training nodes), or a file of lines NAME TAB WEIGHT").value_name("balanced|FILE").default_text("all 1");
+}
+
+void gnn_options::check_stop_metric(const std::vector<std::string>& metrics) const {
+    if (!early_stop_metric) return;
+    if (no_eval) throw programs::usage_error("--early-stop-metric compares validations: leave --no-eval out");
+    if (std::ranges::find(metrics, *early_stop_metric) == metrics.end())
+        throw programs::usage_error(fmt::format("--early-stop-metric {}: the metrics of this task are {}", *early_stop_metric, fmt::join(metrics, ", ")));
+}
+
+void gnn_options::resolve_class_weights() {
+    if (!class_weights) return;
+    if (device != "cpu") throw programs::usage_error("--class-weights is for --device cpu: the GPU's loss has no class weights");
+    if (*class_weights != "balanced") class_weights = std::filesystem::absolute(*class_weights).string();
 }
 
 void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {

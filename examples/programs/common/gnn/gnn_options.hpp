@@ -27,6 +27,7 @@ struct gnn_options : run_options {
     std::optional<double> lr, weight_decay;
     double clip = 0;
     std::optional<std::uint64_t> stop_early; ///< --early-stop
+    std::optional<std::string> class_weights; ///< "balanced", or a file
 
     // Groups of flags, in the order of the help.
     void add_layers(programs::command& to);
@@ -34,10 +35,15 @@ struct gnn_options : run_options {
     void add_sampling(programs::command& to);
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
     void add_early_stop(programs::command& to);
+    void add_class_weights(programs::command& to);
 
     /// Sets defaults for node classification: layers, dropout, weight optimizer, epochs, batch and validations.
     void resolve_classes(const gneiss::dataset_manifest& graph);
     void resolve_direction(const gneiss::dataset& data);
+    /// Throws usage_error unless --early-stop-metric is one of `metrics`, and the run validates.
+    void check_stop_metric(const std::vector<std::string>& metrics) const;
+    /// Makes the file of --class-weights absolute. Throws usage_error for a device that has no class weights.
+    void resolve_class_weights();
     /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule, memory and
     /// threads. Throws usage_error for a fan-out that the layers cannot use.
     void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule);

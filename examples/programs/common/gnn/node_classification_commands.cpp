@@ -69,12 +69,12 @@ programs::exit_code eval(const node_classification_program& of, const eval_flags
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags);
     const auto labels = trained.data().labels();
-    node_metrics metrics(trained.data().nodes_of(flags.split == "valid" ? gneiss::node_split::valid : gneiss::node_split::test),
+    node_metrics metrics(trained.data().nodes_of(split_named(flags.split)),
         trained.net->encode.outputs(), gneiss::classes_of(labels.values()));
     trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
         for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
     }, interrupts.token());
-    report_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how.dataset);
+    report_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how.dataset, metrics.per_class(flags.split, trained.data()));
     return programs::exit_code::done;
 }
 
@@ -120,7 +120,7 @@ void add_eval(programs::command_line& to, const node_classification_program& of)
     programs::command& command = to.add("eval", "Evaluates a trained run on a split, with all neighbors in the whole graph.",
         [of](programs::command&) { return eval(of, flags); });
     flags.run_flags::add_to(command);
-    command.option("split", flags.split, "split to evaluate").choices({"valid", "test"});
+    command.option("split", flags.split, "split to evaluate").choices({"train", "valid", "test"});
     command.example(of.program + " eval runs/mine --split valid");
 }
 

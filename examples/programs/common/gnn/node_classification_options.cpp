@@ -1,5 +1,6 @@
 #include "common/gnn/node_classification_options.hpp"
 
+#include "common/gnn/node_metrics.hpp"
 #include "common/training/warm_start.hpp"
 
 namespace trainers {
@@ -14,6 +15,7 @@ void node_classification_options::add_training(programs::command& to) {
     to.option("batch", batch, "nodes per batch").range(1).default_text("1000");
     add_sampling(to);
     add_optimizer(to, "adam", "0.01", "constant");
+    add_class_weights(to);
     to.option("seed", seed, "random seed");
 }
 
@@ -38,6 +40,8 @@ void node_classification_options::resolve_node_classification(const gneiss::data
     resolve_direction(data);
     resolve_classes(graph);
     resolve_staleness(0);
+    resolve_class_weights();
+    check_stop_metric(metrics_of(graph));
     resolve_sampling(graph, "constant");
 }
 

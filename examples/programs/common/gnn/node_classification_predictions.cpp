@@ -116,7 +116,13 @@ void export_predictions(const classified& of, const score_stream& scores, const 
             if (npy) array->append_bytes(std::as_bytes(std::span(chances)));
         }
     });
-    if (npy) array->close();
+    if (npy) {
+        array->close();
+        text_file classes(to / "classes.tsv");
+        for (std::uint64_t c = 0; c < of.trained_on.manifest().node_attributes.classes; ++c)
+            classes.write(fmt::format("{}\t{}\n", c, of.trained_on.class_label(static_cast<std::int32_t>(c))));
+        classes.close();
+    }
     text.close();
 }
 

@@ -43,8 +43,8 @@ using score_stream = std::function<void(const gneiss::embedding_block_visitor&)>
 void predict_classes(const std::string& program, const classified& of, const std::optional<std::vector<gneiss::node_id>>& asked,
     const score_stream& scores, bool json);
 
-/// Writes predictions.npy [nodes, classes] and nodes.tsv: row TAB name TAB class; or predictions.tsv: name TAB class TAB
-/// probability.
+/// Writes predictions.npy [nodes, classes], nodes.tsv: row TAB name TAB class, and classes.tsv: column TAB class; or
+/// predictions.tsv: name TAB class TAB probability.
 void export_predictions(const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to);
 
 } // namespace trainers

@@ -80,9 +80,17 @@ programs::metric_values node_classification_training::evaluate(const std::string
             for (std::size_t i = 0; i < rows.rows(); ++i)
                 for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
         });
-        for (const auto& [name, of] : metrics) evaluated_[name] = of.values();
+        for (const auto& [name, of] : metrics) {
+            evaluated_[name] = of.values();
+            per_class_[name] = of.per_class(name, of_.data);
+        }
     }
     return evaluated_.at(split);
+}
+
+nlohmann::ordered_json node_classification_training::per_class(const std::string& split) const {
+    const auto found = per_class_.find(split);
+    return found == per_class_.end() ? nlohmann::ordered_json() : found->second;
 }
 
 bool node_classification_training::evaluates_beside() const {
@@ -111,7 +119,7 @@ std::optional<gneiss::any_backend> classifier_on(compute_device* device, const n
 
 run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
     const bool validates = graph.node_attributes.valid != 0;
-    return {.unit = "nodes", .measure = "accuracy", .examples = graph.node_attributes.train, .validates = validates,
+    return {.unit = "nodes", .measure = how.early_stop_metric.value_or("accuracy"), .examples = graph.node_attributes.train, .validates = validates,
         .classifies = true, .best = how.early_stop != 0 && validates};
 }
 

@@ -14,6 +14,7 @@
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/train/gnn_trainer_options.hpp>
 
+#include "common/gnn/class_weights.hpp"
 #include "common/gnn/classifier.hpp"
 #include "common/gnn/node_classification_options.hpp"
 #include "common/training/device.hpp"
@@ -29,6 +30,10 @@ struct node_classification {
 
     explicit node_classification(const gneiss::dataset& data)
         : stored(data.labels()), train(data.nodes_of(gneiss::node_split::train)) {}
+    /// Returns the weights of --class-weights.
+    [[nodiscard]] std::vector<float> weights(const gnn_options& how, const gneiss::dataset& data) const {
+        return class_weights_of(how.class_weights, data, labels(), train);
+    }
     [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(stored.values()); }
 };
 
@@ -59,6 +64,7 @@ public:
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) final;
     void keep_best(const programs::best_metrics& metrics) final;
     programs::metric_values evaluate(const std::string& split) final;
+    [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const final { return of_.how.learning_rate(epoch); }
     [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
@@ -92,6 +98,7 @@ private:
     std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
     std::uint64_t epoch_ = 0;                                   // trained last
     std::map<std::string, programs::metric_values> evaluated_; // since then
+    std::map<std::string, nlohmann::ordered_json> per_class_;  // of the last evaluation
 };
 
 /// Checks the run of --warm-start before a new run begins. Throws errc::config_mismatch for another model,

@@ -50,6 +50,7 @@ struct run_options {
     std::optional<std::uint64_t> eval_every;
     bool no_eval = false;
     std::uint64_t early_stop = 0;
+    std::optional<std::string> early_stop_metric; ///< the metric of validations by which states are compared; absent: the first
 
     programs::interval checkpoint_every{.seconds = 300};
     std::optional<std::filesystem::path> out, trace;

@@ -28,9 +28,9 @@ void run_flags::add_to(programs::command& to) {
     to.option("json", json, "print the result as one JSON object").transient();
 }
 
-void eval_flags::add_to(programs::command& to, const std::string& of) {
+void eval_flags::add_to(programs::command& to, const std::string& of, const std::vector<std::string>& splits) {
     run_flags::add_to(to);
-    to.option("split", split, of).choices({"valid", "test"});
+    to.option("split", split, of).choices(splits);
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
     to.option("eval-edges", eval_edges, "number of ranked edges").default_text("the run's");
     to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree").range(0, 1).default_text("the run's");
@@ -103,18 +103,32 @@ std::filesystem::path scratch_of(const std::filesystem::path& run) {
     return !refused && ::access(of_training.c_str(), W_OK) == 0 ? of_training : std::filesystem::temp_directory_path();
 }
 
-void report_metrics(const std::string& program, const run_flags& flags, const std::string& split,
-    const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset) {
+void report_metrics(const std::string& program, const run_flags& flags, const std::string& split, const programs::metric_values& metrics,
+    const std::string& what, const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class) {
     if (metrics.empty())
         throw gneiss::error(gneiss::errc::not_found, "the dataset has no " + split + " " + what, {.path = dataset});
     if (flags.json) {
         nlohmann::ordered_json values;
         for (const auto& [name, value] : metrics) values[name] = value;
-        programs::print_json({{"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}});
+        nlohmann::ordered_json result{{"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}};
+        if (!per_class.is_null()) result["metrics"]["per_class"] = per_class;
+        programs::print_json(result);
     } else {
         programs::table table({{"metric", programs::align::left}, {split}});
         for (const auto& [name, value] : metrics) table.add({name, fmt::format("{:.6g}", value)});
         fmt::print("{}", table.str());
+        if (per_class.is_null()) return;
+        std::vector<programs::table::column> columns;
+        for (const auto& [key, value] : per_class.at("classes").at(0).items())
+            columns.push_back({key, value.is_string() ? programs::align::left : programs::align::right});
+        programs::table classes(columns);
+        for (const auto& one : per_class.at("classes")) {
+            std::vector<std::string> cells;
+            for (const auto& [key, value] : one.items())
+                cells.push_back(value.is_string() ? value.get<std::string>() : value.is_number_float() ? fmt::format("{:.4f}", value.get<double>()) : value.dump());
+            classes.add(cells);
+        }
+        fmt::print("\n{}", classes.str());
     }
 }
 

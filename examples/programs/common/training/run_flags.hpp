@@ -46,8 +46,8 @@ struct eval_flags : run_flags {
     std::optional<std::string> candidates;
     std::vector<std::uint64_t> k; ///< cutoffs of recall and NDCG
 
-    /// Adds the flags; `of` is the help's text for --split.
-    void add_to(programs::command& to, const std::string& of);
+    /// Adds the flags; `of` is the help's text for --split, `splits` its values.
+    void add_to(programs::command& to, const std::string& of, const std::vector<std::string>& splits = {"valid", "test"});
     [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree || eval_candidates || candidates || !k.empty(); }
     /// Overrides the run's options by the given ones. Throws usage_error for candidates that are both given and sampled.
     void change(link_options& options) const;
@@ -67,9 +67,9 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
 /// writable.
 [[nodiscard]] std::filesystem::path scratch_of(const std::filesystem::path& run);
 
-/// Prints the metrics of a split, as a table or as JSON. Throws errc::not_found if there are none.
-void report_metrics(const std::string& program, const run_flags& flags, const std::string& split,
-    const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset);
+/// Prints the metrics of a split, and by class if there are some, as tables or as JSON. Throws errc::not_found if there are none.
+void report_metrics(const std::string& program, const run_flags& flags, const std::string& split, const programs::metric_values& metrics,
+    const std::string& what, const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class = nullptr);
 
 /// A run, its dataset, and its flags.
 template <class Options>

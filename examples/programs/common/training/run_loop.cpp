@@ -23,15 +23,19 @@ constexpr auto compute = static_cast<std::size_t>(gneiss::stage::compute);
 
 /// Tracks validations: the best one, and the number since.
 struct validation_watch {
-    double best = 0;
+    programs::metric_order order;
+    std::optional<double> best{};
     std::uint64_t without_better = 0;
 
     /// True if this is better than all before it.
-    [[nodiscard]] bool is_best(const programs::epoch_record& epoch) const { return !epoch.valid.empty() && epoch.valid.front().second > best; }
+    [[nodiscard]] bool is_best(const programs::epoch_record& epoch) const {
+        const auto* value = order.of(epoch.valid);
+        return value != nullptr && (!best || programs::metric_order::better(value->first, value->second, *best));
+    }
     void add(const programs::epoch_record& epoch) {
         if (epoch.valid.empty()) return;
         without_better = is_best(epoch) ? 0 : without_better + 1;
-        best = std::max(best, epoch.valid.front().second);
+        if (without_better == 0) best = order.of(epoch.valid)->second;
     }
 };
 
@@ -302,7 +306,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         live.emplace([&, known = record] { run_.write_report(programs::report_html(live_report(of, known, timeline(sampler.samples())))); },
             std::chrono::seconds(programs::report_seconds));
 
-    validation_watch watch;
+    validation_watch watch{programs::order_of(record)};
     for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch);
     // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
     const auto metrics_of = [&](const char* split) {
@@ -315,6 +319,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
     };
     const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
+    const auto by_class = [&](const programs::metric_values& test) { return of.per_class(test.empty() ? "valid" : "test"); };
     /// Validates and reports a trained epoch, and keeps the best state. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
         const double evaluated_before = evaluating_.seconds();
@@ -337,11 +342,11 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         std::string summary = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
         if (const double mean = programs::mean_passes(done); mean > 1) summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
-        if (!done.valid.empty()) summary += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
+        if (const auto* value = watch.order.of(done.valid)) summary += fmt::format(", valid {} {:.4f}", settings_.measure, value->second);
         live_.say(summary);
         watch.add(done);
         if (best) {
-            best_ = {done.valid, test};
+            best_ = {done.valid, test, by_class(test)};
             saving_.measure([&] { of.keep_best(best_); });
         }
         return true;
@@ -382,9 +387,11 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         if (!best_.valid.empty()) { // best state, tested when it was current
             record.valid = best_.valid;
             record.test = best_.test;
+            record.per_class = best_.per_class;
         } else {
             record.valid = evaluated ? record.epochs.back().valid : metrics_of("valid");
             record.test = metrics_of("test");
+            record.per_class = by_class(record.test);
         }
     }
     const bool interrupted = stop.stop_requested();

@@ -82,6 +82,8 @@ public:
     virtual void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) = 0;
     /// Returns metrics of a split ("valid", "test"); empty if the split is empty. Throws errc::canceled on a stop.
     virtual programs::metric_values evaluate(const std::string& split) = 0;
+    /// Returns metrics by class of the last evaluation of a split, as in `run_record`; null: there are none.
+    [[nodiscard]] virtual nlohmann::ordered_json per_class(const std::string& /*split*/) const { return nullptr; }
     /// Keeps the current state as the best so far, in `RUN/best`, with its metrics.
     virtual void keep_best(const programs::best_metrics& metrics) = 0;
 
@@ -111,7 +113,7 @@ public:
 /// Inputs of the run loop in addition to flags.
 struct run_loop_options {
     std::string unit;    ///< unit of examples: "edges"
-    std::string measure; ///< measure of validations, for display: "MRR"
+    std::string measure; ///< measure of validations, for display: "MRR"; the first, or that of --early-stop-metric
     std::uint64_t examples = 0;       ///< per epoch
     bool validates = true, tests = true; ///< true if there is something to evaluate
     bool classifies = false;          ///< examples are classified, and their accuracy in training is recorded

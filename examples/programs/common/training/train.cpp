@@ -39,8 +39,10 @@ programs::run_record begin_record(const prepared_run& prepared, const programs::
 void report_finished(const run_result& result) {
     programs::table metrics({{"metric", programs::align::left}, {"value"}, {"", programs::align::left}});
     const auto splits = result.finished->value("metrics", nlohmann::ordered_json::object());
-    for (const auto& [split, values] : splits.items())
+    for (const auto& [split, values] : splits.items()) {
+        if (split == "per_class") continue;
         for (const auto& [name, value] : values.items()) metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
+    }
     fmt::print("{}: finished already; --force trains it again\n{}", result.run.string(), metrics.str());
 }
 

@@ -70,8 +70,10 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
     need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
     if (inputs.rows != nullptr) check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
     if (inputs.features != nullptr) check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
-    if (const auto* nodes = std::get_if<classified_nodes>(&parts.task))
+    if (const auto* nodes = std::get_if<classified_nodes>(&parts.task)) {
         need(nodes->labels.size() == partitioning.nodes, "every node needs a label, or unlabeled");
+        need(nodes->class_weights.empty() || parts.backend == nullptr, "class weights are for the CPU's loss, not for another backend");
+    }
     const auto* links = std::get_if<predicted_links>(&parts.task);
     need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
     need(parts.backend == nullptr || !parts.frozen.any(), "frozen parts are for the CPU: a device steps all of them");
@@ -98,8 +100,9 @@ GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& o
     if (const auto* links = std::get_if<predicted_links>(&parts.task))
         return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
             link_head(links->model, links->relations, parts.frozen.relations), options.seed, executor, memory_charge{}, parts.frozen.weights);
-    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights, classification_head{},
-        options.seed, executor, memory_charge{}, parts.frozen.weights);
+    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights,
+        classification_head{std::get<classified_nodes>(parts.task).class_weights}, options.seed, executor, memory_charge{},
+        parts.frozen.weights);
 }
 
 GNEISS_INLINE any_batches gnn_trainer::make_batches(

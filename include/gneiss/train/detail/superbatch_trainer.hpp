@@ -23,7 +23,7 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
           std::move(parts.before_sampling), std::move(parts.before_gathering)}, executor),
       features_(make_features(options, parts, executor)), embeddings_(std::in_place_type<no_embeddings>),
       backend_(parts.backend != nullptr ? *parts.backend : any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode,
-          parts.weights, classification_head{}, options.seed, executor)),
+          parts.weights, classification_head{parts.class_weights}, options.seed, executor)),
       any_batches_(std::ref(batches_)),
       loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
                  .sample_workers = workers(options), .queues = {}, .trace = options.trace},
@@ -32,6 +32,8 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
           any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
         throw error(errc::invalid_argument, "the encoder is made for other features");
+    if (parts.backend != nullptr && !parts.class_weights.empty())
+        throw error(errc::invalid_argument, "class weights are for the CPU's loss, not for another backend");
 }
 
 GNEISS_INLINE superbatch_trainer::~superbatch_trainer() = default;
