@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
 namespace test_model_schedule {
 
 using namespace gneiss;
@@ -30,6 +34,31 @@ TEST_CASE("schedules follow their formulas") {
     CHECK(steps.factor(249, 1000) == 1);
     CHECK(steps.factor(250, 1000) == doctest::Approx(.5));
     CHECK(steps.factor(999, 1000) == doctest::Approx(.125));
+}
+
+TEST_CASE("a warm-up rises to the curve in equal steps, and the curve begins after it") {
+    for (const auto name : schedule_names) {
+        CAPTURE(name);
+        schedule warm = make_schedule(name);
+        warm.warmup = 3;
+        for (std::uint64_t step = 0; step < 3; ++step) CHECK(warm.factor(step, 20) == doctest::Approx((static_cast<double>(step) + 1) / 4));
+        for (std::uint64_t step = 3; step < 20; ++step) CHECK(warm.factor(step, 20) == make_schedule(name).factor(step - 3, 17));
+        CHECK(warm.factor(1, 2) == doctest::Approx(.5)); // a run that ends within its warm-up
+        CHECK(warm.factor(5, 2) == 1);
+    }
+}
+
+TEST_CASE("a plateau multiplies by its decay after each run of validations without a better one, as a count by hand says") {
+    plateau_decay rate(.5, 2);
+    const bool better[] = {true, false, true, false, false, false, false, true, false, false};
+    const double factor[] = {1, 1, 1, 1, .5, .5, .25, .25, .25, .125};
+    for (std::size_t i = 0; i < std::size(better); ++i) {
+        rate.add(better[i]);
+        CHECK(rate.factor() == factor[i]);
+    }
+    CHECK_THROWS_AS(plateau_decay(0, 2), error);
+    CHECK_THROWS_AS(plateau_decay(1.5, 2), error);
+    CHECK_THROWS_AS(plateau_decay(.5, 0), error);
 }
 
 TEST_CASE("an unknown schedule is refused by name") { CHECK_THROWS_WITH((void)make_schedule("cosin"), doctest::Contains("cosin")); }

@@ -126,7 +126,7 @@ public:
 
 private:
     trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
-        training_->set_optimizer(options_.dense_optimizer(from.epoch));
+        training_->set_optimizer(options_.dense_optimizer(from.epoch, plateau()));
         const auto done = training_->run(from.epoch, from.next, observer, stop);
         return {done.position, done.stopped};
     }

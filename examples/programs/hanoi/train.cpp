@@ -111,7 +111,7 @@ public:
 private:
     trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
         now_ = epoch_of(options_, of_.data, from.epoch);
-        training_->set_optimizers(gneiss::sgd{}, options_.dense_optimizer(from.epoch));
+        training_->set_optimizers(gneiss::sgd{}, options_.dense_optimizer(from.epoch, plateau()));
         observer.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
         const gneiss::epoch_plan states = with_next(options_, of_.data, from.epoch);
         std::optional<gneiss::buffer_state> ahead;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <gneiss/model/schedule.hpp>
-
 #include "common/training/warm_start.hpp"
 
 namespace marius {
@@ -19,7 +17,7 @@ void options::add_to(programs::command& to) {
     add_negatives(to);
     to.option("optimizer", optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"});
     to.option("lr", lr, "learning rate");
-    to.option("lr-schedule", lr_schedule, "schedule of the learning rate over epochs").choices({"constant", "linear", "cosine", "step"});
+    add_schedule(to, "linear");
     to.option("step-at", step_at, "optimizer steps when updates are applied, or on the batch's copy (as in the paper)").choices({"update", "compute"});
     to.option("async-relations", async_relations, "update relations as late as nodes; loses accuracy");
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take them one by one").choices({"state", "bucket"});
@@ -62,6 +60,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     o.resolve_negatives(graph, *o.batch, *o.dim);
     if (o.node_init.empty()) o.node_init = "normal:0,0.1";
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
+    o.resolve_schedule("linear", graph.valid_edges != 0 && !o.no_eval && *o.eval_every != 0);
     o.resolve_machine();
     o.resolve_freeze(*o.decoder == "dot" ? std::vector<std::string>{"nodes"} : std::vector<std::string>{"nodes", "relations"});
     (void)o.node_initializer();
@@ -85,10 +84,10 @@ gneiss::any_link_model options::model() const {
     return gneiss::make_link_model(*decoder, loss, *dim, model_options(), static_cast<float>(margin));
 }
 
-double options::learning_rate(std::uint64_t epoch) const { return lr * gneiss::make_schedule(lr_schedule).factor(epoch, *epochs); }
+double options::learning_rate(std::uint64_t epoch, double plateau) const { return lr * (rate_factor(epoch, *epochs) * plateau); }
 
-gneiss::any_row_optimizer options::row_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_row_optimizer(optimizer, static_cast<float>(learning_rate(epoch)));
+gneiss::any_row_optimizer options::row_optimizer(std::uint64_t epoch, double plateau) const {
+    return gneiss::make_row_optimizer(optimizer, static_cast<float>(learning_rate(epoch, plateau)));
 }
 
 } // namespace marius

@@ -9,14 +9,14 @@
 #include <gneiss/train/embedding_trainer.hpp>
 
 #include "common/training/options.hpp"
+#include "common/training/rate_options.hpp"
 
 namespace marius {
 
 /// All flags of `gneiss-marius train`. Absent optionals are chosen by `resolve`, or by the plan.
-struct options : trainers::run_options, trainers::link_options {
+struct options : trainers::run_options, trainers::link_options, trainers::rate_options {
     std::string optimizer = "adagrad";
     double lr = 0.2;
-    std::string lr_schedule = "linear";
     std::string step_at = "update";
     bool async_relations = false;
 
@@ -24,9 +24,10 @@ struct options : trainers::run_options, trainers::link_options {
 
     [[nodiscard]] gneiss::embedding_trainer_options training_options() const;
     [[nodiscard]] gneiss::any_link_model model() const;
-    [[nodiscard]] double learning_rate(std::uint64_t epoch) const;
-    /// Returns the optimizer with the learning rate of an epoch.
-    [[nodiscard]] gneiss::any_row_optimizer row_optimizer(std::uint64_t epoch) const;
+    /// Returns the learning rate of an epoch; `plateau` is the factor of validations so far.
+    [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const;
+    /// Returns the optimizer with that learning rate.
+    [[nodiscard]] gneiss::any_row_optimizer row_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
 
 /// Returns the flags with absent ones chosen from the graph, by the rules of docs/guide. Throws usage_error for conflicting

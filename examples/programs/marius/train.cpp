@@ -142,7 +142,7 @@ public:
 
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer, const std::stop_token& stop) override {
         epoch_ = from.epoch;
-        training_->set_optimizer(options_.row_optimizer(from.epoch));
+        training_->set_optimizer(options_.row_optimizer(from.epoch, plateau()));
         const gneiss::training_epoch done =
             training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop);
         return {done.position, done.stopped};
@@ -175,7 +175,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
-    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return options_.learning_rate(epoch); }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return options_.learning_rate(epoch, plateau()); }
     [[nodiscard]] double device_seconds() const override { return backend_ ? backend_->device_seconds() : 0; }
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 
@@ -263,7 +263,8 @@ public:
             .measure = "MRR",
             .examples = graph.train_edges,
             .validates = graph.valid_edges != 0,
-            .best = keeps_best()};
+            .best = keeps_best(),
+            .plateau = config_.flags.plateau()};
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {

@@ -160,7 +160,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     o.resolve_class_weights();
     o.check_stop_metric(o.links() ? std::vector<std::string>{"mrr", "mean_rank", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
     o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
-    o.resolve_sampling(graph, o.links() ? "linear" : "constant");
+    o.resolve_sampling(graph, o.links() ? "linear" : "constant", (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0);
     if (o.eval_fanout) o.check_fanout(*o.eval_fanout);
     std::vector<std::string> trained{"weights"};
     if (o.uses_rows()) trained.emplace_back("nodes");
@@ -179,8 +179,8 @@ gneiss::gnn_trainer_options options::training_options() const {
     return result;
 }
 
-gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * rate_factor(epoch)));
+gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch, double plateau) const {
+    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * (rate_factor(epoch, *epochs) * plateau)));
 }
 
 } // namespace mariusgnn

@@ -35,7 +35,7 @@ struct options : trainers::gnn_options, trainers::link_options {
     [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
     [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
-    [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch) const;
+    [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
 
 /// Adds `--eval-graph` and `--eval-fanout` to `train` and `eval`.

@@ -110,7 +110,7 @@ public:
         evaluated_.clear();
         epoch_ = from.epoch;
         if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
-        training_->set_optimizers(of_.how.any_row_optimizer(from.epoch), of_.how.dense_optimizer(from.epoch));
+        training_->set_optimizers(of_.how.any_row_optimizer(from.epoch, plateau()), of_.how.dense_optimizer(from.epoch, plateau()));
         try {
             std::optional<gneiss::buffer_state> ahead;
             if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs && (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
@@ -157,7 +157,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
-    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch); }
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch, plateau()); }
     [[nodiscard]] double device_seconds() const override { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
@@ -443,7 +443,7 @@ public:
         const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
         return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : "accuracy"),
             .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
-            .classifies = !links, .best = asked_.early_stop != 0 && validates};
+            .classifies = !links, .best = asked_.early_stop != 0 && validates, .plateau = asked_.plateau()};
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {

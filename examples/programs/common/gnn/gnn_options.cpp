@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <gneiss/core/checksum.hpp>
-#include <gneiss/model/schedule.hpp>
 
 #include "common/machine.hpp"
 
@@ -35,7 +34,7 @@ void gnn_options::add_optimizer(programs::command& to, const std::string& defaul
     to.option("lr", lr, "learning rate").default_text(default_rate);
     to.option("weight-decay", weight_decay, "weight decay of the layers' weights").range(0).default_text("1e-3 if few nodes have labels");
     to.option("clip", clip, "clip weight gradients to this norm; 0: never").range(0);
-    to.option("lr-schedule", lr_schedule, "schedule of learning rates over epochs").choices({"constant", "linear", "cosine", "step"}).default_text(default_schedule);
+    add_schedule(to, default_schedule);
 }
 
 void gnn_options::add_early_stop(programs::command& to) {
@@ -79,9 +78,9 @@ void gnn_options::resolve_direction(const gneiss::dataset& data) {
     if (!direction) direction = looks_undirected(data) ? "in" : "both";
 }
 
-void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule) {
+void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates) {
     if (!attention_dropout) attention_dropout = 0;
-    if (!lr_schedule) lr_schedule = schedule;
+    resolve_schedule(schedule, validates && !no_eval && *eval_every != 0);
     if (!fanout) {
         const std::size_t count = gneiss::hops_of(layer_options(1));
         fanout = fmt::format("{}", fmt::join(std::vector<std::string>(count, graph.train_edges <= 500'000 ? "all" : "10"), ","));
@@ -124,12 +123,8 @@ std::vector<gneiss::layer_options> gnn_options::layer_options(std::size_t output
     }
 }
 
-double gnn_options::rate_factor(std::uint64_t epoch) const {
-    return gneiss::make_schedule(*lr_schedule).factor(epoch, *epochs);
-}
-
-gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(learning_rate(epoch)),
+gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch, double plateau) const {
+    return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(learning_rate(epoch, plateau)),
         {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
 }
 

@@ -13,17 +13,18 @@
 
 #include "common/command_line.hpp"
 #include "common/training/options.hpp"
+#include "common/training/rate_options.hpp"
 
 namespace trainers {
 
 /// Flags of GNNs on sampled neighborhoods. Absent optionals are chosen from the graph.
-struct gnn_options : run_options {
+struct gnn_options : run_options, rate_options {
     std::optional<std::string> layers;
     std::optional<bool> normalize_features;
     std::optional<double> dropout, attention_dropout;
     std::string sampler = "neighbor";
     std::optional<std::string> fanout, direction;
-    std::optional<std::string> optimizer, lr_schedule;
+    std::optional<std::string> optimizer;
     std::optional<double> lr, weight_decay;
     double clip = 0;
     std::optional<std::uint64_t> stop_early; ///< --early-stop
@@ -46,7 +47,8 @@ struct gnn_options : run_options {
     void resolve_class_weights();
     /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule, memory and
     /// threads. Throws usage_error for a fan-out that the layers cannot use.
-    void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule);
+    /// \param validates  there is validation data for the task
+    void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates);
     /// Throws usage_error for a fan-out that the layers cannot use, or an invalid layer.
     void check_fanout(const std::string& text) const;
 
@@ -62,12 +64,10 @@ struct gnn_options : run_options {
     }
     /// Returns the options of node batches and their samples.
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
-    /// Returns the learning-rate factor of an epoch.
-    [[nodiscard]] double rate_factor(std::uint64_t epoch) const;
-    /// Returns the learning rate of the weights.
-    [[nodiscard]] double learning_rate(std::uint64_t epoch) const { return *lr * rate_factor(epoch); }
-    /// Returns the optimizer with the learning rate of an epoch.
-    [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch) const;
+    /// Returns the learning rate of the weights in an epoch; `plateau` is the factor of validations so far.
+    [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const { return *lr * (rate_factor(epoch, *epochs) * plateau); }
+    /// Returns the optimizer with that learning rate.
+    [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch, double plateau = 1) const;
 };
 
 /// True if every edge among the nodes of the first partition exists in both directions, as `--undirected` stores them. Cost:

@@ -42,7 +42,7 @@ void node_classification_options::resolve_node_classification(const gneiss::data
     resolve_staleness(0);
     resolve_class_weights();
     check_stop_metric(metrics_of(graph));
-    resolve_sampling(graph, "constant");
+    resolve_sampling(graph, "constant", graph.node_attributes.valid != 0);
 }
 
 } // namespace trainers

@@ -24,6 +24,7 @@ constexpr auto compute = static_cast<std::size_t>(gneiss::stage::compute);
 /// Tracks validations: the best one, and the number since.
 struct validation_watch {
     programs::metric_order order;
+    std::optional<gneiss::plateau_decay> plateau{};
     std::optional<double> best{};
     std::uint64_t without_better = 0;
 
@@ -36,6 +37,7 @@ struct validation_watch {
         if (epoch.valid.empty()) return;
         without_better = is_best(epoch) ? 0 : without_better + 1;
         if (without_better == 0) best = order.of(epoch.valid)->second;
+        if (plateau) plateau->add(without_better == 0);
     }
 };
 
@@ -306,7 +308,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         live.emplace([&, known = record] { run_.write_report(programs::report_html(live_report(of, known, timeline(sampler.samples())))); },
             std::chrono::seconds(programs::report_seconds));
 
-    validation_watch watch{programs::order_of(record)};
+    validation_watch watch{programs::order_of(record), settings_.plateau};
     for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch);
     // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
     const auto metrics_of = [&](const char* split) {
@@ -369,6 +371,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             first_before_ = so_far_.first_examples;
             live_began_ = epoch_began_;
         }
+        if (watch.plateau) of.set_plateau(watch.plateau->factor());
         const epoch_end result = of.train(at, observer, stop);
         at = result.position;
         if (result.stopped) {

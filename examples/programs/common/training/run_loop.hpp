@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/model/schedule.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
@@ -106,8 +107,17 @@ public:
     [[nodiscard]] virtual std::vector<std::uint32_t> passes(std::uint64_t /*epoch*/) const { return {}; }
     /// Returns the learning rate of an epoch.
     [[nodiscard]] virtual double learning_rate(std::uint64_t epoch) const = 0;
+    /// Sets the factor of learning rates from the next epoch on: --lr-schedule plateau.
+    void set_plateau(double factor) noexcept { plateau_ = factor; }
     /// Adds trainer-specific fields to the record of a run, after training.
     virtual void add_to(programs::run_record&) {}
+
+protected:
+    /// Returns the factor of learning rates by the validations so far.
+    [[nodiscard]] double plateau() const noexcept { return plateau_; }
+
+private:
+    double plateau_ = 1;
 };
 
 /// Inputs of the run loop in addition to flags.
@@ -118,6 +128,7 @@ struct run_loop_options {
     bool validates = true, tests = true; ///< true if there is something to evaluate
     bool classifies = false;          ///< examples are classified, and their accuracy in training is recorded
     bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
+    std::optional<gneiss::plateau_decay> plateau{}; ///< lowers learning rates by validations
     std::string state{};              ///< name of a state for the live line, if passes over it may repeat: "macro-batch"
 };
 
