@@ -2,9 +2,11 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
+#include <gneiss/model/targets.hpp>
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -40,6 +42,47 @@ void loss_by_std_exp(benchmark::State& state) {
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 1000);
 }
 BENCHMARK(loss_by_std_exp);
+
+constexpr std::size_t nodes = 1000, columns = 40; // of a batch of rows of targets
+
+std::vector<float> batch_of(float step) {
+    std::vector<float> values(nodes * columns);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(step * static_cast<float>(i));
+    return values;
+}
+
+template <bool Sigmoid>
+void targets(benchmark::State& state) {
+    const std::vector<float> outputs = batch_of(1);
+    std::vector<float> wanted = batch_of(2), gradients = outputs;
+    for (float& t : wanted) t = t > 0.5F ? 1.0F : 0.0F;
+    for (auto _ : state) {
+        std::memcpy(gradients.data(), outputs.data(), outputs.size() * sizeof(float)); // in place, like a step
+        const matrix_view<float> view(gradients.data(), nodes, columns);
+        const matrix_view<const float> rows_of(wanted.data(), nodes, columns);
+        benchmark::DoNotOptimize(Sigmoid ? sigmoid_cross_entropy(view, rows_of, serial_executor{}) : squared_error(view, rows_of, serial_executor{}));
+    }
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(outputs.size()));
+}
+BENCHMARK(targets<true>)->Name("sigmoid_cross_entropy");
+BENCHMARK(targets<false>)->Name("squared_error");
+
+void sigmoid_by_loop(benchmark::State& state) {
+    const std::vector<float> outputs = batch_of(1), wanted = batch_of(2);
+    std::vector<float> gradients(outputs.size());
+    for (auto _ : state) {
+        double loss = 0;
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
+            const float t = wanted[i] > 0.5F ? 1.0F : 0.0F, small = std::exp(-std::abs(outputs[i]));
+            gradients[i] = (outputs[i] > 0 ? 1 / (1 + small) : small / (1 + small)) - t;
+            loss += static_cast<double>(std::log1p(small) + std::max(outputs[i], 0.0F) - t * outputs[i]);
+        }
+        benchmark::DoNotOptimize(loss);
+        benchmark::DoNotOptimize(gradients.data());
+    }
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(outputs.size()));
+}
+BENCHMARK(sigmoid_by_loop);
 
 constexpr std::size_t rows = 100000, dim = 100; // beyond the second-level cache
 

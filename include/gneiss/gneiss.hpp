@@ -55,8 +55,10 @@
 #include <gneiss/eval/given_ranking.hpp>
 #include <gneiss/eval/known_edges.hpp>
 #include <gneiss/eval/metrics.hpp>
+#include <gneiss/eval/multilabel.hpp>
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/recommendation.hpp>
+#include <gneiss/eval/regression.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 #include <gneiss/eval/similar_nodes.hpp>
@@ -117,6 +119,7 @@
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/regularizer.hpp>
 #include <gneiss/model/schedule.hpp>
+#include <gneiss/model/targets.hpp>
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/order/batches.hpp>
 #include <gneiss/order/beta.hpp>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/any_link_model.hpp>
@@ -16,6 +17,7 @@
 #include <gneiss/model/classify.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/embedding_table.hpp>
+#include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss {
@@ -51,6 +53,38 @@ struct classification_head {
     void step(training_batch& /*batch*/, const any_row_optimizer& /*by*/, executor_ref /*executor*/) const noexcept {}
 };
 static_assert(loss_head<classification_head>);
+
+/// Losses of rows of targets.
+enum class target_loss : std::uint8_t {
+    sigmoid, ///< several labels per node: `sigmoid_cross_entropy`; outputs are scores of the classes
+    squared  ///< numbers: `squared_error`
+};
+
+/// Rows of targets and their loss: several labels per node, or numbers. The encoder's outputs are scores of the classes, or the
+/// numbers.
+struct target_task {
+    node_targets targets;                    ///< of all nodes
+    target_loss loss = target_loss::sigmoid; ///< loss of an output
+    std::vector<float> positive_weights{};   ///< weights of the positives of each class, as in `sigmoid_cross_entropy`; empty: all 1
+};
+
+/// A loss of outputs against batch.targets.
+struct target_head {
+    target_loss loss = target_loss::sigmoid;
+    std::vector<float> positive_weights{}; ///< as in `target_task`
+
+    /// Gradients replace outputs; no parameters of its own.
+    static constexpr bool in_place = true, has_parameters = false;
+    void differentiate(training_batch& b, matrix_view<const float> /*outputs*/, matrix_view<float> gradients, executor_ref executor) const {
+        if (b.targets.size() != gradients.rows() * gradients.columns()) throw error(errc::invalid_argument, "every output needs a target, or NaN");
+        const matrix_view<const float> targets(b.targets.data(), gradients.rows(), gradients.columns());
+        b.statistics.add(loss == target_loss::sigmoid ? sigmoid_cross_entropy(gradients, targets, executor, positive_weights)
+                                                      : squared_error(gradients, targets, executor));
+    }
+    /// Does nothing: there are no parameters.
+    void step(training_batch& /*batch*/, const any_row_optimizer& /*by*/, executor_ref /*executor*/) const noexcept {}
+};
+static_assert(loss_head<target_head>);
 
 /// The loss of a link model: a decoder compares outputs of batch.links. Steps relations here unless batches carry their own.
 /// Arguments outlive this.

@@ -31,6 +31,7 @@ struct gnn_shape {
     input_columns columns{};          ///< columns of the first layer's input
     std::size_t learned = 0;          ///< learned ones among the dense columns
     std::uint64_t sparse_entries = 0; ///< entries of the state's nodes
+    std::size_t targets = 0;          ///< columns of targets of a node; 0: it has a label
 };
 
 /// Upper bounds of a state, whichever partitions are resident: valid for every plan.
@@ -166,7 +167,7 @@ template <class Layers>
     const std::uint64_t arrays = 8 * nodes + all_edges * (8U + (options.neighbors.relations ? 4U : 0U) + (options.neighbors.edge_ids ? 8U : 0U));
     const std::uint64_t rows = nodes * of.columns.dense * sizeof(float) * (of.learned != 0 ? 2 : 1);
     const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * sparse_entries;
-    const std::uint64_t sample = links.bytes + arrays + views + sparse + seeds * 8;
+    const std::uint64_t sample = links.bytes + arrays + views + sparse + seeds * (8 + sizeof(float) * of.targets);
     constexpr std::uint64_t products = std::uint64_t{1} << 20; // packed tiles
     return {.batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than requested
         .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,

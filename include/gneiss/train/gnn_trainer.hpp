@@ -79,8 +79,13 @@ struct classified_nodes {
     /// weights of the classes in the loss, as in `softmax_cross_entropy`; empty: all 1; only without a backend of your own
     std::vector<float> class_weights{};
 };
+/// A node task with rows of targets. Only without a backend of your own.
+struct targeted_nodes {
+    target_task task;                ///< what to predict
+    node_task::nodes_of_state nodes; ///< appends the nodes that train in a state
+};
 /// Task of a `gnn_trainer`.
-using gnn_task = std::variant<predicted_links, classified_nodes>;
+using gnn_task = std::variant<predicted_links, classified_nodes, targeted_nodes>;
 
 /// Parts of a `gnn_trainer`; everything held by reference outlives the training.
 struct gnn_parts {

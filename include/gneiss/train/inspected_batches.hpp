@@ -19,6 +19,7 @@
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/sampling/superbatch_inspector.hpp>
+#include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss {
@@ -47,6 +48,7 @@ public:
         std::vector<node_id> training_nodes; ///< distinct
         /// `alternate`: caches take turns in memory, as in `superbatch_inspector`
         std::function<void()> before_sampling{}, before_gathering{};
+        node_targets targets{}; ///< instead of labels
     };
     /// Nanoseconds of each part of the work.
     struct times {
@@ -64,7 +66,7 @@ public:
         end_inspection();
         auto inspector = std::make_unique<superbatch_inspector>(options_.superbatches,
             superbatch_inspector::surroundings{.sampler = parts_.sampler, .batches = [this](std::uint64_t e) { return batches_of(e); },
-                .before_sampling = parts_.before_sampling, .before_gathering = parts_.before_gathering, .nodes = parts_.labels.size(), .on = executor_},
+                .before_sampling = parts_.before_sampling, .before_gathering = parts_.before_gathering, .nodes = parts_.targets.columns != 0 ? parts_.targets.nodes : parts_.labels.size(), .on = executor_},
             superbatch_inspector::place{start.epoch, start.from.index});
         const std::scoped_lock lock(mutex_);
         inspector_ = std::move(inspector);
@@ -79,7 +81,8 @@ public:
     void produce(training_batch& b, const std::stop_token& stop) {
         samplers_.with([this] { return parts_.sampler; }, [&](any_sampler& mine) {
             static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, b.seeds);
-            labels_of(b.seeds, parts_.labels, parts_.classes, b.labels);
+            if (parts_.targets.columns != 0) parts_.targets.read_seeds(b);
+            else labels_of(b.seeds, parts_.labels, parts_.classes, b.labels);
             const auto since = b.trace != nullptr ? trace_track::clock::now() : trace_track::clock::time_point{};
             // null with an inspector: it is halted, for the rest of the run
             b.window = inspector_ ? inspector_->next(stop) : nullptr;

@@ -5,14 +5,15 @@
 
 #include <gneiss/model/classify.hpp>
 #include <gneiss/model/link_model.hpp>
+#include <gneiss/model/targets.hpp>
 
 namespace gneiss {
 
 /// Results of a batch, or sums of them over batches. Addition is associative.
 struct training_statistics {
-    double loss = 0;                                  ///< links: as in `link_statistics`; nodes: Σ −log p(label)
+    double loss = 0; ///< links: as in `link_statistics`; nodes: sum over nodes, as in `classification_statistics`
     double penalty = 0;                               ///< links: as in `link_statistics`
-    std::uint64_t examples = 0;                       ///< edges, or nodes with a label
+    std::uint64_t examples = 0;                       ///< edges, or nodes with a label or target
     std::uint64_t query_count = 0;                    ///< terms of the loss: sides of edges, or nodes with a label
     std::uint64_t correct = 0;                        ///< nodes
     std::uint64_t negatives = 0, masked = 0;          ///< links: as in `link_statistics`
@@ -30,6 +31,12 @@ struct training_statistics {
         correct += result.correct;
         examples += result.labeled;
         query_count += result.labeled;
+    }
+    /// Adds the results of rows of targets: the mean loss of a target, for each node that has one.
+    void add(const target_statistics& result) noexcept {
+        loss += result.mean_loss() * static_cast<double>(result.rows);
+        examples += result.rows;
+        query_count += result.rows;
     }
     /// Adds the results of link prediction.
     void add(const link_statistics& result) noexcept {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <utility>
@@ -58,6 +59,7 @@ struct superbatch_parts {
     dense_optimizer optimizer;           ///< steps the weights
     any_backend* backend = nullptr;      ///< computes batches in place of the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
+    std::optional<target_task> targets{}; ///< instead of labels; only without a backend of your own
 };
 
 /// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is the cost of turns: loading,
@@ -117,6 +119,7 @@ private:
 
     [[nodiscard]] static inspected_batches::options batch_options(const superbatch_trainer_options& options, const superbatch_parts& parts);
     [[nodiscard]] any_features make_features(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
+    [[nodiscard]] static any_backend make_backend(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
 
     memory_budget no_budget_; // the caller charges
     inspected_batches batches_;

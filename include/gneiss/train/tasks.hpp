@@ -20,6 +20,7 @@
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
+#include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss {
@@ -132,8 +133,8 @@ private:
 };
 static_assert(train_task<link_task<>>);
 
-/// Batches of training nodes: node classification with labels or, without labels, any loss on nodes whose head reads
-/// batch.seeds.
+/// Batches of training nodes: node classification with labels, tasks with rows of targets or, without either, any loss on nodes
+/// whose head reads batch.seeds.
 ///
 ///     node_task task({.batch = 1000, .seed = seed}, labels, classes, rows,
 ///         [&](std::uint32_t state, std::vector<node_id>& out) { append_training_nodes(plan, state, rows, nodes, out); });
@@ -160,6 +161,14 @@ public:
         if (!labels.empty() && labels.size() != partitioning_.nodes) throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
     }
 
+    /// Constructs a task with rows of targets. Throws errc::invalid_argument without columns.
+    node_task(const options& settings, node_targets targets, row_partitioning partitioning, nodes_of_state nodes)
+        : node_task(settings, {}, 0, std::move(partitioning), std::move(nodes)) {
+        if (targets.columns == 0 || !targets.read || targets.nodes != partitioning_.nodes)
+            throw error(errc::invalid_argument, "every node needs a row of targets, of at least one column");
+        targets_ = std::move(targets);
+    }
+
     /// Constructs a task without labels.
     node_task(const options& settings, row_partitioning partitioning, nodes_of_state nodes) : node_task(settings, {}, 0, std::move(partitioning), std::move(nodes)) {}
 
@@ -179,27 +188,31 @@ public:
     /// Cuts batches; one per thread.
     class cutter_type {
     public:
-        /// Labels seeds by `labels`.
-        cutter_type(std::span<const class_id> labels, std::size_t classes) : labels_(labels), classes_(classes) {}
+        /// Labels seeds by `labels`, or by `targets`; the latter outlive this.
+        cutter_type(std::span<const class_id> labels, std::size_t classes, const node_targets* targets = nullptr)
+            : labels_(labels), classes_(classes), targets_(targets) {}
 
         /// Throws errc::out_of_range for a label that is not below `classes`, naming the node.
         seed_set cut(training_batch& b, const view& v) {
             v.choose(b.key.number.index, b.seeds, b.key.number.pass);
             if (!labels_.empty()) labels_of(b.seeds, labels_, classes_, b.labels);
+            if (targets_ != nullptr) targets_->read_seeds(b);
             return {b.seeds};
         }
 
     private:
         std::span<const class_id> labels_;
         std::size_t classes_;
+        const node_targets* targets_;
     };
     /// Returns a cutter.
-    [[nodiscard]] cutter_type cutter() const { return {labels_, classes_}; }
+    [[nodiscard]] cutter_type cutter() const { return {labels_, classes_, targets_.columns == 0 ? nullptr : &targets_}; }
 
 private:
     options options_;
     std::span<const class_id> labels_;
     std::size_t classes_;
+    node_targets targets_{};
     row_partitioning partitioning_;
     nodes_of_state nodes_;
 };

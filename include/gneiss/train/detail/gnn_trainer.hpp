@@ -74,12 +74,17 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
         need(nodes->labels.size() == partitioning.nodes, "every node needs a label, or unlabeled");
         need(nodes->class_weights.empty() || parts.backend == nullptr, "class weights are for the CPU's loss, not for another backend");
     }
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task)) {
+        need(nodes->task.targets.columns == encode.outputs(), "the encoder gives another number of columns than there are targets");
+        need(parts.backend == nullptr, "rows of targets are for the CPU's loss, not for another backend");
+    }
     const auto* links = std::get_if<predicted_links>(&parts.task);
     need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
     need(parts.backend == nullptr || !parts.frozen.any(), "frozen parts are for the CPU: a device steps all of them");
     gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
                             .of(most_resident(options, inputs));
     shape.links = links != nullptr;
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task)) shape.targets = nodes->task.targets.columns;
     shape.columns = columns;
     shape.learned = inputs.learned();
     return bound_gnn_memory(options, shape, encode.factories());
@@ -100,6 +105,9 @@ GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& o
     if (const auto* links = std::get_if<predicted_links>(&parts.task))
         return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
             link_head(links->model, links->relations, parts.frozen.relations), options.seed, executor, memory_charge{}, parts.frozen.weights);
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task))
+        return any_backend(std::in_place_type<cpu_encoder_backend<target_head>>, parts.encode, parts.weights,
+            target_head{nodes->task.loss, nodes->task.positive_weights}, options.seed, executor, memory_charge{}, parts.frozen.weights);
     return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights,
         classification_head{std::get<classified_nodes>(parts.task).class_weights}, options.seed, executor, memory_charge{},
         parts.frozen.weights);
@@ -131,6 +139,8 @@ GNEISS_INLINE any_batches gnn_trainer::make_batches(
         return with(links_, link_task_options{options.batch, options.batch_from, options.negatives, options.seed},
             make_negatives(options.negatives, options.seed, options.own_negatives), links->edges, partitioning,
             options.exclude_target_edges ? &parts.inputs.graph : nullptr);
+    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task))
+        return with(nodes_, node_task::options{options.batch, options.seed}, nodes->task.targets, partitioning, nodes->nodes);
     const auto& nodes = std::get<classified_nodes>(parts.task);
     return with(nodes_, node_task::options{options.batch, options.seed}, nodes.labels, parts.encode.outputs(), partitioning, nodes.nodes);
 }

@@ -20,10 +20,9 @@ namespace gneiss {
 
 GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor)
     : batches_(batch_options(options, parts), {std::move(parts.sampler), parts.labels, parts.encode.outputs(), std::move(parts.training_nodes),
-          std::move(parts.before_sampling), std::move(parts.before_gathering)}, executor),
+          std::move(parts.before_sampling), std::move(parts.before_gathering), parts.targets ? parts.targets->targets : node_targets{}}, executor),
       features_(make_features(options, parts, executor)), embeddings_(std::in_place_type<no_embeddings>),
-      backend_(parts.backend != nullptr ? *parts.backend : any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode,
-          parts.weights, classification_head{parts.class_weights}, options.seed, executor)),
+      backend_(make_backend(options, parts, executor)),
       any_batches_(std::ref(batches_)),
       loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
                  .sample_workers = workers(options), .queues = {}, .trace = options.trace},
@@ -32,8 +31,6 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
           any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
         throw error(errc::invalid_argument, "the encoder is made for other features");
-    if (parts.backend != nullptr && !parts.class_weights.empty())
-        throw error(errc::invalid_argument, "class weights are for the CPU's loss, not for another backend");
 }
 
 GNEISS_INLINE superbatch_trainer::~superbatch_trainer() = default;
@@ -71,6 +68,23 @@ GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(const
     result.superbatches.keep_requests = rows != nullptr && rows->extents != nullptr;
     result.superbatches.trace = options.trace;
     return result;
+}
+
+GNEISS_INLINE any_backend superbatch_trainer::make_backend(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor) {
+    const auto need = [](bool holds, const char* what) {
+        if (!holds) throw error(errc::invalid_argument, what);
+    };
+    if (parts.backend != nullptr) {
+        need(parts.class_weights.empty(), "class weights are for the CPU's loss, not for another backend");
+        need(!parts.targets, "rows of targets are for the CPU's loss, not for another backend");
+        return *parts.backend;
+    }
+    if (!parts.targets)
+        return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights,
+            classification_head{parts.class_weights}, options.seed, executor);
+    need(parts.targets->targets.columns == parts.encode.outputs(), "the encoder gives another number of columns than there are targets");
+    return any_backend(std::in_place_type<cpu_encoder_backend<target_head>>, parts.encode, parts.weights,
+        target_head{parts.targets->loss, parts.targets->positive_weights}, options.seed, executor);
 }
 
 GNEISS_INLINE any_features superbatch_trainer::make_features(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor) {

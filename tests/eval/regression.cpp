@@ -1,0 +1,64 @@
+#include <gneiss/eval/regression.hpp>
+
+#include <gneiss/core/random.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace test_eval_regression {
+
+using namespace gneiss;
+
+TEST_CASE("squared error, absolute error and R² equal their definitions, without the missing targets") {
+    constexpr std::size_t nodes = 50, columns = 3; // column 2 has no targets
+    const random_key key(3, random_domain::user);
+    std::vector<float> outputs, targets;
+    regression_metrics metrics(columns);
+    for (std::uint64_t i = 0; i < nodes; ++i) {
+        for (std::uint64_t c = 0; c < columns; ++c) {
+            outputs.push_back(1000 + 10 * to_unit_float(key[6 * i + c]));
+            const bool there = c != 2 && key[6 * i + 3 + c] % 4 != 0;
+            targets.push_back(there ? outputs.back() + 4 * to_unit_float(key.with(1)[6 * i + c]) - 1 : std::numeric_limits<float>::quiet_NaN());
+        }
+        metrics.add(std::span(outputs).last(columns), std::span(targets).last(columns));
+    }
+    double squares = 0, absolutes = 0, explained = 0;
+    for (std::size_t c = 0; c < 2; ++c) {
+        double count = 0, mean = 0, squared = 0, absolute = 0, variation = 0;
+        for (std::size_t i = 0; i < nodes; ++i)
+            if (const double t = static_cast<double>(targets[i * columns + c]); !std::isnan(t)) ++count, mean += t;
+        mean /= count;
+        for (std::size_t i = 0; i < nodes; ++i) {
+            const double t = static_cast<double>(targets[i * columns + c]), x = static_cast<double>(outputs[i * columns + c]);
+            if (std::isnan(t)) continue;
+            squared += (x - t) * (x - t);
+            absolute += std::abs(x - t);
+            variation += (t - mean) * (t - mean);
+        }
+        CHECK(static_cast<double>(metrics.count(c)) == count);
+        CHECK(metrics.mse(c) == doctest::Approx(squared / count));
+        CHECK(metrics.mae(c) == doctest::Approx(absolute / count));
+        CHECK(metrics.r2(c) == doctest::Approx(1 - squared / variation));
+        squares += squared / count / 2;
+        absolutes += absolute / count / 2;
+        explained += (1 - squared / variation) / 2;
+    }
+    CHECK(metrics.mse() == doctest::Approx(squares));
+    CHECK(metrics.mae() == doctest::Approx(absolutes));
+    CHECK(metrics.r2() == doctest::Approx(explained));
+    CHECK(regression_metrics(2).mse() == 0);
+    CHECK_THROWS_AS(metrics.add(std::span(outputs).first(2), std::span(targets).first(3)), error);
+    regression_metrics constant(1);
+    const float one = 1, two = 2;
+    constant.add({&one, 1}, {&one, 1});
+    constant.add({&one, 1}, {&one, 1});
+    CHECK(constant.r2() == 1);
+    regression_metrics off(1);
+    off.add({&two, 1}, {&one, 1});
+    CHECK(off.r2() == 0);
+}
+
+} // namespace test_eval_regression
