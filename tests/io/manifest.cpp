@@ -93,6 +93,24 @@ TEST_CASE("only partitions of unequal sizes and pinned ones need version 3") {
     CHECK(m.rows().begin(1) == 1);
 }
 
+TEST_CASE("only several labels per node and numbers need version 4, which has sizes of partitions if there are some") {
+    gneiss::dataset_manifest m{.nodes = 10, .partitions = 2, .node_attributes = {.classes = 3, .train = 4}};
+    const auto version = [&] {
+        const std::string text = gneiss::format_manifest(m);
+        CHECK(gneiss::parse_manifest(text, "x") == m);
+        return text[text.find("\"version\": ") + 11];
+    };
+    CHECK(version() == '1');
+    CHECK(m.node_attributes.label_bytes() == 4);
+    m.node_attributes.target = gneiss::node_target_kind::multilabel;
+    CHECK(version() == '4');
+    CHECK(m.node_attributes.label_bytes() == 3);
+    m.node_attributes.target = gneiss::node_target_kind::regression;
+    m.set_rows(gneiss::test::cut_into({1, 9}));
+    CHECK(version() == '4');
+    CHECK(m.node_attributes.label_bytes() == 12);
+}
+
 TEST_CASE("fields of later versions are accepted") {
     const std::string text = changed([](auto& root) {
         root["features"] = {{"dim", 128}};

@@ -125,7 +125,7 @@ struct page_workshop : gneiss::test::workshop {
         constexpr std::size_t people = 400;
         std::vector<std::string> names = {"ann", "bob"};
         while (names.size() < people) names.push_back("person" + std::to_string(names.size()));
-        std::string parts[3], edges, features, labels, edges_csv, nodes_csv = "name,topic,age,income\n";
+        std::string parts[3], edges, features, labels, tags, edges_csv, nodes_csv = "name,topic,age,income\n";
         std::vector<std::int64_t> x, y, split, numbers[3];
         for (std::size_t v = 0; v < people; ++v) {
             const auto id = static_cast<std::int64_t>(v);
@@ -141,6 +141,7 @@ struct page_workshop : gneiss::test::workshop {
             nodes_csv += names[v] + ",topic" + std::to_string(v % 3) + "," + std::to_string(20 + v % 50) + "," +
                          std::to_string(v * 7 % 90) + "\n";
             labels += names[v] + "\t" + std::to_string(v % 3) + "\n";
+            tags += names[v] + "\t" + (v % 3 == 0 ? "sports" : v % 3 == 1 ? "music|sports" : "|") + "\n";
             x.insert(x.end(), {id % 3, id % 5});
             y.push_back(id % 3);
             split.push_back(id % 10 < 6 ? 0 : id % 10 < 8 ? 1 : 2);
@@ -157,6 +158,7 @@ struct page_workshop : gneiss::test::workshop {
         write("nodes.csv", nodes_csv);
         write("x.tsv", features);
         write("y.tsv", labels);
+        write("tags.tsv", tags);
         write("names.txt", "ann\nbob\n");
         write("newer.tsv", edges + "zoe\tann\n");
         write("newer-x.tsv", features + "zoe\t1\t4\n");

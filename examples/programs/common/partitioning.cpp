@@ -36,6 +36,7 @@ std::vector<class_id> training_labels(const dataset& data) {
     const auto labels = data.labels();
     const auto classes = classes_of(labels.values());
     std::vector<class_id> found(classes.begin(), classes.end());
+    if (!data.has("labels")) found.assign(data.manifest().nodes, 0); // rows of targets: training nodes are one class
     const auto parts = data.node_splits();
     for (std::size_t row = 0; row < parts.values().size() && row < found.size(); ++row)
         if (parts.values()[row] != static_cast<std::uint8_t>(node_split::train)) found[row] = unlabeled;

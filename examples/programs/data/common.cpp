@@ -185,7 +185,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
             {"resumed", created.resumed}, {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()},
             {"dataset", output.out.string()}};
         if (data.features != 0) result["features"] = data.features;
-        if (data.classes != 0) result["classes"] = data.classes;
+        if (data.classes != 0) result.update({{"node_task", std::string(to_string(data.target))}, {"classes", data.classes}});
         if (data.train != 0)
             result.update({{"train_nodes", data.train}, {"valid_nodes", data.valid}, {"test_nodes", data.test}});
         if (created.skipped != 0) result["skipped_lines"] = created.skipped;
@@ -198,8 +198,8 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
             output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges, created.test_edges,
             created.relations, created.relations == 1 ? "" : "s", created.partitions);
         if (data.features != 0 || data.classes != 0)
-            fmt::print("{} features, {} classes; nodes: {} train, {} valid, {} test\n", data.features, data.classes,
-                data.train, data.valid, data.test);
+            fmt::print("{} features, {} {}; nodes: {} train, {} valid, {} test\n", data.features, data.classes,
+                data.target == gneiss::node_target_kind::regression ? "targets" : "classes", data.train, data.valid, data.test);
         fmt::print("{} ({}), peak RSS {}\n", programs::human_seconds(seconds),
             programs::human_rate(static_cast<double>(created.edges) / seconds, "edges"),
             gneiss::format_bytes(programs::peak_rss()));

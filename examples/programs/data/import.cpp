@@ -25,7 +25,9 @@ struct import_flags {
     std::optional<std::vector<std::filesystem::path>> features_csr{};
     std::uint64_t num_features = 0, num_classes = 0;
     std::string id_column = "0", label_column = "1", split_column = "1";
-    std::optional<std::vector<std::string>> feature_columns{};
+    std::optional<std::vector<std::string>> feature_columns{}, label_columns{};
+    std::string node_task = "classes";
+    std::optional<std::string> label_separator{};
     std::optional<std::filesystem::path> standardize{};
     std::string missing = "error";
     std::uint64_t skip_bad = 0;
@@ -86,6 +88,17 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     data.id_column = parse_column(flags.id_column);
     data.label_column = parse_column(flags.label_column);
     data.split_column = parse_column(flags.split_column);
+    data.target = flags.node_task == "multilabel"   ? node_target_kind::multilabel
+                  : flags.node_task == "regression" ? node_target_kind::regression
+                                                    : node_target_kind::classes;
+    const bool classes = data.target == node_target_kind::classes;
+    if (flags.label_separator && data.target != node_target_kind::multilabel)
+        throw programs::usage_error("--label-separator is for --node-task multilabel");
+    if (flags.label_separator) data.label_separator = parse_character("label-separator", *flags.label_separator);
+    if (flags.label_columns && classes) throw programs::usage_error("--label-columns is for --node-task multilabel or regression: a class has one column");
+    if (flags.combined_labels && !classes) throw programs::usage_error("--combined-labels is for --node-task classes");
+    if (flags.label_columns)
+        for (const std::string& word : *flags.label_columns) data.label_columns.push_back(parse_column(word));
     if (flags.feature_columns)
         for (const std::string& word : *flags.feature_columns) data.feature_columns.push_back(parse_column(word));
     flags.features.apply(data);
@@ -228,6 +241,17 @@ void add_import(programs::command_line& to) {
         .option("id-column", flags->id_column, "column of the node in text: a name in the header, or a position from 0")
         .value_name("NAME|N");
     command.option("label-column", flags->label_column, "column of the label in text").value_name("NAME|N");
+    command
+        .option("node-task", flags->node_task,
+            "labels of a node: one class; multilabel: any number of classes; regression: numbers")
+        .choices({"classes", "multilabel", "regression"});
+    command.option("label-separator", flags->label_separator, "multilabel: character between the labels of a node in a text field")
+        .value_name("C")
+        .default_text("|");
+    command
+        .option("label-columns", flags->label_columns, "multilabel: columns of 0 and 1 in text; regression: columns of numbers")
+        .value_name("NAME|N,...")
+        .default_text("--label-column");
     command.option("feature-columns", flags->feature_columns, "columns of the features in text")
         .value_name("NAME|N,...")
         .default_text("all but those of node, label and split");

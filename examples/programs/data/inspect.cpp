@@ -115,7 +115,7 @@ exit_code inspect(const read_flags& flags) {
             result["feature_entries"] = features.nnz();
             result["sparse"] = features.sparse();
         }
-        if (nodes.classes != 0) result["classes"] = nodes.classes;
+        if (nodes.classes != 0) result.update({{"node_task", std::string(to_string(nodes.target))}, {"classes", nodes.classes}});
         if (nodes.train != 0)
             result.update({{"train_nodes", nodes.train}, {"valid_nodes", nodes.valid}, {"test_nodes", nodes.test}});
         fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -134,7 +134,9 @@ exit_code inspect(const read_flags& flags) {
                                                      static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)),
                                                  features.values() ? to_string(features.dtype()) : "all 1")
                                            : fmt::format("{}, dense {}", nodes.features, to_string(features.dtype()))});
-    if (nodes.classes != 0) facts.add({"classes", std::to_string(nodes.classes)});
+    if (nodes.classes != 0)
+        facts.add({nodes.target == node_target_kind::regression ? "targets" : "classes",
+            std::to_string(nodes.classes) + (nodes.target == node_target_kind::multilabel ? ", any number a node" : "")});
     if (nodes.train != 0)
         facts.add({"nodes by part", fmt::format("{} train, {} valid, {} test", nodes.train, nodes.valid, nodes.test)});
     facts.add({"mean degree",

@@ -76,7 +76,7 @@ public:
                 .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         gneiss::superbatch_parts parts{.sampler = lists.sampler(), .features = features_->input(), .labels = of.classes.labels(),
-            .class_weights = of.classes.weights(how, of.data),
+            .class_weights = of.classes.truth.class_weights(how.class_weights, of.data, of.classes.train),
             .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights,
             .optimizer = how.dense_optimizer(0), .backend = of.backend,
             .before_sampling = [this] {
@@ -88,7 +88,8 @@ public:
                 if (neighbors_) neighbors_->release();
                 programs::trim_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
-            }};
+            },
+            .targets = of.classes.truth.task(how.class_weights, of.data, of.classes.train)};
         training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
         training_->set_steps(first_steps());
     }
@@ -260,8 +261,8 @@ private:
         const gneiss::dataset_manifest& graph = data_.manifest();
         trainers::check_class_weights(o.class_weights, data_);
         programs::progress& live = context_.live;
-        live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
-            graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features,
+        live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
+            graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers, graph.node_attributes.features,
             *o.fanout, *o.direction, *o.topology, *o.feature_cache, *o.pipeline));
         if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.say(doubt);
         trainers::check_warm_start(program, o, config_.command(), data_);

@@ -34,7 +34,7 @@ std::uint64_t some_more(std::uint64_t most) {
 gneiss::gnn_memory memory_of_batches(const options& settings, const trainers::classifier& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
     return gneiss::bound_gnn_memory(settings.training_options(),
         {.links = false, .nodes = std::min(nodes, some_more(seen.most_nodes)), .edges = some_more(seen.most_edges), .all_nodes = std::min(nodes, some_more(seen.most_nodes)),
-            .columns = net.encode.inputs(), .learned = 0, .sparse_entries = entries},
+            .columns = net.encode.inputs(), .learned = 0, .sparse_entries = entries, .targets = *settings.node_task == "classes" ? 0 : net.encode.outputs()},
         trainers::layers_of(net.encode));
 }
 
@@ -183,7 +183,8 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::uint64_t staged = halves ? result.batch_nodes * row_bytes * 9 / 8 : 0;
     const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{24} << 20;
     add("program", rss - std::min(rss, charged) + code, charged_by::run);
-    add("node labels", (graph.nodes + graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4, charged_by::run);
+    add("node labels", graph.nodes * graph.node_attributes.label_bytes() +
+        (graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4, charged_by::run);
     add("weights", net.weights.size_bytes() + 4096, charged_by::run);
     add("lists of neighbors", seen.list_bytes, charged_by::component);
     if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes({}), charged_by::component);

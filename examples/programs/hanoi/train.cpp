@@ -72,9 +72,11 @@ public:
         training.pipeline.trace = of.run.recorder();
         training.resident_partitions = of.plan.slots;
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
-        const gneiss::classified_nodes task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+        const auto nodes = [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
-        }, of.classes.weights(settings, of.data)};
+        };
+        gneiss::gnn_task task = gneiss::classified_nodes{of.classes.labels(), nodes, of.classes.truth.class_weights(settings.class_weights, of.data, of.classes.train)};
+        if (auto targets = of.classes.truth.task(settings.class_weights, of.data, of.classes.train)) task = gneiss::targeted_nodes{std::move(*targets), nodes};
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
             gneiss::gnn_parts{.task = task, .encode = of.net.encode, .weights = of.net.weights, .optimizer = settings.dense_optimizer(0),
                 .inputs = {.features = features_.get(), .graph = *graph_}, .backend = of.backend},
@@ -172,8 +174,8 @@ public:
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = data_->manifest();
         check_files(o, *data_, o.memory->bytes);
-        context_.live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
-            graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features, *o.fanout, *o.direction));
+        context_.live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
+            graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers, graph.node_attributes.features, *o.fanout, *o.direction));
         if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty()) context_.live.say(doubt);
         trainers::check_warm_start(program, o, config_.command(), *data_);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);

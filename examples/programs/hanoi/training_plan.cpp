@@ -151,6 +151,7 @@ public:
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes}) *bytes += *bytes / 16;
         gneiss::gnn_shape shape = of_.shape(plan.slots);
         shape.columns = net_.encode.inputs();
+        if (graph_.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = net_.encode.outputs();
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
         plan.memory.add("program", programs::program_memory(), charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);

@@ -64,9 +64,8 @@ programs::exit_code eval(const eval_flags& flags) {
             trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
     } else {
-        const auto labels = trained.data().labels();
-        node_metrics metrics(trained.data().nodes_of(trainers::split_named(flags.split)),
-            trained.net->encode.outputs(), gneiss::classes_of(labels.values()));
+        const trainers::node_truth truth(trained.data());
+        node_metrics metrics(trained.data().nodes_of(trainers::split_named(flags.split)), truth);
         trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
         rows.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
             for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);

@@ -22,7 +22,7 @@ run_graph::run_graph(const options& settings, std::shared_ptr<const gneiss::data
         if (*settings.normalize_features) features_->normalize_rows();
     }
     if (!settings.links()) {
-        labels_ = data_->labels();
+        truth_ = std::make_unique<const trainers::node_truth>(*data_);
         train_ = data_->nodes_of(gneiss::node_split::train);
     }
 }

@@ -12,6 +12,7 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "options.hpp"
+#include "common/gnn/node_truth.hpp"
 
 namespace mariusgnn {
 
@@ -28,8 +29,8 @@ public:
     [[nodiscard]] const gneiss::bucket_store& buckets() const { return buckets_; }
     /// Returns the features; null: none are used.
     [[nodiscard]] const gneiss::node_features* features() const { return features_ ? &*features_ : nullptr; }
-    /// Returns labels of all nodes, for node classification.
-    [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(labels_.values()); }
+    /// Returns labels or targets of all nodes, for node tasks.
+    [[nodiscard]] const trainers::node_truth& truth() const { return *truth_; }
     /// Returns training nodes, for node classification; ascending.
     [[nodiscard]] const std::vector<gneiss::node_id>& training_nodes() const { return train_; }
 
@@ -45,7 +46,7 @@ private:
     std::shared_ptr<const gneiss::dataset> data_, edges_;
     gneiss::bucket_store buckets_;
     std::optional<gneiss::node_features> features_;
-    gneiss::mapped_array<std::int32_t> labels_;
+    std::unique_ptr<const trainers::node_truth> truth_;
     std::vector<gneiss::node_id> train_;
 };
 

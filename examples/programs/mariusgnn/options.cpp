@@ -27,6 +27,7 @@ void options::add_to(programs::command& to) {
     add_dataset(to);
     add_freeze(to, {"nodes", "relations", "weights"});
     to.option("task", task, "link prediction or node classification").choices({"link", "node"}).default_text("node if nodes have labels");
+    add_node_task(to);
     to.group("Model");
     add_layers(to);
     to.option("inputs", inputs, "rows: learned embeddings; features; or both, concatenated").choices({"rows", "features", "both"}).default_text("features if there are any");
@@ -78,6 +79,7 @@ void refuse_unused(const options& o) {
     if (!o.uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
     if (!o.uses_rows() && !o.links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
     if (!o.uses_features() && o.normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
+    if (o.links() && o.node_task) throw programs::usage_error("--node-task is for --task node");
     if (o.links() && o.class_weights) throw programs::usage_error("--class-weights is for --task node");
     if (o.links() && o.training_first) throw programs::usage_error("--training-first is for --task node");
     if (o.training_first.value_or(false) && o.init) throw programs::usage_error("--training-first reorders nodes, which --init does not support: leave one out");
@@ -157,7 +159,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
         fill_link(o, graph);
     else
         o.resolve_classes(graph);
-    o.resolve_class_weights();
+    if (!o.links()) o.resolve_node_task(graph);
     o.check_stop_metric(o.links() ? std::vector<std::string>{"mrr", "mean_rank", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
     o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
     o.resolve_sampling(graph, o.links() ? "linear" : "constant", (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0);

@@ -303,8 +303,10 @@ private:
             const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(epochs(epoch_), state, plan_.partitioning, data_->training_nodes(), out);
             };
-            return gneiss::classified_nodes{data_->labels(), nodes,
-                trainers::class_weights_of(of_.how.class_weights, data_->data(), data_->labels(), data_->training_nodes())};
+            if (auto targets = data_->truth().task(of_.how.class_weights, data_->data(), data_->training_nodes()))
+                return gneiss::targeted_nodes{std::move(*targets), nodes};
+            return gneiss::classified_nodes{data_->truth().labels(), nodes,
+                data_->truth().class_weights(of_.how.class_weights, data_->data(), data_->training_nodes())};
         }
         return gneiss::predicted_links{*net_.links, net_.relations, *edges_};
     }
@@ -346,7 +348,7 @@ private:
     void evaluate_nodes() {
         if (metrics_.empty())
             for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
-                metrics_.emplace(name, node_metrics(data_->data().nodes_of(part), net_.encode.outputs(), data_->labels()));
+                metrics_.try_emplace(name, data_->data().nodes_of(part), data_->truth());
         for (auto& [name, metrics] : metrics_) metrics.clear();
         const auto add = [&](gneiss::node_id node, std::span<const float> scores) {
             for (auto& [name, metrics] : metrics_) metrics.add(node, scores);
@@ -420,8 +422,8 @@ public:
         trainers::take_choice(config_.flags, plan_);
         const options& o = config_.flags;
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
-            o.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_attributes.classes, graph.node_attributes.train),
-            *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : "softmax"));
+            o.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{}, {} nodes to train", trainers::classes_text(graph), graph.node_attributes.train),
+            *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : *o.node_task));
         if (trained_->features() != nullptr)
             if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features()); !doubt.empty()) context_.live.say(doubt);
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
@@ -441,9 +443,9 @@ public:
     [[nodiscard]] trainers::run_loop_options loop() const override {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
-        return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : "accuracy"),
+        return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : trainers::metrics_of(graph).front()),
             .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
-            .classifies = !links, .best = asked_.early_stop != 0 && validates, .plateau = asked_.plateau()};
+            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes, .best = asked_.early_stop != 0 && validates, .plateau = asked_.plateau()};
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {

@@ -206,6 +206,7 @@ private:
         shape.links = o_.links();
         shape.columns = of_.net.encode.inputs();
         shape.learned = plan.layout.dim;
+        if (!o_.links() && graph.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = of_.net.encode.outputs();
         if (o_.reshuffle != 0) { // other partitions have other sizes
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
             shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);

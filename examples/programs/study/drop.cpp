@@ -200,6 +200,8 @@ programs::exit_code drop(const drop_flags& flags) {
     programs::check_dataset(flags.dataset);
     const gneiss::dataset data(flags.dataset);
     const gneiss::dataset_manifest& m = data.manifest();
+    if (m.node_attributes.target != gneiss::node_target_kind::classes)
+        throw programs::usage_error(fmt::format("{} has several labels per node, or numbers: this study needs classes", flags.dataset.string()));
     if (m.node_attributes.train == 0 || m.node_attributes.test == 0 || m.node_attributes.classes == 0 || m.node_attributes.features == 0)
         throw programs::usage_error(fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
     gneiss::memory_budget budget(programs::available_memory());

@@ -86,6 +86,7 @@ struct node_classifier::parts {
             if (!there) throw error(errc::invalid_argument, what, {.path = data.directory(), .field = field});
         };
         need(of.classes != 0, "has no node labels", "labels");
+        need(of.target == node_target_kind::classes, "has several labels per node, or numbers: train it by gnn_trainer with targeted_nodes", "target");
         need(of.train != 0, "has no nodes to train on", "split");
         need(of.features != 0, "has no features of nodes", "features");
     }

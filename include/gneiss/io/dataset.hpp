@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -184,6 +185,39 @@ public:
                     {.path = path("labels")});
         return found;
     }
+    /// Returns the rows of targets of a dataset with several labels per node or numbers: verified. Empty if there are none. One
+    /// pass.
+    [[nodiscard]] mapped_targets targets() const {
+        const dataset_node_attributes& said = manifest_.node_attributes;
+        if (said.target == node_target_kind::classes || said.classes == 0) return {};
+        const bool labels = said.target == node_target_kind::multilabel;
+        const dataset_array& a = entry("targets");
+        if (a.dtype != (labels ? npy_dtype::u8 : npy_dtype::f32) ||
+            a.shape != std::vector<std::uint64_t>{manifest_.nodes, said.classes})
+            throw error(errc::invalid_format,
+                std::string("must be ") + (labels ? "u8 (" : "f32 (") + std::to_string(manifest_.nodes) + ", " +
+                    std::to_string(said.classes) + ")",
+                {.path = path("targets"), .field = "shape"});
+        mapped_npy array = map("targets");
+        const auto wrong = [&](std::size_t at, const std::string& what) {
+            return error(errc::out_of_range,
+                "row " + std::to_string(at / said.classes) + ", column " + std::to_string(at % said.classes) + ", " + what,
+                {.path = path("targets")});
+        };
+        if (labels) {
+            const auto values = array.elements<std::uint8_t>();
+            checksums("targets").verify(path("targets"), 0, std::as_bytes(values));
+            for (std::size_t i = 0; i < values.size(); ++i)
+                if (values[i] > 1 && values[i] != no_target)
+                    throw wrong(i, "is " + std::to_string(values[i]) + ": labels are 0, 1 or 255 for none");
+        } else {
+            const auto values = array.elements<float>();
+            checksums("targets").verify(path("targets"), 0, std::as_bytes(values));
+            for (std::size_t i = 0; i < values.size(); ++i)
+                if (std::isinf(values[i])) throw wrong(i, "is infinite");
+        }
+        return mapped_targets(std::move(array));
+    }
     /// Returns the part of each row: verified, with the counts of the manifest. Empty if there are none. One pass.
     [[nodiscard]] mapped_array<std::uint8_t> node_splits() const {
         mapped_array<std::uint8_t> found = node_array<std::uint8_t>("split");
@@ -313,7 +347,16 @@ private:
     void verify_node_attributes() const {
         features().verify();
         const auto classes = labels();
+        const auto rows = targets();
         const auto parts = node_splits();
+        std::vector<float> some(rows.columns());
+        for (std::size_t row = 0; !rows.empty() && row < parts.values().size(); ++row) {
+            if (parts.values()[row] == static_cast<std::uint8_t>(node_split::unused)) continue;
+            rows.read(row, some);
+            if (std::ranges::all_of(some, [](float x) { return std::isnan(x); }))
+                throw error(errc::corrupt, "row " + std::to_string(row) + " is in a part and has no target",
+                    {.path = path("targets")});
+        }
         if (classes.values().empty()) return;
         for (std::size_t row = 0; row < parts.values().size(); ++row)
             if (parts.values()[row] != static_cast<std::uint8_t>(node_split::unused) &&

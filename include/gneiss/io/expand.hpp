@@ -56,6 +56,7 @@ public:
             node_of_row_ = mapped_array<node_id>(from.map(back));
         }
         if (from.manifest().node_attributes.classes != 0) labels = from.labels();
+        targets = from.targets();
         if (from.has("split")) parts = from.node_splits();
     }
 
@@ -63,6 +64,7 @@ public:
     expand_options how;
     node_features features;
     mapped_array<std::int32_t> labels{};
+    mapped_targets targets{};
     mapped_array<std::uint8_t> parts{};
 
     [[nodiscard]] std::size_t row(std::uint64_t key) const {
@@ -238,7 +240,7 @@ struct expansion_size {
     return {.nodes = m.nodes * by.nodes,
         .edges = edges * by.edges.size(),
         .disk_bytes = edges * by.edges.size() * edge_bytes + edges * sizeof(edge) + (bytes + 16 * m.nodes) * by.nodes,
-        .mapped_bytes = m.nodes * ((m.ids == dataset_ids::integer ? 8U : 0U) + (from.has("labels") ? 4U : 0U) +
+        .mapped_bytes = m.nodes * ((m.ids == dataset_ids::integer ? 8U : 0U) + (m.node_attributes.classes != 0 ? m.node_attributes.label_bytes() : 0U) +
                                       (from.has("split") ? 1U : 0U))};
 }
 
@@ -296,19 +298,25 @@ struct expansion_size {
         result.relation_names.push_back(source->from.relation_label(r));
     import_node_attributes& data = result.node_attributes;
     data.nodes = size.nodes;
-    if (!source->labels.values().empty()) {
+    if (!source->labels.values().empty() || !source->targets.empty()) {
         data.classes = m.node_attributes.classes;
         for (std::uint64_t c = 0; c < source->from.label_names().size(); ++c) {
             std::string name = source->from.class_label(static_cast<std::int32_t>(c));
             if (!name.empty()) data.label_names.push_back(std::move(name));
         }
-        data.compute_label = [source, factor](std::uint64_t node) {
-            return source->labels.values()[source->row(node / factor)];
-        };
+        data.target = m.node_attributes.target;
+        if (source->targets.empty())
+            data.compute_label = [source, factor](std::uint64_t node) {
+                return source->labels.values()[source->row(node / factor)];
+            };
+        else
+            data.compute_targets = [source, factor](std::uint64_t node, std::span<float> out) {
+                source->targets.read(source->row(node / factor), out);
+            };
     }
     if (options.train_fraction) {
         const double train = *options.train_fraction;
-        if (source->labels.values().empty() || !(train > 0 && train <= 1))
+        if (!data.has_labels() || !(train > 0 && train <= 1))
             throw error(errc::invalid_argument, "a share of labeled nodes, above 0 and at most 1, trains",
                 {.path = directory, .field = "train fraction"});
         data.fractions = std::array{train, (1 - train) / 2, (1 - train) / 2};

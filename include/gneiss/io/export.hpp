@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -45,6 +46,8 @@ public:
                 {.path = file_.path()});
         buffer_ += text;
     }
+    /// Appends fields that tabs separate already.
+    void fields(std::string_view text) { buffer_ += text; }
     void tab() { buffer_ += '\t'; }
     void end_line() {
         buffer_ += '\n';
@@ -108,13 +111,28 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
         out.close();
     }
     const auto labels = data.labels();
+    const auto targets = data.targets();
+    std::vector<float> row_of_targets(targets.columns());
     const auto parts = data.node_splits();
     if (there.classes == 0 && there.train == 0) return;
-    text_writer out(directory / "labels.tsv"); // the third field is the part
+    const bool numbers = there.target == node_target_kind::regression;
+    text_writer out(directory / "labels.tsv"); // the last field is the part
     for (std::uint64_t row = 0; row < nodes; ++row) {
         out.field(data.node_label(row));
         out.tab();
         if (!labels.values().empty()) out.field(data.class_label(labels.values()[row]));
+        if (!targets.empty()) {
+            targets.read(row, row_of_targets);
+            std::string text;
+            const bool missing = std::isnan(row_of_targets[0]);
+            for (std::size_t c = 0; c < row_of_targets.size(); ++c) {
+                const float value = row_of_targets[c];
+                if (numbers) text += (c == 0 ? "" : "\t") + (std::isnan(value) ? std::string() : number(value));
+                else if (value == 1) text += (text.empty() ? "" : "|") + data.class_label(static_cast<std::int32_t>(c));
+            }
+            if (!numbers && text.empty() && !missing) text = "|";
+            out.fields(text);
+        }
         out.tab();
         if (!parts.values().empty()) out.field(to_string(static_cast<node_split>(parts.values()[row])));
         out.end_line();
@@ -139,7 +157,8 @@ inline void copy_array(const dataset& data, std::string_view name, const std::fi
 
 /// Writes the arrays of node attributes as stored, by row; class names as a table.
 inline void export_node_arrays(const dataset& data, const std::filesystem::path& directory) {
-    for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "split"}) {
+    for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "targets",
+             "split"}) {
         if (!data.has(name)) continue;
         copy_array(data, name, directory);
     }

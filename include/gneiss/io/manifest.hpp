@@ -22,14 +22,22 @@
 namespace gneiss {
 
 /// Version of the directory format; docs/format.md says when it rises. Later versions are written only if needed: 2 for names
-/// whose rows are not in hash order, 3 for partitions of unequal sizes or pinned ones.
-inline constexpr std::uint32_t dataset_format_version = 3;
+/// whose rows are not in hash order, 3 for partitions of unequal sizes or pinned ones, 4 for several labels per node and for
+/// numbers.
+inline constexpr std::uint32_t dataset_format_version = 4;
 
 /// Task of a dataset.
 enum class dataset_task : std::uint8_t { link, node };
 /// Kind of node ids in the source.
 enum class dataset_ids : std::uint8_t { integer, string };
 
+/// Kind of a node's labels: one class, any number of classes, or numbers.
+enum class node_target_kind : std::uint8_t { classes, multilabel, regression };
+
+/// Returns the word of the manifest, and of `--node-task`.
+[[nodiscard]] constexpr std::string_view to_string(node_target_kind kind) {
+    return kind == node_target_kind::classes ? "classes" : kind == node_target_kind::multilabel ? "multilabel" : "regression";
+}
 /// Returns the word of the manifest.
 [[nodiscard]] constexpr std::string_view to_string(dataset_task task) {
     return task == dataset_task::link ? "link" : "node";
@@ -69,8 +77,14 @@ struct dataset_provenance {
 /// Attributes of nodes. All zero: none.
 struct dataset_node_attributes {
     std::uint64_t features = 0;                ///< number of columns; 0: none
-    std::uint64_t classes = 0;                 ///< number of classes; 0: no labels
+    std::uint64_t classes = 0;                 ///< number of classes, or of regression's targets; 0: no labels
     std::uint64_t train = 0, valid = 0, test = 0; ///< nodes of each part
+    node_target_kind target = node_target_kind::classes; ///< kind of the labels
+
+    /// Returns the bytes of a node's label or row of targets on disk.
+    [[nodiscard]] constexpr std::uint64_t label_bytes() const noexcept {
+        return target == node_target_kind::classes ? 4 : target == node_target_kind::multilabel ? classes : 4 * classes;
+    }
 
     friend bool operator==(const dataset_node_attributes&, const dataset_node_attributes&) = default;
 };

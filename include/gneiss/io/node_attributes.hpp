@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,6 +69,46 @@ public:
 private:
     mapped_npy array_;
     std::span<const T> values_;
+};
+
+/// Entry of an unlabeled node's row of several labels, in files.
+inline constexpr std::uint8_t no_target = 255;
+
+/// Rows of targets of all nodes, mapped: for several labels per node, u8 that are 0, 1 or `no_target`; for regression, f32 with
+/// NaN for none. Thread-safe.
+class mapped_targets {
+public:
+    mapped_targets() = default;
+    /// Views a verified array, u8 or f32 [nodes, columns].
+    explicit mapped_targets(mapped_npy array)
+        : array_(std::move(array)),
+          columns_(static_cast<std::size_t>(array_.header().row_size())) {
+        if (array_.header().dtype == npy_dtype::u8) labels_ = array_.elements<std::uint8_t>();
+        else numbers_ = array_.elements<float>();
+    }
+    /// True without targets.
+    [[nodiscard]] bool empty() const noexcept { return columns_ == 0; }
+    /// Returns the number of rows.
+    [[nodiscard]] std::uint64_t rows() const noexcept {
+        return columns_ == 0 ? 0 : (labels_.size() + numbers_.size()) / columns_;
+    }
+    /// Returns the number of columns.
+    [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
+    /// Writes a row [columns]; NaN: there is none. Precondition: row < rows.
+    void read(std::uint64_t row, std::span<float> out) const noexcept {
+        GNEISS_ASSERT(out.size() == columns_ && row < rows());
+        const std::size_t first = static_cast<std::size_t>(row) * columns_;
+        for (std::size_t c = 0; c < columns_; ++c)
+            out[c] = !numbers_.empty() ? numbers_[first + c]
+                     : labels_[first + c] == no_target ? std::numeric_limits<float>::quiet_NaN()
+                                                       : static_cast<float>(labels_[first + c]);
+    }
+
+private:
+    mapped_npy array_;
+    std::size_t columns_ = 0;
+    std::span<const std::uint8_t> labels_;
+    std::span<const float> numbers_;
 };
 
 /// Features of all nodes by row, as stored on disk: a dense matrix or compressed sparse rows, of f32 or f16.

@@ -66,4 +66,20 @@ std::vector<float> class_weights_of(const std::optional<std::string>& spec, cons
     return gneiss::balanced_class_weights(own, static_cast<std::size_t>(data.manifest().node_attributes.classes));
 }
 
+std::vector<float> positive_weights_of(const std::optional<std::string>& spec, const gneiss::dataset& data,
+    const gneiss::mapped_targets& targets, std::span<const gneiss::node_id> train) {
+    if (!spec) return {};
+    if (*spec != "balanced") return read_weights(*spec, data);
+    std::vector<float> row(targets.columns()), weights(targets.columns(), 1);
+    std::vector<double> positives(row.size()), negatives(row.size());
+    for (const gneiss::node_id node : train) {
+        targets.read(node, row);
+        for (std::size_t c = 0; c < row.size(); ++c)
+            if (!std::isnan(row[c])) ++(row[c] > 0.5F ? positives : negatives)[c];
+    }
+    for (std::size_t c = 0; c < row.size(); ++c)
+        if (positives[c] > 0 && negatives[c] > 0) weights[c] = static_cast<float>(negatives[c] / positives[c]);
+    return weights;
+}
+
 } // namespace trainers

@@ -20,6 +20,10 @@ namespace trainers {
 [[nodiscard]] std::vector<float> class_weights_of(const std::optional<std::string>& spec, const gneiss::dataset& data,
     std::span<const gneiss::class_id> labels, std::span<const gneiss::node_id> train);
 
+/// Returns the weights of the positives of each class by --class-weights, for several labels per node; empty without it. "balanced"
+/// is negatives / positives among the training nodes, 1 for a class without either. Errors and files as for `class_weights_of`.
+[[nodiscard]] std::vector<float> positive_weights_of(const std::optional<std::string>& spec, const gneiss::dataset& data,
+    const gneiss::mapped_targets& targets, std::span<const gneiss::node_id> train);
 /// Throws as `class_weights_of` for a file, before a run begins.
 void check_class_weights(const std::optional<std::string>& spec, const gneiss::dataset& data);
 

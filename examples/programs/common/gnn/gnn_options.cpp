@@ -42,6 +42,10 @@ void gnn_options::add_early_stop(programs::command& to) {
     to.option("early-stop-metric", early_stop_metric, "metric of validations by which states are compared, such as macro_f1").value_name("NAME").default_text("the first one reported");
 }
 
+void gnn_options::add_node_task(programs::command& to) {
+    to.option("node-task", node_task, "labels of a node: one of the classes, any number of them, or numbers").choices({"classes", "multilabel", "regression"}).default_text("the dataset's");
+}
+
 void gnn_options::add_class_weights(programs::command& to) {
     to.option("class-weights", class_weights, "weights of classes in the loss: balanced (by their number of training nodes), or a file of lines NAME TAB WEIGHT").value_name("balanced|FILE").default_text("all 1");
 }
@@ -53,8 +57,18 @@ void gnn_options::check_stop_metric(const std::vector<std::string>& metrics) con
         throw programs::usage_error(fmt::format("--early-stop-metric {}: the metrics of this task are {}", *early_stop_metric, fmt::join(metrics, ", ")));
 }
 
-void gnn_options::resolve_class_weights() {
+void gnn_options::resolve_node_task(const gneiss::dataset_manifest& graph) {
+    using gneiss::node_target_kind;
+    const node_target_kind kind = graph.node_attributes.target;
+    const std::string own(to_string(kind));
+    if (node_task && *node_task != own)
+        throw programs::usage_error(fmt::format("--node-task {}: {} was imported for {}; import it again with gneiss-data import --node-task {}", *node_task,
+            graph.name, own, *node_task));
+    node_task = own;
+    if (kind != node_target_kind::classes && device != "cpu")
+        throw programs::usage_error(fmt::format("--node-task {} is for --device cpu: the GPU's loss is for one class per node", own));
     if (!class_weights) return;
+    if (kind == node_target_kind::regression) throw programs::usage_error("--class-weights is for classes: regression has none");
     if (device != "cpu") throw programs::usage_error("--class-weights is for --device cpu: the GPU's loss has no class weights");
     if (*class_weights != "balanced") class_weights = std::filesystem::absolute(*class_weights).string();
 }
@@ -63,7 +77,7 @@ void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     const std::uint64_t train = graph.node_attributes.train;
     const bool few = train * 10 < graph.nodes, small = graph.nodes <= 200'000;
     if (!layers) layers = few ? "gcn:64:row,gcn:row" : "sage:256,sage";
-    if (!dropout) dropout = 0.5;
+    if (!dropout) dropout = graph.node_attributes.target == gneiss::node_target_kind::regression ? 0 : 0.5;
     if (!batch) batch = 1000;
     if (!optimizer) optimizer = "adam";
     if (!lr) lr = 0.01;

@@ -28,6 +28,7 @@ struct gnn_options : run_options, rate_options {
     std::optional<double> lr, weight_decay;
     double clip = 0;
     std::optional<std::uint64_t> stop_early; ///< --early-stop
+    std::optional<std::string> node_task;     ///< kind of labels; the dataset's
     std::optional<std::string> class_weights; ///< "balanced", or a file
 
     // Groups of flags, in the order of the help.
@@ -36,6 +37,7 @@ struct gnn_options : run_options, rate_options {
     void add_sampling(programs::command& to);
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
     void add_early_stop(programs::command& to);
+    void add_node_task(programs::command& to);
     void add_class_weights(programs::command& to);
 
     /// Sets defaults for node classification: layers, dropout, weight optimizer, epochs, batch and validations.
@@ -43,8 +45,9 @@ struct gnn_options : run_options, rate_options {
     void resolve_direction(const gneiss::dataset& data);
     /// Throws usage_error unless --early-stop-metric is one of `metrics`, and the run validates.
     void check_stop_metric(const std::vector<std::string>& metrics) const;
-    /// Makes the file of --class-weights absolute. Throws usage_error for a device that has no class weights.
-    void resolve_class_weights();
+    /// Sets --node-task, and makes the file of --class-weights absolute. Throws usage_error for another kind of labels than the
+    /// dataset's, and for a device that lacks the loss.
+    void resolve_node_task(const gneiss::dataset_manifest& graph);
     /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule, memory and
     /// threads. Throws usage_error for a fan-out that the layers cannot use.
     /// \param validates  there is validation data for the task

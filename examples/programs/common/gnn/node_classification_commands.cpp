@@ -68,9 +68,8 @@ private:
 programs::exit_code eval(const node_classification_program& of, const eval_flags& flags) {
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags);
-    const auto labels = trained.data().labels();
-    node_metrics metrics(trained.data().nodes_of(split_named(flags.split)),
-        trained.net->encode.outputs(), gneiss::classes_of(labels.values()));
+    const node_truth truth(trained.data());
+    node_metrics metrics(trained.data().nodes_of(split_named(flags.split)), truth);
     trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
         for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
     }, interrupts.token());

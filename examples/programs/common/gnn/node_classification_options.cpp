@@ -7,6 +7,7 @@ namespace trainers {
 
 void node_classification_options::add_training(programs::command& to) {
     add_dataset(to);
+    add_node_task(to);
     to.group("Model");
     add_layers(to);
     add_dropout(to);
@@ -40,7 +41,7 @@ void node_classification_options::resolve_node_classification(const gneiss::data
     resolve_direction(data);
     resolve_classes(graph);
     resolve_staleness(0);
-    resolve_class_weights();
+    resolve_node_task(graph);
     check_stop_metric(metrics_of(graph));
     resolve_sampling(graph, "constant", graph.node_attributes.valid != 0);
 }

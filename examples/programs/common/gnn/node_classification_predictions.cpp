@@ -5,10 +5,12 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <gneiss/io/npy.hpp>
 #include <gneiss/model/classify.hpp>
 
+#include "common/gnn/node_truth.hpp"
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/training/run_flags.hpp"
@@ -17,14 +19,71 @@ namespace trainers {
 
 namespace {
 
-/// Converts class scores to probabilities in `to`.
-void softmax(std::span<const float> scores, std::vector<float>& to) {
-    to.assign(scores.begin(), scores.end());
-    const float top = *std::ranges::max_element(to);
+/// Converts class scores to probabilities.
+void softmax(std::vector<float>& scores) {
+    const float top = *std::ranges::max_element(scores);
     float sum = 0;
-    for (float& x : to) sum += x = std::exp(x - top);
-    for (float& x : to) x /= sum;
+    for (float& x : scores) sum += x = std::exp(x - top);
+    for (float& x : scores) x /= sum;
 }
+
+/// Answers of a node task from outputs of a network.
+class answers {
+public:
+    explicit answers(const gneiss::dataset& trained_on)
+        : trained_on_(trained_on), kind_(trained_on.manifest().node_attributes.target), scale_(trained_on) {}
+
+    /// Returns probabilities of the classes, or numbers; valid until the next call.
+    const std::vector<float>& of(std::span<const float> outputs) {
+        values_.assign(outputs.begin(), outputs.end());
+        switch (kind_) {
+        case gneiss::node_target_kind::classes: softmax(values_); break;
+        case gneiss::node_target_kind::multilabel:
+            for (float& x : values_) x = 1 / (1 + std::exp(-x));
+            break;
+        case gneiss::node_target_kind::regression: scale_.unscale(values_);
+        }
+        return values_;
+    }
+    /// Returns the class, the classes with "|" between them, or nothing for numbers.
+    [[nodiscard]] std::string classes(const std::vector<float>& values) const { return join(values, [this](std::size_t c) { return name(c); }); }
+    /// Returns the fields of a line after the node's name.
+    [[nodiscard]] std::string text(const std::vector<float>& values) const {
+        if (kind_ == gneiss::node_target_kind::regression) return fmt::format("{:.6g}", fmt::join(values, "\t"));
+        return classes(values) + "\t" + join(values, [&](std::size_t c) { return fmt::format("{:.4f}", values[c]); });
+    }
+    /// Adds the fields of a prediction.
+    void add_to(nlohmann::ordered_json& to, const std::vector<float>& values) const {
+        if (kind_ == gneiss::node_target_kind::classes) {
+            const gneiss::class_id best = gneiss::predicted_class<float>(values);
+            to["class"] = name(best);
+            to["probability"] = values[best];
+        } else if (kind_ == gneiss::node_target_kind::multilabel) {
+            to["classes"] = to["probabilities"] = nlohmann::ordered_json::array();
+            for (std::size_t c = 0; c < values.size(); ++c)
+                if (values[c] > 0.5F) to["classes"].push_back(name(c)), to["probabilities"].push_back(values[c]);
+        } else {
+            to["values"] = values;
+        }
+    }
+    [[nodiscard]] std::string name(std::size_t c) const { return trained_on_.class_label(static_cast<std::int32_t>(c)); }
+
+private:
+    template <class Text>
+    [[nodiscard]] std::string join(const std::vector<float>& values, const Text& text) const {
+        if (kind_ == gneiss::node_target_kind::regression) return "";
+        if (kind_ == gneiss::node_target_kind::classes) return text(gneiss::predicted_class<float>(values));
+        std::string all;
+        for (std::size_t c = 0; c < values.size(); ++c)
+            if (values[c] > 0.5F) all += (all.empty() ? "" : "|") + text(c);
+        return all;
+    }
+
+    const gneiss::dataset& trained_on_;
+    gneiss::node_target_kind kind_;
+    target_scale scale_;
+    std::vector<float> values_;
+};
 
 } // namespace
 
@@ -64,64 +123,61 @@ std::optional<std::vector<gneiss::node_id>> requested_nodes(const gneiss::datase
 
 void predict_classes(const std::string& program, const classified& of, const std::optional<std::vector<gneiss::node_id>>& asked,
     const score_stream& scores, bool json) {
+    answers answer(of.trained_on);
+    auto list = nlohmann::ordered_json::array();
+    std::vector<std::string> lines; // text or JSON of the distinct requested nodes
+    const auto text_of = [&](std::uint64_t row, std::span<const float> outputs) {
+        const std::vector<float>& values = answer.of(outputs);
+        const std::string name = of.data.node_label(row);
+        if (!json) return fmt::format("{}\t{}\n", name, answer.text(values));
+        nlohmann::ordered_json one{{"node", name}};
+        answer.add_to(one, values);
+        return one.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    };
+    const auto write = [&](const std::string& line) {
+        if (json) list.push_back(nlohmann::ordered_json::parse(line));
+        else fmt::print("{}", line);
+    };
     std::vector<gneiss::node_id> sorted = asked.value_or(std::vector<gneiss::node_id>{});
     std::ranges::sort(sorted);
     sorted.erase(std::ranges::unique(sorted).begin(), sorted.end());
-    struct answer {
-        gneiss::class_id best = 0;
-        float probability = 0;
-    };
-    std::vector<answer> answers(asked ? sorted.size() : of.data.manifest().nodes);
-    std::vector<float> chances;
-    std::size_t next = 0;
     scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-        const auto answer_of = [&](std::size_t i) {
-            softmax(some[i], chances);
-            const gneiss::class_id best = gneiss::predicted_class<float>(chances);
-            return answer{best, chances[best]};
-        };
         if (!asked)
-            for (std::size_t i = 0; i < some.rows(); ++i) answers[first + i] = answer_of(i);
+            for (std::size_t i = 0; i < some.rows(); ++i) write(text_of(first + i, some[i]));
         else
-            for (; next < sorted.size() && sorted[next] < first + some.rows(); ++next) answers[next] = answer_of(sorted[next] - first);
+            for (; lines.size() < sorted.size() && sorted[lines.size()] < first + some.rows();) {
+                const gneiss::node_id row = sorted[lines.size()];
+                lines.push_back(text_of(row, some[row - first]));
+            }
     });
-    auto list = nlohmann::ordered_json::array();
-    const auto write = [&](std::uint64_t row, const answer& a) {
-        const std::string name = of.data.node_label(row), label = of.trained_on.class_label(static_cast<std::int32_t>(a.best));
-        if (json)
-            list.push_back({{"node", name}, {"class", label}, {"probability", a.probability}});
-        else
-            fmt::print("{}\t{}\t{:.4f}\n", name, label, a.probability);
-    };
-    if (!asked)
-        for (std::size_t row = 0; row < answers.size(); ++row) write(row, answers[row]);
-    else
-        for (const gneiss::node_id row : *asked)
-            write(row, answers[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
+    if (asked)
+        for (const gneiss::node_id row : *asked) write(lines[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
     if (json) programs::print_json({{"program", program}, {"predictions", list}});
 }
 
 void export_predictions(const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to) {
     const bool npy = format == "npy";
+    const std::uint64_t columns = of.trained_on.manifest().node_attributes.classes;
+    const bool classes = of.trained_on.manifest().node_attributes.target != gneiss::node_target_kind::regression;
+    answers answer(of.trained_on);
     std::optional<gneiss::npy_writer> array;
     text_file text(to / (npy ? "nodes.tsv" : "predictions.tsv"));
-    std::vector<float> chances;
     scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
         if (npy && !array) array.emplace(to / "predictions.npy", gneiss::npy_dtype::f32, std::vector<std::uint64_t>{some.columns()});
         for (std::size_t i = 0; i < some.rows(); ++i) {
-            softmax(some[i], chances);
-            const gneiss::class_id best = gneiss::predicted_class<float>(chances);
-            const std::string name = of.data.node_label(first + i), label = of.trained_on.class_label(static_cast<std::int32_t>(best));
-            text.write(npy ? fmt::format("{}\t{}\t{}\n", first + i, name, label) : fmt::format("{}\t{}\t{:.4f}\n", name, label, chances[best]));
-            if (npy) array->append_bytes(std::as_bytes(std::span(chances)));
+            const std::vector<float>& values = answer.of(some[i]);
+            const std::string name = of.data.node_label(first + i);
+            text.write(!npy ? fmt::format("{}\t{}\n", name, answer.text(values))
+                : classes ? fmt::format("{}\t{}\t{}\n", first + i, name, answer.classes(values))
+                          : fmt::format("{}\t{}\n", first + i, name));
+            if (npy) array->append_bytes(std::as_bytes(std::span(values)));
         }
     });
     if (npy) {
         array->close();
-        text_file classes(to / "classes.tsv");
-        for (std::uint64_t c = 0; c < of.trained_on.manifest().node_attributes.classes; ++c)
-            classes.write(fmt::format("{}\t{}\n", c, of.trained_on.class_label(static_cast<std::int32_t>(c))));
-        classes.close();
+        text_file names(to / "classes.tsv");
+        for (std::size_t c = 0; c < columns; ++c) names.write(fmt::format("{}\t{}\n", c, answer.name(c)));
+        names.close();
     }
     text.close();
 }

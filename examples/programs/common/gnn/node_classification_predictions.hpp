@@ -39,12 +39,13 @@ struct classified {
 /// Visits the scores [nodes, classes] of all nodes, ascending, in blocks.
 using score_stream = std::function<void(const gneiss::embedding_block_visitor&)>;
 
-/// Prints name, class and class probability of each requested node.
+/// Prints of each requested node the name, then its class and the probability; or its classes, those with a probability above ½,
+/// with "|" between them, and their probabilities likewise; or its numbers.
 void predict_classes(const std::string& program, const classified& of, const std::optional<std::vector<gneiss::node_id>>& asked,
     const score_stream& scores, bool json);
 
-/// Writes predictions.npy [nodes, classes], nodes.tsv: row TAB name TAB class, and classes.tsv: column TAB class; or
-/// predictions.tsv: name TAB class TAB probability.
+/// Writes predictions.npy [nodes, classes], nodes.tsv: row TAB name TAB class or classes, if there are classes, and classes.tsv: column
+/// TAB class or target; or predictions.tsv: what `predict_classes` prints.
 void export_predictions(const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to);
 
 } // namespace trainers

@@ -74,7 +74,7 @@ programs::metric_values node_classification_training::evaluate(const std::string
     if (evaluated_.empty()) {
         std::map<std::string, node_metrics> metrics;
         for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
-            metrics.emplace(name, node_metrics(of_.data.nodes_of(part), of_.net.encode.outputs(), of_.classes.labels()));
+            metrics.try_emplace(name, of_.data.nodes_of(part), of_.classes.truth);
         for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", executor_,
             memory_between_epochs(), of_.stop}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
             for (std::size_t i = 0; i < rows.rows(); ++i)
@@ -119,8 +119,8 @@ std::optional<gneiss::any_backend> classifier_on(compute_device* device, const n
 
 run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
     const bool validates = graph.node_attributes.valid != 0;
-    return {.unit = "nodes", .measure = how.early_stop_metric.value_or("accuracy"), .examples = graph.node_attributes.train, .validates = validates,
-        .classifies = true, .best = how.early_stop != 0 && validates, .plateau = how.plateau()};
+    return {.unit = "nodes", .measure = how.early_stop_metric.value_or(metrics_of(graph).front()), .examples = graph.node_attributes.train, .validates = validates,
+        .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes, .best = how.early_stop != 0 && validates, .plateau = how.plateau()};
 }
 
 } // namespace trainers

@@ -17,24 +17,20 @@
 #include "common/gnn/class_weights.hpp"
 #include "common/gnn/classifier.hpp"
 #include "common/gnn/node_classification_options.hpp"
+#include "common/gnn/node_truth.hpp"
 #include "common/training/device.hpp"
 #include "common/training/open_run.hpp"
 #include "common/training/run_loop.hpp"
 
 namespace trainers {
 
-/// Labels of all nodes, and the training nodes, ascending.
+/// Labels or targets of all nodes, and the training nodes, ascending.
 struct node_classification {
-    gneiss::mapped_array<std::int32_t> stored;
+    node_truth truth;
     std::vector<gneiss::node_id> train;
 
-    explicit node_classification(const gneiss::dataset& data)
-        : stored(data.labels()), train(data.nodes_of(gneiss::node_split::train)) {}
-    /// Returns the weights of --class-weights.
-    [[nodiscard]] std::vector<float> weights(const gnn_options& how, const gneiss::dataset& data) const {
-        return class_weights_of(how.class_weights, data, labels(), train);
-    }
-    [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(stored.values()); }
+    explicit node_classification(const gneiss::dataset& data) : truth(data), train(data.nodes_of(gneiss::node_split::train)) {}
+    [[nodiscard]] std::span<const gneiss::class_id> labels() const { return truth.labels(); }
 };
 
 /// Common part of node classification trainers: checkpoints of the weights, the best state, full-graph evaluation. Derived

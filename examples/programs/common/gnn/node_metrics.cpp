@@ -9,11 +9,13 @@
 
 namespace trainers {
 
+using gneiss::node_target_kind;
+
 namespace {
 
 /// True if the scores of all nodes take at most 64 MiB.
-bool keeps_scores(std::uint64_t nodes, std::uint64_t classes) {
-    return classes == 0 || nodes <= (std::uint64_t{64} << 20) / sizeof(float) / classes;
+bool keeps_scores(std::uint64_t nodes, std::uint64_t columns) {
+    return columns == 0 || nodes <= (std::uint64_t{64} << 20) / sizeof(float) / columns;
 }
 
 } // namespace
@@ -24,40 +26,71 @@ gneiss::node_split split_named(const std::string& name) {
 }
 
 std::vector<std::string> metrics_of(const gneiss::dataset_manifest& graph) {
-    std::vector<std::string> names{"accuracy", "macro_f1"};
-    if (keeps_scores(graph.node_attributes.valid, graph.node_attributes.classes)) names.emplace_back("roc_auc");
+    const gneiss::dataset_node_attributes& of = graph.node_attributes;
+    if (of.target == node_target_kind::regression) return {"r2", "mse", "mae"};
+    const bool labels = of.target == node_target_kind::multilabel;
+    std::vector<std::string> names{labels ? "micro_f1" : "accuracy", "macro_f1"};
+    if (!keeps_scores(of.valid, of.classes)) return names;
+    names.emplace_back("roc_auc");
+    if (labels) names.emplace_back("average_precision");
     return names;
 }
 
-node_metrics::node_metrics(std::vector<gneiss::node_id> nodes, std::size_t classes, std::span<const gneiss::class_id> labels)
-    : nodes_(std::move(nodes)), classes_(classes), labels_(labels), counts_(classes) {
-    if (keeps_scores(nodes_.size(), classes)) scores_.resize(nodes_.size() * classes);
-    if (classes <= most_counted) confusion_ = gneiss::confusion_matrix(classes);
+node_metrics::node_metrics(std::vector<gneiss::node_id> nodes, const node_truth& truth)
+    : nodes_(std::move(nodes)), truth_(&truth), targets_(truth.columns()) {
+    if (truth.kind() == node_target_kind::classes && truth.columns() <= most_counted) confusion_ = gneiss::confusion_matrix(truth.columns());
+    if (truth.kind() != node_target_kind::regression && keeps_scores(nodes_.size(), truth.columns())) scores_.resize(nodes_.size() * truth.columns());
+    clear();
 }
 
 void node_metrics::clear() {
-    counts_ = gneiss::classification_metrics(classes_);
+    const std::size_t columns = truth_->columns();
+    const node_target_kind kind = truth_->kind();
+    classes_ = gneiss::classification_metrics(kind == node_target_kind::classes ? columns : 0);
     confusion_ = gneiss::confusion_matrix(confusion_.classes());
+    labels_ = gneiss::multilabel_metrics(kind == node_target_kind::multilabel ? columns : 0);
+    numbers_ = gneiss::regression_metrics(kind == node_target_kind::regression ? columns : 0);
     std::ranges::fill(scores_, 0.0F);
 }
 
-void node_metrics::add(gneiss::node_id node, std::span<const float> scores) {
+void node_metrics::add(gneiss::node_id node, std::span<const float> outputs) {
     const auto at = std::ranges::lower_bound(nodes_, node);
     if (at == nodes_.end() || *at != node) return;
-    const gneiss::class_id predicted = gneiss::predicted_class(scores);
-    counts_.add(labels_[node], predicted);
-    if (confusion_.classes() != 0) confusion_.add(labels_[node], predicted);
     if (!scores_.empty())
-        std::ranges::copy(scores, scores_.begin() + (at - nodes_.begin()) * static_cast<std::ptrdiff_t>(classes_));
+        std::ranges::copy(outputs, scores_.begin() + (at - nodes_.begin()) * static_cast<std::ptrdiff_t>(truth_->columns()));
+    if (truth_->kind() == node_target_kind::classes) {
+        const gneiss::class_id label = truth_->labels()[node], predicted = gneiss::predicted_class(outputs);
+        classes_.add(label, predicted);
+        if (confusion_.classes() != 0) confusion_.add(label, predicted);
+        return;
+    }
+    truth_->targets().read(node, targets_);
+    if (truth_->kind() == node_target_kind::multilabel) return labels_.add(outputs, targets_);
+    outputs_.assign(outputs.begin(), outputs.end());
+    truth_->scale().unscale(outputs_);
+    numbers_.add(outputs_, targets_);
 }
 
 programs::metric_values node_metrics::values() const {
     if (nodes_.empty()) return {};
-    programs::metric_values result{{"accuracy", counts_.accuracy()}, {"macro_f1", counts_.macro_f1()}};
+    const std::size_t columns = truth_->columns();
+    const gneiss::matrix_view<const float> scores(scores_.data(), scores_.empty() ? 0 : nodes_.size(), columns);
+    if (truth_->kind() == node_target_kind::regression) return {{"r2", numbers_.r2()}, {"mse", numbers_.mse()}, {"mae", numbers_.mae()}};
+    if (truth_->kind() == node_target_kind::multilabel) {
+        programs::metric_values result{{"micro_f1", labels_.micro_f1()}, {"macro_f1", labels_.macro_f1()}};
+        if (scores_.empty()) return result;
+        std::vector<float> targets(nodes_.size() * columns);
+        for (std::size_t i = 0; i < nodes_.size(); ++i) truth_->targets().read(nodes_[i], std::span(targets).subspan(i * columns, columns));
+        const auto ranking = gneiss::multilabel_ranking::of(scores, {targets.data(), nodes_.size(), columns});
+        result.emplace_back("roc_auc", ranking.roc_auc);
+        result.emplace_back("average_precision", ranking.average_precision);
+        return result;
+    }
+    programs::metric_values result{{"accuracy", classes_.accuracy()}, {"macro_f1", classes_.macro_f1()}};
     if (!scores_.empty()) {
         std::vector<gneiss::class_id> own;
-        for (const gneiss::node_id node : nodes_) own.push_back(labels_[node]);
-        result.emplace_back("roc_auc", gneiss::macro_roc_auc({scores_.data(), nodes_.size(), classes_}, own));
+        for (const gneiss::node_id node : nodes_) own.push_back(truth_->labels()[node]);
+        result.emplace_back("roc_auc", gneiss::macro_roc_auc(scores, own));
     }
     return result;
 }
@@ -66,25 +99,44 @@ nlohmann::ordered_json node_metrics::per_class(const std::string& split, const g
     using json = nlohmann::ordered_json;
     if (nodes_.empty()) return nullptr;
     names.verify_class_names();
-    json classes = json::array();
-    for (gneiss::class_id c = 0; c < classes_; ++c)
-        classes.push_back({{"class", names.class_label(static_cast<std::int32_t>(c))}, {"nodes", counts_.labeled(c)},
-            {"predicted", counts_.predicted(c)}, {"precision", counts_.precision(c)}, {"recall", counts_.recall(c)}, {"f1", counts_.f1(c)}});
-    json result{{"split", split}, {"classes", std::move(classes)}};
-    if (confusion_.classes() == 0) return result;
-    if (classes_ <= most_shown) {
+    json rows = json::array();
+    for (gneiss::class_id c = 0; c < truth_->columns(); ++c) {
+        const std::string name = names.class_label(static_cast<std::int32_t>(c));
+        const auto of = [&](const auto& counts) {
+            return json{{"class", name}, {"nodes", counts.labeled(c)}, {"predicted", counts.predicted(c)}, {"precision", counts.precision(c)},
+                {"recall", counts.recall(c)}, {"f1", counts.f1(c)}};
+        };
+        switch (truth_->kind()) {
+        case node_target_kind::classes: rows.push_back(of(classes_)); break;
+        case node_target_kind::multilabel: rows.push_back(of(labels_)); break;
+        case node_target_kind::regression:
+            rows.push_back({{"target", name}, {"nodes", numbers_.count(c)}, {"r2", numbers_.r2(c)}, {"mse", numbers_.mse(c)}, {"mae", numbers_.mae(c)}});
+        }
+    }
+    json result{{"split", split}, {"classes", std::move(rows)}};
+    if (confusion_.classes() != 0) add_confusions(result, names);
+    return result;
+}
+
+void node_metrics::add_confusions(nlohmann::ordered_json& to, const gneiss::dataset& names) const {
+    using json = nlohmann::ordered_json;
+    const auto classes = static_cast<gneiss::class_id>(confusion_.classes());
+    if (classes <= most_shown) {
         json rows = json::array();
-        for (gneiss::class_id c = 0; c < classes_; ++c) rows.push_back(confusion_.row(c));
-        result["confusion"] = std::move(rows);
-        return result;
+        for (gneiss::class_id c = 0; c < classes; ++c) {
+            const auto row = confusion_.row(c);
+            rows.push_back(std::vector<std::uint64_t>(row.begin(), row.end()));
+        }
+        to["confusion"] = std::move(rows);
+        return;
     }
     struct confused {
         std::uint64_t nodes;
         gneiss::class_id label, predicted;
     };
     std::vector<confused> pairs;
-    for (gneiss::class_id c = 0; c < classes_; ++c)
-        for (gneiss::class_id p = 0; p < classes_; ++p)
+    for (gneiss::class_id c = 0; c < classes; ++c)
+        for (gneiss::class_id p = 0; p < classes; ++p)
             if (c != p && confusion_.row(c)[p] != 0) pairs.push_back({confusion_.row(c)[p], c, p});
     const std::size_t shown = std::min(most_shown, pairs.size());
     std::ranges::partial_sort(pairs, pairs.begin() + static_cast<std::ptrdiff_t>(shown),
@@ -93,8 +145,7 @@ nlohmann::ordered_json node_metrics::per_class(const std::string& split, const g
     for (std::size_t i = 0; i < shown; ++i)
         most.push_back({{"class", names.class_label(static_cast<std::int32_t>(pairs[i].label))},
             {"predicted", names.class_label(static_cast<std::int32_t>(pairs[i].predicted))}, {"nodes", pairs[i].nodes}});
-    result["confusions"] = std::move(most);
-    return result;
+    to["confusions"] = std::move(most);
 }
 
 } // namespace trainers

@@ -105,7 +105,7 @@ std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store
 
 std::uint64_t label_memory(const gneiss::dataset_manifest& graph) {
     const gneiss::dataset_node_attributes& of = graph.node_attributes;
-    return graph.nodes * 5 + (of.train * 2 + of.valid + of.test) * 4;
+    return graph.nodes * (of.label_bytes() + 1) + (of.train * 2 + of.valid + of.test) * 4;
 }
 
 std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,

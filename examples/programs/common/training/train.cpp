@@ -28,7 +28,7 @@ programs::run_record begin_record(const prepared_run& prepared, const programs::
     record.dataset = {.name = m.name, .nodes = m.nodes, .edges = m.train_edges + m.valid_edges + m.test_edges,
         .relations = m.relations, .features = {}, .classes = {}};
     if (m.node_attributes.features != 0) record.dataset.features = m.node_attributes.features;
-    if (m.node_attributes.classes != 0) record.dataset.classes = m.node_attributes.classes;
+    if (m.node_attributes.classes != 0 && m.node_attributes.target != gneiss::node_target_kind::regression) record.dataset.classes = m.node_attributes.classes;
     record.config = prepared.command().configuration();
     record.plan = plan;
     prepared.add_to(record);

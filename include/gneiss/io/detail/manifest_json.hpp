@@ -134,7 +134,8 @@ GNEISS_INLINE std::string format_manifest(const dataset_manifest& m) {
     for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
     const bool ranked = std::ranges::find(m.arrays, "rank_to_row", &dataset_array::name) != m.arrays.end();
     const bool partitioned = !m.partition_sizes.empty();
-    ordered_json root{{"format", "gneiss dataset"}, {"version", partitioned ? 3 : ranked ? 2 : 1}, {"endianness", "little"},
+    const bool targets = m.node_attributes.target != node_target_kind::classes;
+    ordered_json root{{"format", "gneiss dataset"}, {"version", targets ? 4 : partitioned ? 3 : ranked ? 2 : 1}, {"endianness", "little"},
         {"name", m.name}, {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))},
         {"nodes", m.nodes}, {"relations", m.relations},
         {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
@@ -148,6 +149,7 @@ GNEISS_INLINE std::string format_manifest(const dataset_manifest& m) {
     if (const dataset_node_attributes& d = m.node_attributes; d != dataset_node_attributes{})
         root["node_data"] = {{"features", d.features}, {"classes", d.classes}, {"train", d.train}, {"valid", d.valid},
             {"test", d.test}};
+    if (targets) root["node_data"]["target"] = std::string(to_string(m.node_attributes.target));
     root["arrays"] = std::move(arrays);
     root["provenance"] = {
         {"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", std::move(sources)}};
@@ -190,7 +192,7 @@ GNEISS_INLINE dataset_manifest parse_manifest(std::string text, const std::files
     m.test_edges = edges.count("test");
     m.partitions = fields.count<std::uint32_t>("partitions");
     if (m.partitions == 0) throw fields.wrong("partitions", "must be at least 1", errc::out_of_range);
-    if (version >= 3) {
+    if (version == 3 || fields.has("partition_sizes")) {
         m.partition_sizes = detail::parse_sizes(fields, m.partitions, m.nodes);
         m.pinned = fields.count<std::uint32_t>("pinned");
         if (m.pinned > m.partitions) throw fields.wrong("pinned", "must be at most the partitions", errc::out_of_range);
@@ -201,6 +203,9 @@ GNEISS_INLINE dataset_manifest parse_manifest(std::string text, const std::files
         const auto data = fields.object("node_data");
         m.node_attributes = {data.count("features"), data.count("classes"), data.count("train"), data.count("valid"),
             data.count("test")};
+        if (data.has("target"))
+            m.node_attributes.target = data.choice(
+                "target", {node_target_kind::classes, node_target_kind::multilabel, node_target_kind::regression});
     }
     fields.each("arrays", [&](const detail::json_fields& array) { m.arrays.push_back(detail::parse_array(array)); });
     const auto provenance = fields.object("provenance");

@@ -27,6 +27,7 @@
 #include <gneiss/io/import/node_features.hpp>
 #include <gneiss/io/import/node_job.hpp>
 #include <gneiss/io/import/node_labels.hpp>
+#include <gneiss/io/import/node_targets.hpp>
 #include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/reorder.hpp>
@@ -50,7 +51,7 @@ public:
     void run() {
         from_.verify_labels();
         for (const char* name :
-            {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
+            {"features", "features.indptr", "features.indices", "features.values", "labels", "targets", "split"})
             if (from_.has(name)) {
                 order_.progress(name, 0, 0);
                 from_.checksums(name).verify_file(plain_file::open(from_.path(name)));
@@ -107,7 +108,8 @@ private:
         data.indices = path("features.indices");
         data.values = path("features.values");
         data.num_features = from_.manifest().node_attributes.features;
-        data.labels = path("labels");
+        data.target = from_.manifest().node_attributes.target;
+        data.labels = path(data.target == node_target_kind::classes ? "labels" : "targets");
         data.classes = from_.manifest().node_attributes.classes;
         data.split = path("split");
         data.nodes = nodes_;
@@ -122,11 +124,13 @@ private:
                         std::string_view phase, std::uint64_t done, std::uint64_t total) { order_.progress(phase, done, total); }};
         importing::array_map map = order_.map_of(order_.new_of_old(), options_.memory / 4);
         importing::label_writer<importing::array_map> labels(options, map);
-        if (data.has_labels()) labels.write_labels();
+        if (data.has_labels() && data.target != node_target_kind::classes)
+            importing::target_writer<importing::array_map>(options, map).write();
+        else if (data.has_labels()) labels.write_labels();
         if (data.has_labels() || data.has_split()) labels.write_split();
         if (data.has_features()) importing::feature_writer<importing::array_map>(options, map).write();
         for (const char* name :
-            {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
+            {"features", "features.indptr", "features.indices", "features.values", "labels", "targets", "split"})
             if (std::filesystem::exists(writer_.partial() / (std::string(name) + ".npy"))) writer_.adopt(name);
     }
 

@@ -96,7 +96,8 @@ private:
         std::vector<std::size_t> columns;
         if (data.feature_columns.empty()) {
             columns = from.value_columns();
-            if (data.features == data.labels) std::erase(columns, from.find(data.label_column));
+            if (data.features == data.labels)
+                for (const table_column& column : label_columns_of(data)) std::erase(columns, from.find(column));
             if (data.features == data.split) std::erase(columns, from.find(data.split_column));
         } else {
             for (const table_column& column : data.feature_columns) columns.push_back(from.find(column));

@@ -28,6 +28,12 @@ inline void check_node_attributes(const import_node_attributes& data) {
     need(data.project == 0 || data.has_features(), "a projection needs features");
     need(data.feature_columns.empty() || (!data.features.empty() && is_text_table(data.features)),
         "feature columns are those of a text file of features");
+    need(data.label_columns.empty() || (!data.labels.empty() && is_text_table(data.labels)),
+        "label columns are those of a text file of labels");
+    need(data.label_columns.empty() || data.target != node_target_kind::classes,
+        "several label columns are for nodes with several labels (multilabel) or for numbers (regression): a class has one");
+    for (const import_node_list& list : data.lists)
+        need(list.labels.empty() || data.target == node_target_kind::classes, "labels of lists of nodes are classes");
     if (data.feature_type && *data.feature_type != npy_dtype::f32 && *data.feature_type != npy_dtype::f16)
         throw error(errc::invalid_argument, "features are stored as f32 or f16");
     if (data.fractions) {
@@ -79,7 +85,7 @@ inline void check_node_attributes(const import_node_attributes& data) {
 /// Returns true if the attributes number the nodes.
 [[nodiscard]] inline bool numbers_nodes(const import_node_attributes& data) {
     return declared_nodes(data) != 0 || data.by_line || !data.lists.empty() || data.compute_features ||
-           data.compute_sparse || data.compute_label || data.compute_split;
+           data.compute_sparse || data.compute_label || data.compute_targets || data.compute_split;
 }
 
 /// Returns a text of the attributes' effect on the result, for a journal.
@@ -88,11 +94,13 @@ inline void check_node_attributes(const import_node_attributes& data) {
     for (const std::uint64_t value : {data.num_features,
              static_cast<std::uint64_t>(data.feature_type ? static_cast<int>(*data.feature_type) + 1 : 0), data.project,
              data.classes, std::uint64_t{data.by_line}, std::uint64_t{data.header},
-             static_cast<std::uint64_t>(data.missing), data.nodes, data.computed_columns})
+             static_cast<std::uint64_t>(data.missing), data.nodes, data.computed_columns,
+             static_cast<std::uint64_t>(data.target), static_cast<std::uint64_t>(static_cast<unsigned char>(data.label_separator))})
         text += "|" + std::to_string(value);
     text += "|" + data.standardize.string();
     std::vector<table_column> columns{data.id_column, data.label_column, data.split_column};
     columns.insert(columns.end(), data.feature_columns.begin(), data.feature_columns.end());
+    columns.insert(columns.end(), data.label_columns.begin(), data.label_columns.end());
     for (const table_column& column : columns) text += "|" + std::to_string(column.position) + column.name;
     for (const import_node_list& list : data.lists) text += "|" + std::to_string(static_cast<int>(list.part));
     if (data.fractions)

@@ -42,6 +42,19 @@ struct node_job {
         return {path, keys, memory / 8, data->names_columns(path), data->id_column, bad};
     }
 
+    /// Returns the position of a column of labels or splits; positions count a node, even if lines have none. Throws
+    /// errc::invalid_argument for that of the node.
+    [[nodiscard]] std::size_t column(const node_text& from, const table_column& asked) const {
+        if (keys.by_line && asked.name.empty()) return asked.position - std::min<std::size_t>(asked.position, 1);
+        const std::size_t at = from.find(asked);
+        if (at == from.id_column())
+            throw error(errc::invalid_argument,
+                "column " + std::to_string(at) +
+                    " is that of the node: say which has the labels or splits (label and split column)",
+                {.path = from.path()});
+        return at;
+    }
+
     /// Returns the source's name of a row.
     [[nodiscard]] std::string name_of(std::uint64_t row) const {
         if (std::filesystem::exists(array("names.offsets"))) {

@@ -91,7 +91,8 @@ public:
                                             : !data.lists.empty() ? data.lists[0].nodes
                                                                   : data.labels;
         std::optional<npy_reader> labels;
-        if (data.has_labels()) labels.emplace(setup_.array("labels"));
+        const bool targets = data.target != node_target_kind::classes;
+        if (data.has_labels()) labels.emplace(setup_.array(targets ? "targets" : "labels"));
         const bool given = data.has_split();
         const std::array<double, 3> share = data.fractions.value_or(std::array{1.0, 0.0, 0.0});
         const random_key key(setup_.seed, random_domain::split);
@@ -105,7 +106,8 @@ public:
             [](row_window& window) { window.bytes.assign(window.seen.size(), std::byte{3}); },
             [&](row_window& window) {
                 std::vector<std::int32_t> classes(window.seen.size(), 0);
-                if (labels) (void)labels->read(std::span(classes));
+                if (labels && targets) read_labeled(*labels, classes);
+                else if (labels) (void)labels->read(std::span(classes));
                 for (std::size_t i = 0; i < classes.size(); ++i) {
                     auto part = static_cast<std::uint8_t>(window.bytes[i]);
                     const bool labeled = classes[i] != no_label;
@@ -162,7 +164,7 @@ private:
         std::map<std::string, std::uint64_t, std::less<>> lines; // the first of each name
         bool numbers = true;
         std::uint64_t bytes = 0;
-        scan_field(from, column(from, setup_.data->label_column),
+        scan_field(from, setup_.column(from, setup_.data->label_column),
             [&](std::uint64_t, std::uint64_t at, std::string_view field) {
                 numbers = numbers && (field.empty() || number_of(field));
                 if (field.empty() || lines.contains(field)) return;
@@ -202,24 +204,11 @@ private:
         if (first != nullptr)
             throw error(errc::invalid_format,
                 "the label " + excerpt(first->first) +
-                    " seems to be several classes, and a node has one: keep one of them, or import with combined "
-                    "labels "
-                    "(--combined-labels), which makes it a class of that name",
+                    " seems to be several classes, and a node has one: keep one of them, import with several labels per "
+                    "node (--node-task multilabel), or with combined labels (--combined-labels), which makes it a class of "
+                    "that name",
                 node_place(path, first->second));
     }
-    /// Returns the position of a column of labels or splits; positions count a node, even if lines have none. Throws
-    /// errc::invalid_argument for that of the node.
-    [[nodiscard]] std::size_t column(const node_text& from, const table_column& asked) const {
-        if (setup_.keys.by_line && asked.name.empty()) return asked.position - std::min<std::size_t>(asked.position, 1);
-        const std::size_t at = from.find(asked);
-        if (at == from.id_column())
-            throw error(errc::invalid_argument,
-                "column " + std::to_string(at) +
-                    " is that of the node: say which has the labels or splits (label and split column)",
-                {.path = from.path()});
-        return at;
-    }
-
     template <class Put>
     void scan_labels(const names_of_labels& names, const Put& put) const {
         const import_node_attributes& data = *setup_.data;
@@ -255,7 +244,7 @@ private:
             }
         } else if (is_text_table(data.labels)) {
             const node_text from = setup_.text(data.labels);
-            scan_field(from, column(from, data.label_column),
+            scan_field(from, setup_.column(from, data.label_column),
                 [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                     if (field.empty()) return label(key, at, no_label);
                     if (!names.empty()) return label(key, at, names.find(field)->second);
@@ -311,7 +300,7 @@ private:
                 data.split, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, part_of(value)); });
         const node_text from = setup_.text(data.split);
         scan_field(
-            from, column(from, data.split_column), [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
+            from, setup_.column(from, data.split_column), [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 part(key, at,
                     value                                                         ? part_of(*value)
@@ -320,6 +309,22 @@ private:
                     : field == "test"                                             ? 2
                                                                                   : 3);
             });
+    }
+
+    /// Reads rows of targets: `no_label` for rows without any, else 0.
+    static void read_labeled(npy_reader& from, std::span<std::int32_t> out) {
+        const auto columns = static_cast<std::size_t>(from.header().row_size());
+        const bool labels = from.header().dtype == npy_dtype::u8;
+        std::vector<float> some(std::max<std::size_t>(65536 / columns, 1) * columns);
+        for (std::size_t done = 0; done < out.size();) {
+            const std::size_t rows = std::min(some.size() / columns, out.size() - done);
+            (void)from.read_as(std::span(some).first(rows * columns));
+            for (std::size_t i = 0; i < rows; ++i) {
+                const auto row = std::span<const float>(some).subspan(i * columns, columns);
+                out[done + i] = std::ranges::all_of(row, [&](float x) { return labels ? x == no_target : std::isnan(x); }) ? no_label : 0;
+            }
+            done += rows;
+        }
     }
 
     const node_job& setup_;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/io/manifest.hpp>
 #include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/npy_header.hpp>
 
@@ -63,6 +64,11 @@ struct import_node_attributes {
     std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
     std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none
     table_column label_column = 1;         ///< in a text file
+    /// kind of the labels. Several labels of a node are a text with `label_separator` between them ("A|B"; "|" alone: in no
+    /// class), or numbers 0 and 1 in `label_columns` or the columns of an array; targets of regression are numbers there
+    node_target_kind target = node_target_kind::classes;
+    std::vector<table_column> label_columns{}; ///< in a text file; empty: `label_column`
+    char label_separator = '|';                ///< between labels of a node
     bool combined_labels = false;          ///< a label such as "A|B" is a class of that name, not an error
     std::uint64_t classes = 0;             ///< number of classes; 0: the largest label + 1
     std::filesystem::path split{};         ///< 0 or train, 1 or valid, 2 or test; any other: unused
@@ -80,6 +86,8 @@ struct import_node_attributes {
     std::function<void(std::uint64_t node, std::span<float> out)> compute_features{};
     std::uint64_t computed_columns = 0;                              ///< columns of computed features
     std::function<std::int32_t(std::uint64_t node)> compute_label{}; ///< returns the label of a node; empty: none
+    /// Writes the row of targets [classes] of a node, NaN: none; empty: none.
+    std::function<void(std::uint64_t node, std::span<float> out)> compute_targets{};
     std::vector<std::string> label_names{};                          ///< names of computed labels, ascending
     std::function<node_split(std::uint64_t node)> compute_split{};   ///< returns the part of a node; empty: none
     /// Computes the entries of a node's sparse features below `num_features`, ascending; without values all are 1.
@@ -92,7 +100,7 @@ struct import_node_attributes {
     }
     /// True if there are labels.
     [[nodiscard]] bool has_labels() const noexcept {
-        if (!labels.empty() || compute_label) return true;
+        if (!labels.empty() || compute_label || compute_targets) return true;
         for (const import_node_list& list : lists)
             if (!list.labels.empty()) return true;
         return false;
@@ -106,7 +114,9 @@ struct import_node_attributes {
     /// Returns true if the first line of a text file names its columns: always, or since one of them is given by name.
     [[nodiscard]] bool names_columns(const std::filesystem::path& path) const noexcept {
         if (header || !id_column.name.empty()) return true;
-        if (path == labels && !label_column.name.empty()) return true;
+        if (path == labels && label_columns.empty() && !label_column.name.empty()) return true;
+        for (const table_column& column : label_columns)
+            if (path == labels && !column.name.empty()) return true;
         if (path == split && !split_column.name.empty()) return true;
         if (path != features) return false;
         for (const table_column& column : feature_columns)
@@ -114,5 +124,10 @@ struct import_node_attributes {
         return false;
     }
 };
+
+/// Returns the columns of the labels in a text file.
+[[nodiscard]] inline std::vector<table_column> label_columns_of(const import_node_attributes& data) {
+    return data.label_columns.empty() ? std::vector<table_column>{data.label_column} : data.label_columns;
+}
 
 } // namespace gneiss

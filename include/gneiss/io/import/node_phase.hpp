@@ -9,6 +9,7 @@
 #include <gneiss/io/import/node_job.hpp>
 #include <gneiss/io/import/node_labels.hpp>
 #include <gneiss/io/import/node_map.hpp>
+#include <gneiss/io/import/node_targets.hpp>
 #include <gneiss/io/import/state.hpp>
 
 // Attributes of nodes are brought into row order, each in its own phase. Memory: two thirds for them, one third for the map of
@@ -30,11 +31,14 @@ namespace gneiss::importing {
         }};
 }
 
-/// Writes labels.npy and class_names.*; records the number of classes in the journal.
+/// Writes labels.npy, or targets.npy, and class_names.*; records the number of classes or targets in the journal.
 inline void write_node_labels(import_state& state) {
     const node_job job = make_node_job(state);
     visit_node_map(state.open_nodes(),
-        [&]<class Map>(Map& map) { state.journal.set("classes", label_writer<Map>(job, map).write_labels()); });
+        [&]<class Map>(Map& map) {
+            state.journal.set("classes", job.data->target == node_target_kind::classes ? label_writer<Map>(job, map).write_labels()
+                                                                                       : target_writer<Map>(job, map).write());
+        });
 }
 
 /// Writes split.npy; records the sizes of the parts in the journal.

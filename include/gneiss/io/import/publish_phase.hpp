@@ -91,10 +91,14 @@ inline void describe_table(const import_state& state, const std::filesystem::pat
     std::string_view field;
     const std::size_t shift = data.by_line ? 1 : 0;
     const auto at = [&](const table_column& column) { return table.find(column) - (column.name.empty() ? shift : 0); };
+    const std::vector<table_column> label_columns = label_columns_of(data);
+    const auto is_label = [&](std::size_t i) {
+        return std::ranges::any_of(label_columns, [&](const table_column& column) { return i == at(column); });
+    };
     bool titles = false, numbers = false;
     std::size_t others = 0;
     for (std::size_t i = 0; fields.next(field); ++i) {
-        const bool node = i == table.id_column(), label = path == data.labels && i == at(data.label_column),
+        const bool node = i == table.id_column(), label = path == data.labels && is_label(i),
                    split = path == data.split && i == at(data.split_column);
         if (node || label || split)
             text += std::string(text.empty() ? "" : ", ") +
@@ -153,7 +157,7 @@ inline void publish_dataset(import_state& state) {
     const std::filesystem::path& out = state.options.out;
     state.nodes = {};
     state.report.node_attributes = {state.journal["features"], state.journal["classes"], state.journal["train_nodes"],
-        state.journal["valid_nodes"], state.journal["test_nodes"]};
+        state.journal["valid_nodes"], state.journal["test_nodes"], state.options.node_attributes.target};
     describe_columns(state);
     state.report.skipped = state.bad.count();
     state.report.duplicates = state.journal["duplicates"];
