@@ -161,16 +161,23 @@ struct outcome {
     layerwise_plan plan;
     std::uint64_t edges;
     io_stats io;
+    std::uint64_t input_rows;
+
+    /// Returns the bytes of all reads and writes, the input's among them.
+    [[nodiscard]] std::uint64_t bytes(std::size_t input_columns) const {
+        return io.read_bytes + io.written_bytes + input_rows * input_columns * sizeof(float);
+    }
 };
 
 outcome infer(model& m, const stored_graph& graph, const layerwise_input& in, neighbor_direction d,
-    std::uint64_t memory, executor_ref executor) {
+    std::uint64_t memory, executor_ref executor, std::optional<bool> streamed = false) {
     memory_budget budget(memory);
     outcome created;
     {
-        const layerwise_options options{.direction = d, .engines = threads(), .scratch = graph.scratch()};
+        const layerwise_options options{
+            .direction = d, .engines = threads(), .scratch = graph.scratch(), .streamed = streamed};
         const auto result = infer_layerwise(m.encode, m.weights, in, graph.store, options, executor, budget);
-        created = {all_rows(*result.rows), result.plan, result.edges, result.io};
+        created = {all_rows(*result.rows), result.plan, result.edges, result.io, result.input_rows};
         CHECK(result.rows->rows() == graph.rows.nodes);
         CHECK(result.rows->dim() == m.encode.outputs());
         CHECK(graph.scratch_files() == (result.plan.in_memory ? 0 : 1));
@@ -206,20 +213,61 @@ void check_model(const std::string& layers, std::size_t dense, std::size_t spars
             CHECK(same_bits(memory.rows, infer(m, graph, source, d, memory_budget::unlimited, three).rows));
             if (partitions != 7) continue;
             const layerwise_options options{.direction = d, .engines = threads(), .scratch = graph.scratch()};
-            const std::uint64_t least = least_memory(m, graph, source, options);
-            const outcome disk = infer(m, graph, source, d, least, serial_executor{});
-            CHECK(!disk.plan.in_memory);
-            CHECK(disk.plan.targets == 1);
-            CHECK(same_bits(disk.rows, memory.rows));
-            CHECK(disk.edges == memory.edges);
-            const outcome wider =
-                infer(m, graph, source, d, least + 2 * (least_memory(m, graph, source, options) / 8), three);
-            CHECK(same_bits(wider.rows, memory.rows));
+            layerwise_input again = source;
+            again.repeatable = true;
+            for (const layerwise_input& from : {source, again}) {
+                const std::uint64_t least = least_memory(m, graph, from, options);
+                const outcome disk = infer(m, graph, from, d, least, serial_executor{});
+                CHECK(!disk.plan.in_memory);
+                CHECK(disk.plan.targets == 1);
+                CHECK(same_bits(disk.rows, memory.rows));
+                CHECK(disk.edges == memory.edges);
+                CHECK(same_bits(infer(m, graph, from, d, least + least / 4, three).rows, memory.rows));
+            }
         }
     }
 }
 
+/// Compares streamed runs, with one group of targets and with many, with a run in memory.
+void check_streamed(const std::string& layers) {
+    const tbb_executor three(3);
+    const stored_graph graph(2500, 9, 12000);
+    const inputs in(2500, 12, 0);
+    layerwise_input source = in.source(graph.rows);
+    source.repeatable = true;
+    for (const neighbor_direction d : directions) {
+        CAPTURE(layers);
+        CAPTURE(static_cast<int>(d));
+        model m(layers, {.dense = 12});
+        const outcome memory = infer(m, graph, source, d, memory_budget::unlimited, serial_executor{});
+        std::uint64_t all = 0;
+        for (const memory_part& part : memory.plan.parts) all += part.bytes;
+        std::uint32_t fewest = 1000, most = 0;
+        for (std::uint64_t tenths = 9; tenths > 1; tenths -= 1 + (tenths < 6)) {
+            const outcome streamed = infer(m, graph, source, d, all / 10 * tenths, three, true);
+            CHECK(!streamed.plan.in_memory);
+            CHECK(same_bits(streamed.rows, memory.rows));
+            CHECK(streamed.edges == memory.edges);
+            if (!streamed.plan.streamed) continue;
+            fewest = std::min(fewest, *std::ranges::max_element(streamed.plan.groups));
+            most = std::max(most, *std::ranges::max_element(streamed.plan.groups));
+        }
+        MESSAGE(layers << " groups " << fewest << " to " << most);
+        CHECK(fewest <= 2);
+        CHECK((most >= 3 || m.encode.hops() == 0));
+    }
+}
+
 } // namespace
+
+TEST_CASE("streamed runs with any number of groups equal those in memory") {
+    check_streamed("sage:12,sage:9:sum");
+    check_streamed("sage:12:max,sage:14:mean:add:residual");
+    check_streamed("gcn:12:symmetric,gcn:10:row:norm");
+    check_streamed("gat:3x4,gat:6x2:mean");
+    check_streamed("linear:12,gcn:12:symmetric,linear:5");
+    check_streamed("own");
+}
 
 TEST_CASE("GraphSAGE over all nodes equals a sample with all neighbors, in memory and on disk") {
     for (const std::string reduce : {"mean", "sum", "max"})

@@ -30,6 +30,7 @@ gneiss::layerwise_input input_shape(const options& how, const gneiss::input_colu
     if (features != nullptr) shape.bytes = gneiss::fixed_features(*features, partitioning).bytes;
     if (features != nullptr && how.uses_rows()) shape.bytes += partitioning.capacity() * columns.dense * sizeof(float);
     shape.columns = columns;
+    shape.repeatable = features != nullptr && !how.uses_rows();
     return shape;
 }
 

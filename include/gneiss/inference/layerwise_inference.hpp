@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -24,6 +26,8 @@
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
+#include <gneiss/inference/layerwise_stream.hpp>
+#include <gneiss/inference/layerwise_stream_plan.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
@@ -34,15 +38,13 @@
 
 namespace gneiss {
 
-/// Receives the number of finished units of work and their total.
-using layerwise_progress = std::function<void(std::uint64_t done, std::uint64_t all)>;
-
 /// Rows of the last layer for all nodes, an `embedding_stream` for rankings and classifications.
 struct layerwise_result {
     memory_charge charge;               ///< charge for the rows; released after them
     std::unique_ptr<scratch_rows> rows; ///< [nodes, outputs of the encoder]
     layerwise_plan plan;                ///< the memory plan of the run
     io_stats io;                        ///< without the input's
+    std::uint64_t input_rows = 0;       ///< rows read from the input, each time
     std::uint64_t edges = 0;            ///< neighbor list entries summed, over all layers
 };
 
@@ -56,12 +58,16 @@ struct layerwise_result {
 ///             for each target partition i: add the edges of the buckets between i and j
 ///         finish the targets, and prepare them for the next layer
 ///
+/// Where it moves fewer bytes, a layer's input rows are read again for each group, and messages are computed from them on
+/// arrival: the first layer of a repeatable input then writes nothing.
+///
 /// `graph_layer` defines how layers are computed in parts. A hub needs no more memory than another node, since each sum is one
 /// row. With `both`, outgoing edges are added before incoming ones for each pair of partitions. The result is that of a sample
 /// with fan-out `all`, up to rounding; it depends neither on the executor nor on the memory, bit for bit.
 ///
 /// Cost: a layer with n nodes, messages of m floats and own rows of o floats, in g = ⌈p / targets⌉ groups, writes 4·n·(m + o)
-/// bytes and reads 4·n·(m·g + o) and its edges once. Symmetric graph convolutions read the edges of the other direction once
+/// bytes and reads 4·n·(m·g + o) and its edges once; with input rows of i floats read again it reads 4·n·i·(g + 1) (g + 2 for
+/// attention) and writes 4·n·i, the first layer nothing. Symmetric graph convolutions read the edges of the other direction once
 /// per run. In memory nothing is written, and edges are read once per run. Disk: the rows of two consecutive layers. Memory:
 /// that of `plan_layerwise`, charged; the result keeps the charge for its rows.
 ///
@@ -99,7 +105,7 @@ public:
     layerwise_result run() {
         std::size_t most = 0;
         bool degrees = false;
-        all_ = partitions_;
+        all_ = plan_.rereads[0] ? 0 : partitions_;
         for (std::size_t l = 0; l < encode_.layers(); ++l) {
             const part_columns columns = encode_.parts(l);
             most = std::max(most, columns.sums);
@@ -115,7 +121,10 @@ public:
         else
             loader_.emplace([this](const buffer_state& s) { return std::make_unique<arrival>(load(s)); });
         if (degrees) count_source_degrees();
-        prepare_input();
+        if (plan_.rereads[0])
+            for (layerwise_reader& read : readers_) read = input_.open();
+        else
+            prepare_input();
         for (layer_ = 0; layer_ < encode_.layers(); ++layer_) run_layer();
         layerwise_result result;
         result.rows = std::move(stores_.back().own);
@@ -123,19 +132,21 @@ public:
         result.io =
             io_ + reader_.statistics() + result.rows->statistics() + (degrees_ ? degrees_->statistics() : io_stats{});
         result.edges = edges_;
+        result.input_rows = input_rows_;
         return result;
     }
 
 private:
-    /// Input of a layer: messages, which are streamed, and rows that only the node itself needs. After the last layer, the
-    /// result.
+    /// Input of a layer: messages, which are streamed, and rows that only the node itself needs; or its input rows, of which
+    /// both are computed on arrival. After the last layer, the result.
     struct store {
-        std::unique_ptr<scratch_rows> messages, own;
+        std::unique_ptr<scratch_rows> messages, own, rows;
     };
     /// Source partition with its edges to the targets of a group.
     struct arrival {
         aligned_buffer<float> memory;
         matrix_view<const float> messages;
+        input_rows<float> rows; // of which messages are to be computed
         std::vector<loaded_block> loaded;
         std::vector<std::pair<partition_id, edge_block>> edges; // with their target partition
     };
@@ -162,10 +173,14 @@ private:
             return;
         }
         const part_columns columns = encode_.parts(layer);
-        stores_[layer] = {make_rows(columns.messages), make_rows(columns.own)};
+        if (plan_.rereads[layer]) {
+            if (layer != 0) stores_[layer].rows = make_rows(encode_.factories()[layer - 1].outputs());
+        } else {
+            stores_[layer] = {make_rows(columns.messages), make_rows(columns.own), nullptr};
+        }
     }
     void drop_store(std::size_t layer) {
-        for (auto* rows : {&stores_[layer].messages, &stores_[layer].own}) {
+        for (auto* rows : {&stores_[layer].messages, &stores_[layer].own, &stores_[layer].rows}) {
             if (*rows) io_ += (*rows)->statistics();
             rows->reset();
         }
@@ -211,36 +226,57 @@ private:
         for (std::size_t at = 0; at < size(p); at += layerwise_rows) body(at, std::min(layerwise_rows, size(p) - at));
     }
 
+    /// Computes messages and own rows of a layer from rows of partition p, `first` … of them; either may have no columns.
+    void prepare(std::size_t layer, partition_id p, std::size_t first, const input_rows<float>& rows, matrix_view<float> messages,
+        matrix_view<float> own) {
+        std::span<const float> degrees;
+        if (encode_.parts(layer).source_degrees && messages.columns() != 0) {
+            if (first == 0) degrees_now_ = degrees_->read(p, degree_buffer_);
+            degrees = {degrees_now_.data() + first, messages.rows()};
+        }
+        encode_.prepare(weights_, layer, rows, degrees, messages, own, executor_);
+    }
+
     /// Passes rows of partition p to a layer in chunks; `rows(first, count)` creates them.
     template <class Rows>
     void give(std::size_t layer, partition_id p, Rows&& rows) {
         store& to = stores_[layer];
-        const bool wants_degrees = layer < encode_.layers() && encode_.parts(layer).source_degrees;
-        matrix_view<const float> degrees;
-        if (wants_degrees) degrees = degrees_->read(p, degree_buffer_);
-        matrix_view<float> messages(nullptr, size(p), 0), own(nullptr, size(p), 0);
+        matrix_view<float> messages(nullptr, size(p), 0), own(nullptr, size(p), 0), kept;
         if (to.messages) messages = to.messages->room(p);
         if (to.own) own = to.own->room(p);
+        if (layer == encode_.layers()) kept = own;
+        if (to.rows) kept = to.rows->room(p);
         for_each_chunk(p, [&](std::size_t first, std::size_t count) {
             const input_rows<float> some = rows(first, count);
-            if (layer == encode_.layers()) return copy_rows<float>(some.dense, own.middle_rows(first, count), executor_);
-            encode_.prepare(weights_, layer, some,
-                wants_degrees ? std::span(degrees.data() + first, count) : std::span<const float>{},
-                messages.middle_rows(first, count), own.middle_rows(first, count), executor_);
+            if (kept.columns() != 0) return copy_rows<float>(some.dense, kept.middle_rows(first, count), executor_);
+            prepare(layer, p, first, some, messages.middle_rows(first, count), own.middle_rows(first, count));
         });
-        if (to.messages) to.messages->put(p);
-        if (to.own) to.own->put(p);
+        for (auto* some : {&to.messages, &to.own, &to.rows})
+            if (*some) (*some)->put(p);
         advance();
+    }
+
+    /// Reads rows of the input and checks their shape.
+    [[nodiscard]] input_rows<float> read_input(const layerwise_reader& read, partition_id p) {
+        const input_rows<float> rows = read(p, stop_);
+        if (size(p) != 0 && (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense ||
+                                rows.sparse.columns != input_.columns.sparse))
+            throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
+        input_rows_ += size(p);
+        return rows;
+    }
+    /// Reads input rows of the current layer again, by reader `number`: 0 and 1 take turns in loading, 2 is for own rows.
+    [[nodiscard]] input_rows<float> read_again(std::size_t number, partition_id p, aligned_buffer<float>& to) {
+        if (layer_ == 0) return read_input(readers_[number], p);
+        const std::scoped_lock lock(rereading_); // two threads read, and the file serves one
+        return {.dense = stores_[layer_].rows->read(p, to)};
     }
 
     void prepare_input() {
         make_store(0);
         const layerwise_reader read = input_.open();
         for (partition_id p = 0; p < partitions_; ++p) {
-            const input_rows<float> rows = read(p, stop_);
-            if (size(p) != 0 && (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense ||
-                                    rows.sparse.columns != input_.columns.sparse))
-                throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
+            const input_rows<float> rows = read_input(read, p);
             give(0, p, [&](std::size_t first, std::size_t count) { return rows.middle_rows(first, count); });
         }
     }
@@ -278,7 +314,8 @@ private:
     /// Loads a source, on the loading thread if there is one. `s.resident` is the source; the buckets lead from targets to it.
     [[nodiscard]] arrival load(const buffer_state& s) {
         arrival result;
-        result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
+        if (plan_.rereads[layer_]) result.rows = read_again(loads_++ % 2, s.resident[0], result.memory);
+        else result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
         std::vector<block_place> places;
         for (const auto& [i, j] : s.edge_buckets) {
             add_places(i, j, options_.direction, places);
@@ -301,14 +338,43 @@ private:
             std::fill(seen_[place].begin() + static_cast<std::ptrdiff_t>(v),
                 seen_[place].begin() + static_cast<std::ptrdiff_t>(end), 0U);
         });
-        if (columns.begins) encode_.begin(layer_, stores_[layer_].own->read(i, own_buffer_), to, executor_);
+        if (!columns.begins) return;
+        const auto own = own_rows(columns, i);
+        for_each_chunk(i, [&](std::size_t at, std::size_t count) {
+            encode_.begin(layer_, own(at, count), to.middle_rows(at, count), executor_);
+        });
     }
 
-    void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& from) {
-        for (const auto& [i, block] : from.edges) {
+    /// Returns a function of (first, count) for own rows of a partition, valid until its next call.
+    [[nodiscard]] auto own_rows(const part_columns& columns, partition_id p) {
+        matrix_view<const float> own(nullptr, size(p), 0);
+        input_rows<float> rows;
+        const bool again = plan_.rereads[layer_] && columns.own != 0;
+        if (again) rows = read_again(2, p, own_buffer_);
+        else if (stores_[layer_].own) own = stores_[layer_].own->read(p, own_buffer_);
+        return [=, this](std::size_t first, std::size_t count) -> matrix_view<const float> {
+            if (!again) return own.middle_rows(first, count);
+            const matrix_view<float> some(own_chunk_.at_least(count * columns.own), count, columns.own);
+            prepare(layer_, p, first, rows.middle_rows(first, count), {nullptr, count, 0}, some);
+            return some;
+        };
+    }
+
+    void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& arrived) {
+        matrix_view<const float> messages = arrived.messages;
+        if (plan_.rereads[layer_]) {
+            const std::size_t most = scratch_rows::buffer_floats(graph_.rows(), columns.messages);
+            if (message_buffer_.size() < most) message_buffer_ = aligned_buffer<float>(most);
+            const matrix_view<float> to(message_buffer_.data(), size(j), columns.messages);
+            for_each_chunk(j, [&](std::size_t at, std::size_t count) {
+                prepare(layer_, j, at, arrived.rows.middle_rows(at, count), to.middle_rows(at, count), {nullptr, count, 0});
+            });
+            messages = to;
+        }
+        for (const auto& [i, block] : arrived.edges) {
             std::vector<std::uint32_t>& seen = seen_[i - first];
             const edge_part part{{block.starts, block.neighbors}, block.nodes};
-            encode_.add(layer_, part, seen, from.messages, sums(columns, i, i - first), executor_);
+            encode_.add(layer_, part, seen, messages, sums(columns, i, i - first), executor_);
             for (std::size_t v = 0; v < block.nodes.size(); ++v)
                 seen[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
             edges_ += block.edges();
@@ -316,17 +382,16 @@ private:
         if (columns.loops && first <= j && j < end) {
             const matrix_view<float> to = sums(columns, j, j - first);
             for_each_chunk(j, [&](std::size_t at, std::size_t count) {
-                encode_.add_loops(layer_, from.messages.middle_rows(at, count), to.middle_rows(at, count), executor_);
+                encode_.add_loops(layer_, messages.middle_rows(at, count), to.middle_rows(at, count), executor_);
             });
         }
     }
 
     void finish(const part_columns& columns, partition_id i, std::size_t place) {
-        matrix_view<const float> own(nullptr, size(i), 0);
-        if (stores_[layer_].own) own = stores_[layer_].own->read(i, own_buffer_);
         const matrix_view<float> from = sums(columns, i, place);
+        const auto rows = own_rows(columns, i);
         give(layer_ + 1, i, [&](std::size_t first, std::size_t count) {
-            return input_rows<float>{encode_.finish(weights_, layer_, own.middle_rows(first, count),
+            return input_rows<float>{encode_.finish(weights_, layer_, rows(first, count),
                 std::span<const std::uint32_t>(seen_[place]).subspan(first, count), from.middle_rows(first, count),
                 executor_)};
         });
@@ -348,14 +413,58 @@ private:
     std::unique_ptr<scratch_rows> degrees_;
     std::vector<aligned_buffer<float>> sums_; // per partition of a group
     std::vector<std::vector<std::uint32_t>> seen_;
-    aligned_buffer<float> own_buffer_, degree_buffer_;
+    aligned_buffer<float> own_buffer_, degree_buffer_, message_buffer_;
+    reusable_buffer<float> own_chunk_;
+    matrix_view<const float> degrees_now_{};
+    layerwise_reader readers_[3]; // of an input that is read again
+    std::size_t loads_ = 0;
+    std::mutex rereading_;
     std::map<block_place, loaded_block> kept_;
     block_reader reader_;
     io_stats io_;
     std::uint64_t edges_ = 0, done_ = 0, all_ = 0;
+    std::atomic<std::uint64_t> input_rows_ = 0;
 
     std::optional<state_prefetcher<arrival>> loader_; // last: its thread uses the rest
 };
+
+} // namespace detail
+
+namespace detail {
+
+/// Runs by streaming if that is possible and, unless the options say so, expected to move fewer bytes than `plan`. `counted`
+/// receives the I/O of the decision.
+template <class Backend>
+[[nodiscard]] std::optional<layerwise_result> infer_streamed(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
+    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor, memory_budget& budget,
+    const std::stop_token& stop, const layerwise_progress& progress, const layerwise_edges& edges, const layerwise_plan& plan, io_stats& counted) {
+    const std::uint64_t memory = std::min(options.memory, budget.available()), grouped = grouped_bytes(encode, input, graph.rows(), edges, plan);
+    const std::uint64_t counting = list_degrees::memory_bytes(graph.rows()) + 2 * edges.most;
+    if (!options.streamed.value_or(true) || input.columns.sparse != 0 || counting > memory) return {};
+    if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges)) return {};
+    std::vector<memory_charge> charges;
+    charges.push_back(budget.charge("list lengths", counting));
+    std::optional<streamed_plan> made;
+    std::optional<list_degrees> degrees;
+    {
+        block_reader reader(graph, options.engines);
+        degrees.emplace(graph, options.direction, reader, stop);
+        counted = reader.statistics();
+    }
+    made = plan_streamed(encode, input, graph, edges, *degrees, memory);
+    if (!made || (!options.streamed && made->bytes >= grouped)) return {};
+    charges.clear();
+    for (const memory_part& part : made->parts) charges.push_back(budget.charge(part.name, part.bytes));
+    layerwise_result result;
+    result.plan = {.streamed = true, .parts = made->parts, .groups = made->groups, .bytes = made->bytes};
+    streamed_run<Backend> run(encode, weights, input, graph, options, executor, stop, progress, *degrees, std::move(*made));
+    result.rows = run.run();
+    result.io = counted + run.statistics() + result.rows->statistics();
+    result.input_rows = run.rows_read();
+    result.edges = run.edges();
+    result.charge = std::move(charges.front());
+    return result;
+}
 
 } // namespace detail
 
@@ -368,13 +477,20 @@ layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_pa
                                                 " columns, the encoder takes " +
                                                 std::to_string(encode.inputs().total()));
     const std::uint64_t memory = std::min(options.memory, budget.available());
-    layerwise_plan plan = plan_layerwise(encode, input, graph, options, memory);
+    const layerwise_edges edges(encode, graph, options.direction);
+    layerwise_plan plan = plan_layerwise(encode, input, graph.rows(), edges, options, memory);
+    io_stats counted;
+    if (!plan.in_memory) {
+        auto streamed = detail::infer_streamed(encode, weights, input, graph, options, executor, budget, stop, progress, edges, plan, counted);
+        if (streamed) return std::move(*streamed);
+    }
     std::vector<memory_charge> charges;
     for (const memory_part& part : plan.parts) charges.push_back(budget.charge(part.name, part.bytes));
     layerwise_result result =
         detail::layerwise_run<Backend>(encode, weights, input, graph, options, executor, stop, progress, std::move(plan))
             .run();
     result.charge = std::move(charges.front());
+    result.io += counted;
     return result;
 }
 

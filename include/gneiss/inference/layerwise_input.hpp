@@ -25,7 +25,8 @@
 
 namespace gneiss {
 
-/// Returns all rows of a partition, valid until the next call. Called once per partition, ascending, including empty ones.
+/// Returns all rows of a partition, valid until the next call. Called once per partition, ascending, including empty ones;
+/// those of a repeatable input for any partition, any number of times.
 using layerwise_reader = std::function<input_rows<float>(partition_id, const std::stop_token&)>;
 
 /// Input rows of the first layer: learned embeddings, fixed features, or both concatenated.
@@ -33,6 +34,7 @@ struct layerwise_input {
     input_columns columns;                    ///< columns of a row
     std::uint64_t bytes = 0;                  ///< memory of a reader
     std::function<layerwise_reader()> open{}; ///< opens a reader for one run, released after all partitions were read
+    bool repeatable = false; ///< rows can be read again, by several readers at a time, on any thread
 };
 
 /// Input from the values of a partition buffer: one partition at a time, the next ones prefetched; read-only. Precondition:
@@ -66,7 +68,7 @@ struct layerwise_input {
             }};
 }
 
-/// Input from features on disk; dense ones are widened to floats, sparse ones are unchanged. Precondition: `features` outlives
+/// Repeatable input from features on disk; dense ones are widened to floats, sparse ones are unchanged. Precondition: `features` outlives
 /// this. Throws `invalid_argument` unless there is a row for every node.
 [[nodiscard]] inline layerwise_input fixed_features(
     const node_features& features, const row_partitioning& partitioning) {
@@ -83,7 +85,7 @@ struct layerwise_input {
                         if (rows != 0) features.read_dense(partitioning.begin(p), memory->span().first(rows * columns));
                         return input_rows<float>{.dense = {memory->data(), rows, columns}};
                     };
-                }};
+                }, true};
     }
     std::uint64_t most = 0, before = 0;
     std::vector<std::uint64_t> unused;
@@ -100,7 +102,7 @@ struct layerwise_input {
                     *rows = features.read_sparse(partitioning.begin(p), partitioning.size(p));
                     return input_rows<float>{.sparse = {columns, rows->offsets, rows->columns, rows->values}};
                 };
-            }};
+            }, true};
 }
 
 /// Concatenates the columns of both, those of `first` in front. Only the second may be sparse.
@@ -122,7 +124,7 @@ struct layerwise_input {
                     }
                     return input_rows<float>{rows, b.sparse};
                 };
-            }};
+            }, first.repeatable && second.repeatable};
 }
 
 } // namespace gneiss

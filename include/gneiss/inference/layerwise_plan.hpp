@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,19 +21,29 @@
 
 namespace gneiss {
 
+/// Receives the number of finished units of work and their total.
+using layerwise_progress = std::function<void(std::uint64_t done, std::uint64_t all)>;
+
 /// Options of layer-wise inference.
 struct layerwise_options {
     neighbor_direction direction = neighbor_direction::in; ///< for every layer, as trained
     engine_factory engines{};                              ///< make the engines that read edges and write rows
     std::filesystem::path scratch{};                 ///< directory for rows that exceed memory; empty: all must fit
     std::uint64_t memory = memory_budget::unlimited; ///< maximum, within the rest of the budget
+    /// Read inputs and edges once in sequence (`detail::streamed_run`), if they exceed memory and it allows; none: where that is
+    /// expected to move fewer bytes.
+    std::optional<bool> streamed{};
 };
 
 /// Memory plan of a run, made in advance.
 struct layerwise_plan {
     bool in_memory = false;         ///< partitions summed at a time
     std::uint32_t targets = 1;      ///< partitions that are summed for at a time
+    bool streamed = false;          ///< inputs and edges are read once in sequence, see `streamed_run`
+    std::vector<bool> rereads{};    ///< layers whose input rows are read for each group, and no messages are written
     std::vector<memory_part> parts; ///< everything charged
+    std::vector<std::uint32_t> groups{}; ///< if streamed: groups of targets, by layer
+    std::uint64_t bytes = 0;             ///< if streamed: expected bytes of all reads and writes
 };
 
 namespace detail {
@@ -49,14 +61,16 @@ inline constexpr std::size_t layerwise_rows = 8192; // rows prepared or finished
 /// Memory of the edges of a graph: between all pairs of partitions, and for the largest pair [bytes].
 struct layerwise_edges {
     std::uint64_t all = 0, most = 0; ///< all edges, and those of the largest pair
+    std::uint64_t column = 0;        ///< edges from one partition of sources to all targets, the most
 
     /// Counts the edges that a run of the encoder reads. O(p²).
     template <class Backend>
     layerwise_edges(const encoder<float, Backend>& encode, const bucket_store& graph, neighbor_direction direction) {
         bool degrees = false;
         for (std::size_t l = 0; l < encode.layers(); ++l) degrees |= encode.parts(l).source_degrees;
-        for (partition_id i = 0; i < graph.rows().partitions; ++i)
-            for (partition_id j = 0; j < graph.rows().partitions; ++j) {
+        for (partition_id j = 0; j < graph.rows().partitions; ++j) {
+            std::uint64_t of_source = 0;
+            for (partition_id i = 0; i < graph.rows().partitions; ++i) {
                 const auto blocks = [&](neighbor_direction d) {
                     std::uint64_t sum = 0;
                     for_each_side(d, [&](edge_direction side) {
@@ -67,10 +81,71 @@ struct layerwise_edges {
                 };
                 const std::uint64_t here = blocks(direction);
                 all += here;
+                of_source += here;
                 most = std::max({most, here, degrees ? blocks(detail::opposite(direction)) : 0});
             }
+            column = std::max(column, of_source);
+        }
     }
 };
+
+namespace detail {
+
+/// Floats of disk traffic per node of a layer, for messages and own rows in files, or for input rows that are read again.
+struct layer_traffic {
+    std::uint64_t stored = 0, reread = 0; ///< for either form
+
+    /// `in`: input columns; `on_disk`: the input is there already, as that of the first layer.
+    layer_traffic(const part_columns& columns, std::uint64_t in, bool on_disk, std::uint64_t groups) {
+        const std::uint64_t own_reads = std::uint64_t{columns.own != 0} + columns.begins;
+        stored = (on_disk ? in : 0) + columns.messages * (1 + groups) + columns.own * (1 + own_reads);
+        reread = (on_disk ? 0 : in) + in * (groups * (columns.messages != 0) + own_reads);
+    }
+};
+
+/// Returns the work memory of a layer, some rows at a time [bytes].
+template <class Backend>
+[[nodiscard]] std::uint64_t layer_work(const encoder<float, Backend>& encode, std::size_t l, std::uint64_t some) {
+    const auto& factory = encode.factories()[l];
+    const layer_surround& around = factory.around();
+    const std::uint64_t kept = factory.outputs() * (1U + around.norm + around.residual) + 2;
+    std::uint64_t work = some * kept * sizeof(float) * 9 / 8 + 512; // growth of buffers
+    if (factory.options() == nullptr) // memory kept by a user-defined layer
+        work += factory.memory({.in = {.dense = l == 0 ? encode.inputs().total() : encode.factories()[l - 1].outputs()},
+            .sources = some,
+            .targets = some});
+    return work;
+}
+
+/// Returns the bytes that a run by groups of partitions moves, its input's among them.
+template <class Backend>
+[[nodiscard]] std::uint64_t grouped_bytes(const encoder<float, Backend>& encode, const layerwise_input& input, const row_partitioning& rows,
+    const layerwise_edges& edges, const layerwise_plan& plan) {
+    const std::uint64_t groups = ceil_div(std::uint64_t{rows.partitions}, std::uint64_t{plan.targets});
+    std::uint64_t floats = encode.outputs(), bytes = 0;
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        const std::uint64_t in = l == 0 ? input.columns.total() : encode.factories()[l - 1].outputs();
+        const layer_traffic traffic(encode.parts(l), in, l == 0, groups);
+        floats += plan.rereads[l] ? traffic.reread : traffic.stored;
+        if (encode.parts(l).messages != 0) bytes += edges.all;
+    }
+    return bytes + floats * rows.nodes * sizeof(float);
+}
+
+/// Returns the layers whose input rows are read again: dense rows not longer than the messages, where that moves fewer bytes.
+template <class Backend>
+[[nodiscard]] std::vector<bool> layers_reading_again(const encoder<float, Backend>& encode, const layerwise_input& input) {
+    std::vector<bool> result(encode.layers(), false);
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        if (l == 0 && (!input.repeatable || input.columns.sparse != 0)) continue;
+        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs();
+        const layer_traffic traffic(encode.parts(l), in, l == 0, 1); // the difference does not grow with the groups
+        result[l] = in <= encode.parts(l).messages && traffic.reread < traffic.stored;
+    }
+    return result;
+}
+
+} // namespace detail
 
 /// Plans a run. Everything stays in memory if it fits into `memory` bytes; else the maximum number of partitions is summed at a
 /// time, up to all. Throws over_budget, with the parts, if not even one fits.
@@ -82,23 +157,23 @@ template <class Backend>
         if (columns == 0) return std::uint64_t{0};
         return in_memory ? scratch_rows::memory_bytes(rows, columns) : scratch_rows::file_memory_bytes(rows, columns);
     };
-    std::uint64_t sums = 0, work = 0, between[2] = {}, before[2] = {}; // in files, in memory
+    std::uint64_t sums = 0, work = 0, readers = 1, between[2] = {}, before[2] = {}; // in files, in memory
+    const std::vector<bool> rereads = detail::layers_reading_again(encode, input);
     bool degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
-        const auto& factory = encode.factories()[l];
-        const layer_surround& around = factory.around();
         degrees |= columns.source_degrees;
         sums = std::max<std::uint64_t>(sums, capacity * (columns.sums + 1) * sizeof(float));
-        work +=
-            // growth of buffers
-            some * (factory.outputs() * (1U + around.norm + around.residual) + 2) * sizeof(float) * 9 / 8 + 512;
-        if (factory.options() == nullptr) // memory kept by a user-defined layer
-            work += factory.memory({.in = {.dense = l == 0 ? encode.inputs().total() : encode.factories()[l - 1].outputs()}, .sources = some, .targets = some});
+        work += detail::layer_work(encode, l, some);
+        if (rereads[l]) work += some * (columns.own + columns.messages) * sizeof(float) * 9 / 8 + 512; // own rows of some nodes
         for (const bool in_memory :
             {false, true}) { // rows of this layer and the previous one, and their read buffers
             const std::uint64_t read = in_memory ? 0 : 2 * bytes(columns.messages, false) + bytes(columns.own, false);
-            const std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
+            std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
+            if (!in_memory && rereads[l]) { // a room and three read buffers, of which those of the first layer are its input's
+                if (l == 0) readers = 3;
+                now = bytes(columns.messages, false) + (l == 0 ? 0 : 4 * bytes(encode.factories()[l - 1].outputs(), false));
+            }
             between[in_memory] = std::max(between[in_memory], before[in_memory] + now);
             before[in_memory] = now;
         }
@@ -108,11 +183,11 @@ template <class Backend>
         between[1] += bytes(1, true);
     }
     const auto plan = [&](bool in_memory, std::uint64_t targets) {
-        return layerwise_plan{in_memory, static_cast<std::uint32_t>(targets),
+        return layerwise_plan{in_memory, static_cast<std::uint32_t>(targets), false, in_memory ? std::vector<bool>(encode.layers(), false) : rereads,
             {{"rows of the last layer", bytes(encode.outputs(), in_memory)},
                 {"rows between layers", between[in_memory]},
                 {"edges", in_memory ? edges.all + (degrees ? edges.most : 0) : 2 * targets * edges.most}, {"sums", targets * sums},
-                {"input of a partition", input.bytes}, {"work of a layer", work}}};
+                {"input of a partition", (in_memory ? 1 : readers) * input.bytes}, {"work of a layer", work}}};
     };
     const auto total = [](const layerwise_plan& p) {
         std::uint64_t sum = 0;

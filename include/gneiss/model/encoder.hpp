@@ -155,8 +155,8 @@ public:
         std::span<const float> source_degrees, matrix_view<T> messages, matrix_view<T> own, executor_ref executor) {
         const stage& s = stages_[layer];
         const std::size_t columns = s.layer->parts().own;
-        s.layer->prepare(weights, rows, source_degrees, messages, own.middle_columns(0, columns), executor);
-        if (!s.around.residual) return;
+        s.layer->prepare(weights, rows, source_degrees, messages, own.columns() == 0 ? own : own.middle_columns(0, columns), executor);
+        if (!s.around.residual || own.columns() == 0) return;
         const matrix_view<T> rest = own.middle_columns(columns, s.outputs);
         if (s.residual) rows.multiply(by_, weights.value(*s.residual), rest, {}, executor);
         else detail::copy_rows<T>(rows.dense, rest, executor);

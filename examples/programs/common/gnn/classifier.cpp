@@ -96,7 +96,7 @@ std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;
     return least_evaluation(net.encode,
-        {.columns = net.encode.inputs(), .bytes = gneiss::fixed_features(features, buckets.rows()).bytes}, buckets, how.neighbors(), buckets.rows());
+        gneiss::fixed_features(features, buckets.rows()), buckets, how.neighbors(), buckets.rows());
 }
 
 } // namespace trainers

@@ -78,10 +78,12 @@ public:
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
         matrix_view<T> own, executor_ref executor) override {
-        const matrix_view<T> z = messages.middle_columns(0, all());
+        const bool sends = messages.columns() != 0;
+        const matrix_view<T> z = sends ? messages.middle_columns(0, all())
+                                       : matrix_view<T>(z_memory_.at_least(rows.rows() * all()), rows.rows(), all());
         rows.multiply(by_, weights.value(weight_), z, {}, executor);
-        by_.head_dots(z, weights.list(of_source_), heads_, messages.middle_columns(all(), heads_), executor);
-        by_.head_dots(z, weights.list(of_target_), heads_, own, executor);
+        if (sends) by_.head_dots(z, weights.list(of_source_), heads_, messages.middle_columns(all(), heads_), executor);
+        if (own.columns() != 0) by_.head_dots(z, weights.list(of_target_), heads_, own, executor);
     }
     void begin(matrix_view<const T> own, matrix_view<T> sums, executor_ref executor) override {
         detail::copy_rows<T>(own, sums.middle_columns(all() + 2 * heads_, heads_), executor);

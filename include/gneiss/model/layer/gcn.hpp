@@ -67,6 +67,7 @@ public:
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float> source_degrees,
         matrix_view<T> messages, matrix_view<T>, executor_ref executor) override {
+        if (messages.columns() == 0) return;
         linear::prepare(by_, rows, weights.value(weight_), messages, executor);
         if (options_.normalize == gcn_normalization::symmetric) divide(messages, source_degrees, executor);
     }

@@ -100,7 +100,8 @@ public:
 
     /// Returns the columns of the pass in parts. Throws errc::unsupported without one.
     [[nodiscard]] virtual part_columns parts() const { refuse_parts(); }
-    /// `source_degrees` [n]: number of edges from each node to targets; only if parts().source_degrees.
+    /// Writes messages and own data of `rows`, each row from its input row alone; either may have no columns and is then not
+    /// computed. `source_degrees` [n]: number of edges from each node to targets; only if parts().source_degrees.
     virtual void prepare(const dense_parameters<T>& /*weights*/, const input_rows<T>& /*rows*/, std::span<const float> /*source_degrees*/,
         matrix_view<T> /*messages*/, matrix_view<T> /*own*/, executor_ref) { refuse_parts(); }
     virtual void begin(matrix_view<const T> /*own*/, matrix_view<T> /*sums*/, executor_ref) {}

@@ -35,7 +35,8 @@ public:
     [[nodiscard]] part_columns parts() const override { return {.own = width_}; }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T>,
         matrix_view<T> own, executor_ref executor) override {
-        rows.multiply(by_, weights.value(weight_), own, {false, bias_ ? weights.list(*bias_) : std::span<const T>{}}, executor);
+        if (own.columns() != 0)
+            rows.multiply(by_, weights.value(weight_), own, {false, bias_ ? weights.list(*bias_) : std::span<const T>{}}, executor);
     }
     void finish(const dense_parameters<T>&, matrix_view<const T> own, std::span<const std::uint32_t>, matrix_view<T>,
         activation then, matrix_view<T> out, executor_ref executor) override {

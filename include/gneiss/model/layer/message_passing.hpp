@@ -240,10 +240,17 @@ public:
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
         matrix_view<T> own, executor_ref executor) override {
         begin_part(weights, rows.rows(), executor);
-        if constexpr (sends) layer_.message(context_, rows.dense, messages);
-        else detail::copy_rows<T>(rows.dense, messages, executor);
+        const auto send = [&](matrix_view<T> to) {
+            if constexpr (sends) layer_.message(context_, rows.dense, to);
+            else detail::copy_rows<T>(rows.dense, to, executor);
+        };
+        if (messages.columns() != 0) send(messages);
+        if (own.columns() == 0) return;
         detail::copy_rows<T>(rows.dense, own.middle_columns(0, in_.dense), executor);
-        if (looks_at_edges) detail::copy_rows<T>(messages, own.middle_columns(in_.dense, messages.columns()), executor);
+        if (!looks_at_edges) return;
+        const matrix_view<T> of_target = own.middle_columns(in_.dense, own.columns() - in_.dense);
+        if (messages.columns() != 0) detail::copy_rows<T>(messages, of_target, executor);
+        else send(of_target);
     }
     void begin(matrix_view<const T> own, matrix_view<T> sums, executor_ref executor) override {
         if (looks_at_edges)

@@ -64,9 +64,11 @@ public:
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
         matrix_view<T> own, executor_ref executor) override {
-        if (is_max()) detail::copy_rows<T>(rows.dense, messages, executor);
-        else linear::prepare(by_, rows, weights.value(neighbors_), messages, executor);
-        rows.multiply(by_, weights.value(own_), own, {}, executor);
+        if (messages.columns() != 0) {
+            if (is_max()) detail::copy_rows<T>(rows.dense, messages, executor);
+            else linear::prepare(by_, rows, weights.value(neighbors_), messages, executor);
+        }
+        if (own.columns() != 0) rows.multiply(by_, weights.value(own_), own, {}, executor);
     }
     void add(const edge_part& edges, std::span<const std::uint32_t> seen, matrix_view<const T> messages, matrix_view<T> sums,
         executor_ref executor) override {

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/inference/layerwise_input.hpp>
+#include <gneiss/inference/layerwise_plan.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/storage/edge/block_reader.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/embedding/scratch_rows.hpp>
+
+namespace gneiss {
+
+/// Numbers of list entries of all nodes: as targets, whose lists they are, and as sources, in whose lists they occur.
+struct list_degrees {
+    static constexpr std::uint32_t most = 1023; ///< larger degrees of targets are counted as this one
+
+    std::vector<std::uint32_t> sources;        ///< [nodes] entries in which a node is the neighbor
+    std::vector<std::uint16_t> targets;        ///< [nodes] length of a node's list, at most `most`
+    std::vector<std::uint64_t> source_counts;  ///< [degree] nodes with that many entries; the last: that many or more
+    std::vector<std::uint64_t> target_entries; ///< [most + 1] entries of all nodes with that length
+    std::vector<std::uint64_t> target_counts;  ///< [most + 1] nodes with that length
+
+    /// Returns the memory of counting [bytes].
+    [[nodiscard]] static std::uint64_t memory_bytes(const row_partitioning& rows) {
+        return 6 * rows.nodes + 4 * rows.capacity() + 24 * (std::uint64_t{most} + 1);
+    }
+
+    /// Counts by one pass over the edges of a direction. Memory: the largest pair of blocks in addition.
+    list_degrees(const bucket_store& graph, neighbor_direction direction, block_reader& reader, const std::stop_token& stop)
+        : sources(static_cast<std::size_t>(graph.rows().nodes), 0), targets(sources.size(), 0), source_counts(most + 1, 0),
+          target_entries(most + 1, 0), target_counts(most + 1, 0) {
+        const row_partitioning& rows = graph.rows();
+        std::vector<std::uint32_t> lengths(static_cast<std::size_t>(rows.capacity()));
+        for (partition_id i = 0; i < rows.partitions; ++i) {
+            if (stop.stop_requested()) throw error(errc::canceled, "stopped during inference");
+            std::ranges::fill(lengths, 0U);
+            for (partition_id j = 0; j < rows.partitions; ++j)
+                for_each_side(direction, [&](edge_direction side) {
+                    const block_place at{bucket_of(i, j, side), side};
+                    if (graph.extent(at.bucket).edges == 0) return;
+                    const std::vector<loaded_block> loaded = reader.read(std::span(&at, 1));
+                    const edge_block& block = loaded.front().block;
+                    for (std::size_t v = 0; v < block.nodes.size(); ++v) lengths[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
+                    std::uint32_t* const of = sources.data() + rows.begin(j);
+                    for (const std::uint32_t neighbor : block.neighbors) ++of[neighbor];
+                });
+            for (std::size_t v = 0; v < rows.size(i); ++v) {
+                const std::uint32_t length = std::min(lengths[v], most);
+                targets[static_cast<std::size_t>(rows.begin(i)) + v] = static_cast<std::uint16_t>(length);
+                target_entries[length] += lengths[v];
+                ++target_counts[length];
+            }
+        }
+        for (const std::uint32_t d : sources) ++source_counts[std::min<std::size_t>(d, source_counts.size() - 1)];
+    }
+
+    /// Returns the expected number of distinct sources of lists with this share of all entries, if neighbors are drawn by degree.
+    [[nodiscard]] double distinct_sources(double share) const {
+        double sum = 0;
+        for (std::size_t d = 1; d < source_counts.size(); ++d)
+            sum += static_cast<double>(source_counts[d]) * -std::expm1(static_cast<double>(d) * std::log1p(-std::min(share, 1 - 1e-12)));
+        return sum;
+    }
+};
+
+/// Plan of a streamed run.
+struct streamed_plan {
+    std::vector<memory_part> parts;          ///< everything charged
+    std::vector<std::uint64_t> rows{};       ///< most targets of a group, by layer
+    std::vector<std::uint32_t> groups{};     ///< groups, by layer
+    std::uint64_t bytes = 0;                 ///< expected bytes read and written, the input's among them
+};
+
+namespace detail {
+
+/// Targets of a layer in groups by descending list length, so that the first group has most edges. Nodes without neighbors
+/// belong to no group, unless there is room for them in the only one.
+struct target_groups {
+    static constexpr std::uint8_t none = 255;
+
+    std::uint32_t groups = 0;
+    bool all = false;                        ///< every node belongs to the only group
+    std::vector<std::uint64_t> targets{};    ///< [groups]
+    std::vector<std::uint64_t> entries{};    ///< [groups] list entries
+    std::vector<std::uint64_t> first_rank{}; ///< [degree] rank of the first node of that list length; empty if all
+
+    target_groups() = default;
+    /// Cuts nodes into groups of at most `rows`.
+    target_groups(const list_degrees& degrees, std::uint64_t nodes, std::uint64_t rows, bool has_sums) {
+        if (!has_sums || nodes == 0) return;
+        std::uint64_t linked = nodes - degrees.target_counts[0], sum = 0;
+        all = nodes <= rows;
+        if (all) linked = nodes;
+        groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(ceil_div(linked, rows), 100000));
+        targets.assign(groups, 0);
+        entries.assign(groups, 0);
+        first_rank.assign(degrees.target_counts.size(), 0);
+        for (std::size_t d = degrees.target_counts.size(); d-- > (all ? 0U : 1U);) {
+            first_rank[d] = sum;
+            const std::uint64_t count = degrees.target_counts[d];
+            for (std::uint64_t at = sum, end = sum + count; at < end;) { // the groups that the nodes of this length fall into
+                const std::uint64_t k = std::min<std::uint64_t>(at / rows, groups - 1), until = std::min(end, (k + 1) * rows);
+                targets[k] += until - at;
+                entries[k] += degrees.target_entries[d] / count * (until - at);
+                at = until;
+            }
+            sum += count;
+        }
+    }
+};
+
+/// Returns the fewest bytes of a streamed run, with its pass that counts: inputs, edges and outputs of each layer once.
+template <class Backend>
+[[nodiscard]] std::uint64_t streamed_floor(const encoder<float, Backend>& encode, const layerwise_input& input, const row_partitioning& rows,
+    const layerwise_edges& edges) {
+    std::uint64_t floats = input.columns.total(), bytes = edges.all;
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        floats += encode.factories()[l].outputs() * (l + 1 == encode.layers() ? 1 : 2);
+        if (encode.parts(l).messages != 0) bytes += edges.all;
+    }
+    return bytes + floats * rows.nodes * sizeof(float);
+}
+
+} // namespace detail
+
+/// Plans a run that reads inputs and edges once in sequence: the sums of the first group of targets stay in memory, and rows
+/// that later groups need are dealt out to them (see `streamed_run`). Returns none if memory does not suffice for groups of at
+/// most a few hundred, or the input has sparse rows, or must be read twice and cannot be.
+template <class Backend>
+[[nodiscard]] std::optional<streamed_plan> plan_streamed(const encoder<float, Backend>& encode, const layerwise_input& input,
+    const bucket_store& graph, const layerwise_edges& edges, const list_degrees& degrees, std::uint64_t memory) {
+    const row_partitioning& rows = graph.rows();
+    const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, detail::layerwise_rows);
+    if (input.columns.sparse != 0 || (encode.parts(0).begins && !input.repeatable)) return {};
+    std::uint64_t work = 0, arriving = 0, messages = 0, staged = 0;
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        const part_columns columns = encode.parts(l);
+        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(), out = encode.factories()[l].outputs();
+        work += detail::layer_work(encode, l, some) + some * (columns.messages + columns.own) * sizeof(float) * 9 / 8 + 512;
+        arriving = std::max({arriving, l == 0 ? input.bytes : capacity * in * sizeof(float),
+            l + 1 == encode.layers() ? capacity * out * sizeof(float) : 0});
+        messages = std::max(messages, capacity * columns.messages * sizeof(float));
+        staged = std::max(staged, some * (std::max({in, out, std::uint64_t{columns.messages}}) + 2 * columns.own + columns.sums) * sizeof(float) * 9 / 8 + 2048);
+    }
+    streamed_plan plan{{{"rows of the last layer", scratch_rows::file_memory_bytes(rows, encode.outputs())},
+        {"rows between layers", arriving + messages + staged},
+        {"edges", 2 * edges.most + 3 * edges.column + 32 * capacity},
+        {"sums", 0},
+        {"groups of targets", 7 * rows.nodes + list_degrees::memory_bytes(rows) + 24 * std::uint64_t{list_degrees::most}},
+        {"work of a layer", work}}};
+    std::uint64_t fixed = 0;
+    for (const memory_part& part : plan.parts) fixed += part.bytes;
+    if (fixed >= memory) return {};
+    const std::uint64_t left = memory - fixed;
+    std::uint64_t entries = 0;
+    for (const std::uint64_t count : degrees.target_entries) entries += count;
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        const part_columns columns = encode.parts(l);
+        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(), out = encode.factories()[l].outputs();
+        const std::uint64_t row = (columns.sums + columns.own + 1) * sizeof(float);
+        if (left < row) return {};
+        plan.rows.push_back(std::min(left / row, rows.nodes));
+        plan.parts[3].bytes = std::max(plan.parts[3].bytes, plan.rows.back() * row);
+        const detail::target_groups groups(degrees, rows.nodes, plan.rows.back(), columns.messages != 0);
+        if (groups.groups > 200) return {};
+        plan.groups.push_back(groups.groups);
+        double bytes = 4.0 * static_cast<double>(rows.nodes) * static_cast<double>(in + out);
+        if (columns.messages != 0) bytes += static_cast<double>(edges.all);
+        if (columns.begins) bytes += 4.0 * static_cast<double>(rows.nodes * in);
+        if (l + 1 == encode.layers() && groups.groups != 0 && !groups.all) bytes += 8.0 * static_cast<double>(rows.nodes * out);
+        for (std::uint32_t k = 1; k < groups.groups; ++k) {
+            const auto targets = static_cast<double>(groups.targets[k]), of = static_cast<double>(groups.entries[k]);
+            const double dealt = degrees.distinct_sources(of / static_cast<double>(std::max<std::uint64_t>(entries, 1))) + (columns.loops ? targets : 0);
+            bytes += 8 * (dealt * static_cast<double>(columns.messages) + targets * static_cast<double>(columns.own + 2) + of);
+        }
+        plan.bytes += static_cast<std::uint64_t>(bytes);
+    }
+    return plan;
+}
+
+} // namespace gneiss
