@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
 #include <gneiss/model/backend/eigen.hpp>
@@ -46,6 +49,12 @@ struct stored_graph {
         : edges(test::hub_edges(nodes, count, nodes)),
           rows{nodes, partitions},
           store(test::build(directory.path(), {rows, 3}, edges)) {
+        std::filesystem::create_directory(scratch());
+    }
+    stored_graph(std::vector<edge> list, const row_partitioning& partitioning)
+        : edges(std::move(list)),
+          rows(partitioning),
+          store(test::build(directory.path(), {rows, 0}, edges)) {
         std::filesystem::create_directory(scratch());
     }
     [[nodiscard]] std::filesystem::path scratch() const { return directory / "scratch"; }
@@ -240,21 +249,42 @@ void check_streamed(const std::string& layers) {
         CAPTURE(static_cast<int>(d));
         model m(layers, {.dense = 12});
         const outcome memory = infer(m, graph, source, d, memory_budget::unlimited, serial_executor{});
-        std::uint64_t all = 0;
-        for (const memory_part& part : memory.plan.parts) all += part.bytes;
-        std::uint32_t fewest = 1000, most = 0;
-        for (std::uint64_t tenths = 9; tenths > 1; tenths -= 1 + (tenths < 6)) {
-            const outcome streamed = infer(m, graph, source, d, all / 10 * tenths, three, true);
-            CHECK(!streamed.plan.in_memory);
-            CHECK(same_bits(streamed.rows, memory.rows));
-            CHECK(streamed.edges == memory.edges);
-            if (!streamed.plan.streamed) continue;
-            fewest = std::min(fewest, *std::ranges::max_element(streamed.plan.groups));
-            most = std::max(most, *std::ranges::max_element(streamed.plan.groups));
+        std::uint64_t bytes = 0;
+        for (const memory_part& part : memory.plan.parts) bytes += part.bytes;
+        std::uint32_t fewest = 1000, most = 0, before = 0;
+        for (bool fits = true; fits; bytes = bytes / 100 * 97) {
+            std::optional<outcome> streamed;
+            try {
+                streamed = infer(m, graph, source, d, bytes - 1, three, true);
+            } catch (const over_budget&) {
+                break;
+            }
+            fits = streamed->plan.streamed;
+            if (!fits) break;
+            const std::uint32_t groups = *std::ranges::max_element(streamed->plan.groups);
+            fewest = std::min(fewest, groups);
+            most = std::max(most, groups);
+            if (groups == before) continue;
+            before = groups;
+            CHECK(same_bits(streamed->rows, memory.rows));
+            CHECK(streamed->edges == memory.edges);
+            CHECK(streamed->plan.groups.size() == m.encode.layers());
         }
-        MESSAGE(layers << " groups " << fewest << " to " << most);
-        CHECK(fewest <= 2);
-        CHECK((most >= 3 || m.encode.hops() == 0));
+        CHECK(fewest == 1);
+        CHECK(most >= 3);
+    }
+}
+
+/// Returns a memory with which a streamed run has at least three groups of targets.
+std::uint64_t memory_of_groups(model& m, const stored_graph& graph, const layerwise_input& in) {
+    std::uint64_t bytes = 0;
+    for (const memory_part& part :
+        infer(m, graph, in, neighbor_direction::in, memory_budget::unlimited, serial_executor{}).plan.parts)
+        bytes += part.bytes;
+    for (;; bytes = bytes / 100 * 97) {
+        const outcome streamed = infer(m, graph, in, neighbor_direction::in, bytes - 1, serial_executor{}, true);
+        REQUIRE(streamed.plan.streamed);
+        if (std::ranges::max(streamed.plan.groups) >= 3) return bytes - 1;
     }
 }
 
@@ -267,6 +297,109 @@ TEST_CASE("streamed runs with any number of groups equal those in memory") {
     check_streamed("gat:3x4,gat:6x2:mean");
     check_streamed("linear:12,gcn:12:symmetric,linear:5");
     check_streamed("own");
+}
+
+TEST_CASE("a streamed run moves the bytes of its plan, and inputs and edges once") {
+    constexpr std::uint64_t nodes = 16384;
+    rmat<> draw({.nodes = nodes, .edges = 16 * nodes, .seed = 2});
+    std::vector<edge> edges(16 * nodes);
+    draw.fill(0, edges);
+    const stored_graph graph(edges, {nodes, 32});
+    const inputs in(nodes, 64, 0);
+    layerwise_input source = in.source(graph.rows);
+    source.repeatable = true;
+    std::uint64_t topology = 0;
+    graph.store.for_each_bucket([&](edge_bucket b) { topology += graph.store.extent(b).in.length; });
+    for (const std::string layers : {"gcn:64,gcn:32", "sage:64,sage:32", "gat:16x4,gat:8x4"}) {
+        CAPTURE(layers);
+        model m(layers, {.dense = 64});
+        const outcome memory =
+            infer(m, graph, source, neighbor_direction::in, memory_budget::unlimited, serial_executor{});
+        for (const std::uint64_t share : {1U, 2U, 3U}) {
+            const std::uint64_t budget = nodes * 64 * sizeof(float) / share;
+            const outcome streamed = infer(m, graph, source, neighbor_direction::in, budget, serial_executor{}, true);
+            CAPTURE(share);
+            REQUIRE(streamed.plan.streamed);
+            CHECK(same_bits(streamed.rows, memory.rows));
+            const auto moved = static_cast<double>(streamed.bytes(64) - topology); // without the pass that counts
+            const auto floor = static_cast<double>(2 * topology + nodes * (64 + 2 * 64 + 32) * sizeof(float));
+            MESSAGE(layers << " 1/" << share << ": groups " << streamed.plan.groups[0] << ", " << streamed.plan.groups[1]
+                           << ", moved " << moved / floor << " of the floor, " << moved / static_cast<double>(streamed.plan.bytes)
+                           << " of the plan");
+            CHECK(moved < 1.15 * static_cast<double>(streamed.plan.bytes));
+            CHECK(moved > 0.85 * static_cast<double>(streamed.plan.bytes));
+            CHECK(streamed.input_rows == nodes * (1 + m.encode.parts(0).begins));
+        }
+    }
+}
+
+TEST_CASE("on any disk fault, a streamed run ends with a typed error or the right rows, and leaves no file") {
+    const stored_graph graph(2500, 9, 12000);
+    const inputs in(2500, 12, 0);
+    layerwise_input source = in.source(graph.rows);
+    source.repeatable = true;
+    model m("sage:12,sage:9:sum", {.dense = 12});
+    const std::uint64_t memory = memory_of_groups(m, graph, source);
+    layerwise_options options{.engines = threads(), .scratch = graph.scratch(), .streamed = true};
+    const auto expected = infer(m, graph, source, neighbor_direction::in, memory, serial_executor{}, true).rows;
+    for (const fault_kind kind :
+        {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read})
+        for (std::uint64_t at = 1;; at += 1 + at / 2) {
+            const auto injector = std::make_shared<fault_injector>(fault{kind, at, false});
+            options.engines = [&] { return any_engine(faulty(threads_engine(4), injector)); };
+            memory_budget budget(memory);
+            try {
+                const auto result =
+                    infer_layerwise(m.encode, m.weights, source, graph.store, options, serial_executor{}, budget);
+                CHECK(result.plan.streamed);
+                const auto rows = all_rows(*result.rows);
+                CHECK(same_bits(rows, expected));
+            } catch (const io_error&) {
+                CHECK(injector->operations() >= at);
+            } catch (const error& e) {
+                CHECK(e.code() == errc::corrupt);
+            }
+            CHECK(graph.scratch_files() == 0);
+            CHECK(budget.used() == 0);
+            if (injector->operations() < at) break;
+        }
+}
+
+TEST_CASE("a streamed run detects a changed byte in each of its files") {
+    const stored_graph graph(2500, 9, 12000);
+    const inputs in(2500, 12, 0);
+    layerwise_input source = in.source(graph.rows);
+    source.repeatable = true;
+    model m("sage:12,sage:9:sum", {.dense = 12});
+    const std::uint64_t memory = memory_of_groups(m, graph, source);
+    std::size_t detected = 0;
+    for (const std::string name : {"dealt", "rows-0"})
+        for (std::uint64_t step = 1; step < 16; ++step) {
+            memory_budget budget(memory);
+            bool changed = false;
+            const auto change = [&](std::uint64_t done, std::uint64_t) {
+                if (done < step || changed) return;
+                for (const auto& entry : std::filesystem::recursive_directory_iterator(graph.scratch())) {
+                    if (entry.path().filename() != name || entry.file_size() < 4096) continue;
+                    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+                    file.seekg(2000);
+                    const int byte = file.get();
+                    file.seekp(2000);
+                    file.put(static_cast<char>(byte ^ 1));
+                    changed = true;
+                }
+            };
+            try {
+                (void)infer_layerwise(m.encode, m.weights, source, graph.store,
+                    {.engines = threads(), .scratch = graph.scratch(), .streamed = true}, serial_executor{}, budget, {},
+                    change);
+            } catch (const error& e) {
+                CHECK(e.code() == errc::corrupt);
+                ++detected;
+            }
+            CHECK(graph.scratch_files() == 0);
+        }
+    CHECK(detected >= 4);
 }
 
 TEST_CASE("GraphSAGE over all nodes equals a sample with all neighbors, in memory and on disk") {
@@ -365,7 +498,7 @@ TEST_CASE("a stop ends a run at any step and leaves no file") {
     const inputs in(120, 6, 0);
     const layerwise_input source = in.source(graph.rows);
     model m("sage:6,gcn:5", {.dense = 6});
-    const layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
+    const layerwise_options options{.engines = threads(), .scratch = graph.scratch(), .streamed = false};
     for (const std::uint64_t memory : {memory_budget::unlimited, least_memory(m, graph, source, options)}) {
         std::uint64_t steps = 1;
         for (std::uint64_t at = 0; at < steps; at += 1 + at / 4) {

@@ -456,7 +456,8 @@ template <class Backend>
     charges.clear();
     for (const memory_part& part : made->parts) charges.push_back(budget.charge(part.name, part.bytes));
     layerwise_result result;
-    result.plan = {.streamed = true, .parts = made->parts, .groups = made->groups, .bytes = made->bytes};
+    result.plan = {.streamed = true, .parts = made->parts, .groups = {}, .bytes = made->bytes};
+    for (const streamed_plan::layer& layer : made->layers) result.plan.groups.push_back(layer.groups);
     streamed_run<Backend> run(encode, weights, input, graph, options, executor, stop, progress, *degrees, std::move(*made));
     result.rows = run.run();
     result.io = counted + run.statistics() + result.rows->statistics();

@@ -62,6 +62,7 @@ inline constexpr std::size_t layerwise_rows = 8192; // rows prepared or finished
 struct layerwise_edges {
     std::uint64_t all = 0, most = 0; ///< all edges, and those of the largest pair
     std::uint64_t column = 0;        ///< edges from one partition of sources to all targets, the most
+    std::uint64_t read = 0;          ///< all edges on disk
 
     /// Counts the edges that a run of the encoder reads. O(p²).
     template <class Backend>
@@ -75,14 +76,16 @@ struct layerwise_edges {
                     std::uint64_t sum = 0;
                     for_each_side(d, [&](edge_direction side) {
                         const block_place at{bucket_of(i, j, side), side};
-                        if (graph.extent(at.bucket).edges != 0) sum += block_reader::memory_of(graph, at);
+                        if (graph.extent(at.bucket).edges == 0) return;
+                        sum += block_reader::memory_of(graph, at);
+                        if (d == direction) read += graph.extent(at.bucket).range(side).length;
                     });
                     return sum;
                 };
                 const std::uint64_t here = blocks(direction);
                 all += here;
                 of_source += here;
-                most = std::max({most, here, degrees ? blocks(detail::opposite(direction)) : 0});
+                most = std::max({most, here, degrees && direction != neighbor_direction::both ? blocks(detail::opposite(direction)) : 0});
             }
             column = std::max(column, of_source);
         }
@@ -127,7 +130,7 @@ template <class Backend>
         const std::uint64_t in = l == 0 ? input.columns.total() : encode.factories()[l - 1].outputs();
         const layer_traffic traffic(encode.parts(l), in, l == 0, groups);
         floats += plan.rereads[l] ? traffic.reread : traffic.stored;
-        if (encode.parts(l).messages != 0) bytes += edges.all;
+        if (encode.parts(l).messages != 0) bytes += edges.read;
     }
     return bytes + floats * rows.nodes * sizeof(float);
 }

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/kernels.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/storage/io/run_file.hpp>
@@ -58,9 +67,18 @@ public:
         reader_.emplace(path_);
     }
     [[nodiscard]] std::size_t size(std::size_t record) const { return reader_->size(record); }
+    /// Reads a record into `to`, of its size.
     void read(std::size_t record, std::span<std::byte> to) {
         io_.read_bytes += reader_->read(record, to).size();
         ++io_.reads;
+    }
+    /// Reads records of rows, one after another.
+    void read_rows(std::span<const std::size_t> records, matrix_view<float> to) {
+        std::byte* at = reinterpret_cast<std::byte*>(to.data());
+        for (const std::size_t record : records) {
+            read(record, {at, size(record)});
+            at += size(record);
+        }
     }
     [[nodiscard]] const io_stats& statistics() const noexcept { return io_; }
 
@@ -71,4 +89,78 @@ private:
     io_stats io_;
 };
 
+/// Returns the bytes of contiguous rows.
+[[nodiscard]] inline std::span<const std::byte> bytes_of(matrix_view<const float> rows) noexcept {
+    return {reinterpret_cast<const std::byte*>(rows.data()), rows.rows() * rows.columns() * sizeof(float)};
+}
+
+/// Rows of all nodes in a file: written by group, within it by partition and node; read partition by partition in the
+/// order of nodes. Nodes of no group form a last one. Memory: one byte per node.
+class grouped_rows {
+public:
+    /// \param group_of  [nodes] 255: no group
+    grouped_rows(std::filesystem::path path, const row_partitioning& rows, std::size_t columns, std::uint32_t groups,
+        std::vector<std::uint8_t> group_of)
+        : file_(std::move(path)),
+          rows_(rows),
+          columns_(columns),
+          groups_(groups),
+          group_of_(std::move(group_of)),
+          records_((std::size_t{groups} + 1) * rows.partitions) {}
+
+    /// Adds the next rows of a group in a partition.
+    void append(std::uint32_t group, partition_id p, matrix_view<const float> rows) {
+        records_[std::size_t{group} * rows_.partitions + p].push_back(file_.append(bytes_of(rows)));
+    }
+    void finish() { file_.finish(); }
+
+    /// Returns the rows of a partition, in `to`, which grows to the largest.
+    [[nodiscard]] matrix_view<const float> read(partition_id p, aligned_buffer<float>& to) {
+        const auto most = static_cast<std::size_t>(rows_.capacity()) * columns_;
+        if (to.size() < most) to = aligned_buffer<float>(most);
+        const matrix_view<float> all(to.data(), static_cast<std::size_t>(rows_.size(p)), columns_);
+        const std::uint8_t* const group_of = group_of_.data() + rows_.begin(p);
+        for (std::uint32_t k = 0; k <= groups_; ++k) {
+            const auto wanted = static_cast<std::uint8_t>(k == groups_ ? 255U : k);
+            std::size_t v = 0;
+            for (const std::size_t record : records_[std::size_t{k} * rows_.partitions + p]) {
+                const std::size_t count = file_.size(record) / (columns_ * sizeof(float));
+                const matrix_view<float> some(chunk_.at_least(count * columns_), count, columns_);
+                file_.read_rows(std::span(&record, 1), some);
+                for (std::size_t r = 0; r < count; ++r, ++v) {
+                    while (group_of[v] != wanted) ++v;
+                    std::ranges::copy(some[r], all[v].begin());
+                }
+            }
+        }
+        return all;
+    }
+    [[nodiscard]] const io_stats& statistics() const noexcept { return file_.statistics(); }
+
+private:
+    scratch_records file_;
+    row_partitioning rows_;
+    std::size_t columns_;
+    std::uint32_t groups_;
+    std::vector<std::uint8_t> group_of_;
+    std::vector<std::vector<std::size_t>> records_; // [groups + 1, partitions]
+    reusable_buffer<float> chunk_;
+};
+
+/// A directory with a unique name, removed with all its files.
+struct scratch_directory {
+    std::filesystem::path path;
+
+    explicit scratch_directory(const std::filesystem::path& within) {
+        std::string name = (within / ("layers-" + std::string(6, 'X'))).string();
+        if (::mkdtemp(name.data()) == nullptr) throw io_error(errno, "create a scratch directory", {.path = within});
+        path = name;
+    }
+    scratch_directory(const scratch_directory&) = delete;
+    scratch_directory& operator=(const scratch_directory&) = delete;
+    ~scratch_directory() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+};
 } // namespace gneiss::detail

@@ -44,25 +44,36 @@ namespace gneiss::detail {
 ///     finish the first group
 ///     for each later group: add what was dealt to it, j ascending; finish it
 ///
-/// A later group gets a row once per source partition, for however many edges. Sums add the same parts in the same order as
-/// those of `layerwise_run`, so all bits are equal. Attention needs own rows before the first message: its inputs are read
-/// twice. In graphs with a power law the first group has most edges, and few rows are dealt: of RMAT with 16 edges a node, an
-/// eighth of the sums takes .91 of the edges, and a third of the rows is written and read again for the rest.
-/// Source: ATLAS (arXiv 2605.09402), which evicts and merges partial sums; dealing keeps their order.
+/// A later group gets a row once per source partition, for however many edges. Sums add the same parts in the same
+/// order as those of `layerwise_run`, so all bits are equal. Attention needs own rows before the first message: its
+/// inputs are read twice. In graphs with a power law the first group has most edges, and few rows are dealt: of RMAT
+/// with 16 edges a node, an eighth of the sums takes .91 of the edges, and a third of the rows is written and read
+/// again for the rest. Source: ATLAS (arXiv 2605.09402), which evicts and merges partial sums; dealing keeps their
+/// order.
 template <class Backend>
 class streamed_run {
 public:
     streamed_run(encoder<float, Backend>& encode, const dense_parameters<float>& weights, const layerwise_input& input,
         const bucket_store& graph, const layerwise_options& options, executor_ref executor, std::stop_token stop,
         const layerwise_progress& progress, const list_degrees& degrees, streamed_plan plan)
-        : encode_(encode), weights_(weights), input_(input), graph_(graph), rows_(graph.rows()), options_(options), executor_(executor),
-          stop_(std::move(stop)), progress_(progress), degrees_(degrees), plan_(std::move(plan)), reader_(graph, options.engines),
+        : encode_(encode),
+          weights_(weights),
+          input_(input),
+          graph_(graph),
+          rows_(graph.rows()),
+          options_(options),
+          executor_(executor),
+          stop_(std::move(stop)),
+          progress_(progress),
+          degrees_(degrees),
+          plan_(std::move(plan)),
+          reader_(graph, options.engines),
           directory_(options.scratch) {}
 
     /// Runs all layers.
     [[nodiscard]] std::unique_ptr<scratch_rows> run() {
         for (std::size_t l = 0; l < encode_.layers(); ++l) {
-            const std::uint64_t rows = plan_.rows[l];
+            const std::uint64_t rows = plan_.layers[l].rows;
             const target_groups groups(degrees_, rows_.nodes, rows, encode_.parts(l).messages != 0);
             all_ += rows_.partitions * std::uint64_t{std::max(groups.groups, 1U)};
             if (groups.groups != 0) all_ += 1 + (encode_.parts(l).begins ? rows_.partitions : 0);
@@ -70,7 +81,9 @@ public:
         for (layer_ = 0; layer_ < encode_.layers(); ++layer_) run_layer();
         return std::move(result_);
     }
-    [[nodiscard]] io_stats statistics() const { return io_ + reader_.statistics() + (result_ ? result_->statistics() : io_stats{}); }
+    [[nodiscard]] io_stats statistics() const {
+        return io_ + reader_.statistics() + (result_ ? result_->statistics() : io_stats{});
+    }
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
     [[nodiscard]] std::uint64_t rows_read() const noexcept { return input_rows_; }
     [[nodiscard]] const streamed_plan& plan() const noexcept { return plan_; }
@@ -78,29 +91,6 @@ public:
 private:
     static constexpr std::uint8_t none = target_groups::none;
 
-    /// A directory of this run alone, removed with all its files.
-    struct own_directory {
-        std::filesystem::path path;
-
-        explicit own_directory(const std::filesystem::path& within) {
-            std::string name = (within / ("layers-" + std::string(6, 'X'))).string();
-            if (::mkdtemp(name.data()) == nullptr) throw io_error(errno, "create a scratch directory", {.path = within});
-            path = name;
-        }
-        own_directory(const own_directory&) = delete;
-        own_directory& operator=(const own_directory&) = delete;
-        ~own_directory() {
-            std::error_code ignored;
-            std::filesystem::remove_all(path, ignored);
-        }
-    };
-    /// Rows of all nodes by group, then by partition, ascending; those of no group come last.
-    struct grouped_rows {
-        std::unique_ptr<scratch_records> file;
-        std::size_t columns = 0;
-        std::vector<std::uint8_t> group_of;               // [nodes]
-        std::vector<std::vector<std::size_t>> records{};  // [(groups + 1) · partitions] in order
-    };
     /// Data for a later group from one source partition.
     struct dealt {
         std::size_t lists = 0;
@@ -109,7 +99,9 @@ private:
 
     [[nodiscard]] std::size_t size(partition_id p) const noexcept { return static_cast<std::size_t>(rows_.size(p)); }
     [[nodiscard]] std::size_t begin(partition_id p) const noexcept { return static_cast<std::size_t>(rows_.begin(p)); }
-    [[nodiscard]] std::size_t piece(std::size_t group, partition_id p) const noexcept { return group * rows_.partitions + p; }
+    [[nodiscard]] std::size_t piece(std::size_t group, partition_id p) const noexcept {
+        return group * rows_.partitions + p;
+    }
 
     void advance() {
         if (stop_.stop_requested()) throw error(errc::canceled, "stopped during inference");
@@ -119,30 +111,22 @@ private:
     static void for_each_chunk(std::size_t count, Body&& body) {
         for (std::size_t at = 0; at < count; at += layerwise_rows) body(at, std::min(layerwise_rows, count - at));
     }
-    /// Reads records of rows one after another.
-    static void read_rows(scratch_records& from, std::span<const std::size_t> records, matrix_view<float> to) {
-        std::byte* at = reinterpret_cast<std::byte*>(to.data());
-        for (const std::size_t record : records) {
-            from.read(record, {at, from.size(record)});
-            at += from.size(record);
-        }
-    }
-    [[nodiscard]] static std::span<const std::byte> bytes_of(matrix_view<const float> rows) noexcept {
-        return {reinterpret_cast<const std::byte*>(rows.data()), rows.rows() * rows.columns() * sizeof(float)};
-    }
-
     void run_layer() {
         columns_ = encode_.parts(layer_);
         const std::size_t outputs = encode_.factories()[layer_].outputs();
         group_targets();
         const bool last = layer_ + 1 == encode_.layers();
         direct_ = last && (groups_.groups == 0 || groups_.all);
-        if (last) result_ = std::make_unique<scratch_rows>(rows_, encode_.outputs(), options_.engines, options_.scratch);
-        out_ = {direct_ ? nullptr : std::make_unique<scratch_records>(directory_.path / ("rows-" + std::to_string(layer_))), outputs, group_of_, {}};
-        out_.records.resize(std::size_t{groups_.groups + 1} * rows_.partitions);
-        if (groups_.groups > 1) dealt_file_ = std::make_unique<scratch_records>(directory_.path / "dealt");
+        if (last)
+            result_ = std::make_unique<scratch_rows>(rows_, encode_.outputs(), options_.engines, options_.scratch);
+        if (!direct_)
+            out_ = std::make_unique<grouped_rows>(
+                directory_.path / ("rows-" + std::to_string(layer_)), rows_, outputs, groups_.groups, group_of_);
+        if (groups_.groups > 1 || (groups_.groups != 0 && !keeps_own()))
+            dealt_file_ = std::make_unique<scratch_records>(directory_.path / "dealt");
         dealt_.assign(groups_.groups > 1 ? std::size_t{groups_.groups} * rows_.partitions : 0, {});
         dealt_own_.assign(groups_.groups, {});
+        dealt_own_of_.assign(groups_.groups, {});
         stream();
         if (dealt_file_) dealt_file_->finish();
         if (groups_.groups != 0) finish_group(0);
@@ -151,15 +135,15 @@ private:
             if (size(p) == 0) result_->put(p);
         if (dealt_file_) io_ += dealt_file_->statistics();
         dealt_file_.reset();
-        if (in_.file) io_ += in_.file->statistics();
+        if (in_) io_ += in_->statistics();
         in_ = std::move(out_);
-        if (in_.file) in_.file->finish();
+        if (in_) in_->finish();
         if (last && !direct_) assemble_result();
     }
 
     /// Gives each target a group, and a place in it, ascending by node.
     void group_targets() {
-        groups_ = target_groups(degrees_, rows_.nodes, plan_.rows[layer_], columns_.messages != 0);
+        groups_ = target_groups(degrees_, rows_.nodes, plan_.layers[layer_].rows, columns_.messages != 0);
         const auto nodes = static_cast<std::size_t>(rows_.nodes);
         group_of_.assign(nodes, none);
         place_of_.resize(nodes);
@@ -169,24 +153,26 @@ private:
             for (std::size_t v = begin(p); v < begin(p) + size(p) && groups_.groups != 0; ++v) {
                 const std::uint16_t length = degrees_.targets[v];
                 if (length == 0 && !groups_.all) continue;
-                const std::uint64_t k = std::min<std::uint64_t>(rank[length]++ / plan_.rows[layer_], groups_.groups - 1);
+                const std::uint64_t k =
+                    std::min<std::uint64_t>(rank[length]++ / plan_.layers[layer_].rows, groups_.groups - 1);
                 group_of_[v] = static_cast<std::uint8_t>(k);
                 place_of_[v] = static_cast<std::uint32_t>(used[k]++);
             }
-            for (std::uint32_t k = 0; k < groups_.groups; ++k) borders_[k * (rows_.partitions + std::size_t{1}) + p + 1] = used[k];
+            for (std::uint32_t k = 0; k < groups_.groups; ++k)
+                borders_[k * (rows_.partitions + std::size_t{1}) + p + 1] = used[k];
         }
         const std::uint64_t most = used.empty() ? 0 : *std::ranges::max_element(used);
         sums_memory_ = {}; // never two at once
         own_memory_ = {};
         sums_memory_ = aligned_buffer<float>(static_cast<std::size_t>(most) * columns_.sums);
-        own_memory_ = aligned_buffer<float>(static_cast<std::size_t>(most) * columns_.own);
+        own_memory_ = aligned_buffer<float>(keeps_own() ? static_cast<std::size_t>(most) * columns_.own : 0);
         seen_.assign(static_cast<std::size_t>(most), 0);
         if (groups_.groups != 0) start_group(0);
     }
     void start_group(std::uint32_t k) {
         const auto count = static_cast<std::size_t>(groups_.targets[k]);
         sums_ = {sums_memory_.data(), count, columns_.sums};
-        own_ = {own_memory_.data(), count, columns_.own};
+        own_ = {own_memory_.data(), count, keeps_own() ? columns_.own : 0};
         std::fill_n(sums_.data(), count * columns_.sums, 0.0F);
         std::fill_n(seen_.begin(), count, 0U);
     }
@@ -198,35 +184,14 @@ private:
     [[nodiscard]] input_rows<float> read_input(partition_id p) {
         if (layer_ == 0) {
             const input_rows<float> rows = input_reader_(p, stop_);
-            if (size(p) != 0 && (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense || rows.sparse.columns != 0))
+            if (size(p) != 0 &&
+                (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense || rows.sparse.columns != 0))
                 throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
             input_rows_ += size(p);
             return rows;
         }
-        return {.dense = read_grouped(p, input_memory_)};
+        return {.dense = in_->read(p, input_memory_)};
     }
-    /// Reads rows of the previous layer and brings them into the order of nodes.
-    [[nodiscard]] matrix_view<const float> read_grouped(partition_id p, aligned_buffer<float>& memory) {
-        const std::size_t columns = in_.columns;
-        if (memory.size() < rows_.capacity() * columns) memory = aligned_buffer<float>(static_cast<std::size_t>(rows_.capacity()) * columns);
-        const matrix_view<float> to(memory.data(), size(p), columns);
-        const auto groups = static_cast<std::uint32_t>(in_.records.size() / rows_.partitions - 1);
-        for (std::uint32_t k = 0; k <= groups; ++k) {
-            std::size_t v = 0;
-            const std::uint8_t wanted = k == groups ? none : static_cast<std::uint8_t>(k);
-            for (const std::size_t record : in_.records[piece(k, p)]) {
-                const std::size_t count = in_.file->size(record) / (columns * sizeof(float));
-                const matrix_view<float> some(chunk_.at_least(count * columns), count, columns);
-                read_rows(*in_.file, std::span(&record, 1), some);
-                for (std::size_t r = 0; r < count; ++r, ++v) {
-                    while (in_.group_of[begin(p) + v] != wanted) ++v;
-                    std::ranges::copy(some[r], to[v].begin());
-                }
-            }
-        }
-        return to;
-    }
-
     void stream() {
         const bool twice = columns_.begins && groups_.groups != 0;
         if (twice) {
@@ -240,7 +205,8 @@ private:
             const input_rows<float> rows = read_input(j);
             const matrix_view<float> messages = message_room(size(j));
             for_each_chunk(columns_.messages == 0 ? 0 : size(j), [&](std::size_t first, std::size_t count) {
-                prepare(j, first, rows.middle_rows(first, count), messages.middle_rows(first, count), {nullptr, count, 0});
+                prepare(
+                    j, first, rows.middle_rows(first, count), messages.middle_rows(first, count), {nullptr, count, 0});
             });
             stream_own(j, rows, messages, !twice, true);
             if (columns_.messages != 0) stream_edges(j, messages);
@@ -253,13 +219,14 @@ private:
             message_memory_ = aligned_buffer<float>(static_cast<std::size_t>(rows_.capacity()) * columns_.messages);
         return {message_memory_.data(), rows, columns_.messages};
     }
-    void prepare(partition_id p, std::size_t first, const input_rows<float>& rows, matrix_view<float> messages, matrix_view<float> own) {
+    void prepare(partition_id p, std::size_t first, const input_rows<float>& rows, matrix_view<float> messages,
+        matrix_view<float> own) {
         std::span<const float> degrees;
         if (columns_.source_degrees && messages.columns() != 0) {
             source_degrees_.resize(messages.rows());
             std::transform(degrees_.sources.begin() + static_cast<std::ptrdiff_t>(begin(p) + first),
-                degrees_.sources.begin() + static_cast<std::ptrdiff_t>(begin(p) + first + messages.rows()), source_degrees_.begin(),
-                [](std::uint32_t d) { return static_cast<float>(d); });
+                degrees_.sources.begin() + static_cast<std::ptrdiff_t>(begin(p) + first + messages.rows()),
+                source_degrees_.begin(), [](std::uint32_t d) { return static_cast<float>(d); });
             degrees = source_degrees_;
         }
         encode_.prepare(weights_, layer_, rows, degrees, messages, own, executor_);
@@ -267,27 +234,33 @@ private:
 
     /// Computes own rows of a partition: stores those of groups if `deals`, and computes the results of other nodes if
     /// `finishes`.
-    void stream_own(partition_id j, const input_rows<float>& rows, matrix_view<const float> messages, bool deals, bool finishes) {
+    void stream_own(
+        partition_id j, const input_rows<float>& rows, matrix_view<const float> messages, bool deals, bool finishes) {
         for_each_chunk(size(j), [&](std::size_t first, std::size_t count) {
             const std::span<const std::uint8_t> groups(group_of_.data() + begin(j) + first, count);
             const matrix_view<float> own(own_chunk_.at_least(count * columns_.own), count, columns_.own);
             const bool any = finishes && std::ranges::find(groups, none) != groups.end();
-            if (columns_.own != 0 && (deals || any)) prepare(j, first, rows.middle_rows(first, count), {nullptr, count, 0}, own);
+            if (columns_.own != 0 && (deals || any))
+                prepare(j, first, rows.middle_rows(first, count), {nullptr, count, 0}, own);
             if (columns_.own != 0 && deals) deal_own(j, first, groups, own);
             if (any) finish_alone(j, first, groups, own, messages);
         });
         advance();
     }
-    void deal_own(partition_id j, std::size_t first, std::span<const std::uint8_t> groups, matrix_view<const float> own) {
-        for (std::size_t v = 0; v < groups.size(); ++v)
+    void deal_own(
+        partition_id j, std::size_t first, std::span<const std::uint8_t> groups, matrix_view<const float> own) {
+        for (std::size_t v = 0; v < groups.size() && keeps_own(); ++v)
             if (groups[v] == 0) std::ranges::copy(own[v], own_[place_of_[begin(j) + first + v]].begin());
-        for (std::uint32_t k = 1; k < groups_.groups; ++k) {
+        for (std::uint32_t k = keeps_own() ? 1 : 0; k < groups_.groups; ++k) {
             const matrix_view<float> some = gather(groups, static_cast<std::uint8_t>(k), own, selected_own_);
-            if (some.rows() != 0) dealt_own_[k].push_back(dealt_file_->append(bytes_of(some)));
+            if (some.rows() == 0) continue;
+            dealt_own_[k].push_back(dealt_file_->append(bytes_of(some)));
+            dealt_own_of_[k].push_back(j);
         }
     }
     /// Gathers the rows of a group.
-    [[nodiscard]] matrix_view<float> gather(std::span<const std::uint8_t> groups, std::uint8_t k, matrix_view<const float> rows, reusable_buffer<float>& memory) {
+    [[nodiscard]] matrix_view<float> gather(std::span<const std::uint8_t> groups, std::uint8_t k,
+        matrix_view<const float> rows, reusable_buffer<float>& memory) {
         selected_.clear();
         for (std::size_t v = 0; v < groups.size(); ++v)
             if (groups[v] == k) selected_.push_back(static_cast<std::uint32_t>(v));
@@ -296,7 +269,8 @@ private:
         return to;
     }
     /// Computes results of nodes without neighbors.
-    void finish_alone(partition_id j, std::size_t first, std::span<const std::uint8_t> groups, matrix_view<const float> own, matrix_view<const float> messages) {
+    void finish_alone(partition_id j, std::size_t first, std::span<const std::uint8_t> groups,
+        matrix_view<const float> own, matrix_view<const float> messages) {
         const matrix_view<float> some = gather(groups, none, own, selected_own_);
         const std::size_t count = selected_.size();
         const matrix_view<float> sums(alone_sums_.at_least(count * columns_.sums), count, columns_.sums);
@@ -316,7 +290,7 @@ private:
     /// Stores results: of partition `p` from row `first` on, if all go to the result in order.
     void emit(std::uint32_t group, partition_id p, std::size_t first, matrix_view<const float> rows) {
         if (!direct_) {
-            out_.records[piece(group, p)].push_back(out_.file->append(bytes_of(rows)));
+            out_->append(group, p, rows);
             return;
         }
         copy_rows<float>(rows, result_->room(p).middle_rows(first, rows.rows()), executor_);
@@ -328,10 +302,13 @@ private:
         lists_.resize(std::size_t{3} * groups_.groups);
         for (std::size_t side = 0; side < 2; ++side) {
             const edge_direction d = side == 0 ? edge_direction::out : edge_direction::in;
-            if (d == edge_direction::out ? options_.direction == neighbor_direction::in : options_.direction == neighbor_direction::out) continue;
+            if (d == edge_direction::out ? options_.direction == neighbor_direction::in
+                                         : options_.direction == neighbor_direction::out)
+                continue;
             std::vector<block_place> places;
             for (partition_id i = 0; i < rows_.partitions; ++i)
-                if (const block_place at{bucket_of(i, j, d), d}; graph_.extent(at.bucket).edges != 0) places.push_back(at);
+                if (const block_place at{bucket_of(i, j, d), d}; graph_.extent(at.bucket).edges != 0)
+                    places.push_back(at);
             for (std::size_t b = 0; b < places.size(); ++b) {
                 if (b == 0) reader_.start(std::span(&places[0], 1));
                 if (b + 1 < places.size()) reader_.start(std::span(&places[b + 1], 1));
@@ -357,15 +334,18 @@ private:
     void collect(const edge_block& block, partition_id i, std::size_t side) {
         for (std::size_t v = 0; v < block.nodes.size(); ++v) {
             const std::size_t target = begin(i) + block.nodes[v];
-            lists_[std::size_t{3} * group_of_[target] + side].add(place_of_[target], block.neighbors.subspan(block.starts[v], block.starts[v + 1] - block.starts[v]));
+            lists_[std::size_t{3} * group_of_[target] + side].add(
+                place_of_[target], block.neighbors.subspan(block.starts[v], block.starts[v + 1] - block.starts[v]));
         }
     }
     /// Adds messages to the sums of the current group.
     void add(const edge_part& part, matrix_view<const float> messages, bool counts) {
         if (part.targets.empty()) return;
-        encode_.add(layer_, part, counts ? std::span<const std::uint32_t>(seen_) : std::span<const std::uint32_t>{}, messages, sums_, executor_);
+        encode_.add(layer_, part, counts ? std::span<const std::uint32_t>(seen_) : std::span<const std::uint32_t>{},
+            messages, sums_, executor_);
         if (!counts) return;
-        for (std::size_t t = 0; t < part.targets.size(); ++t) seen_[part.targets[t]] += part.edges.offsets[t + 1] - part.edges.offsets[t];
+        for (std::size_t t = 0; t < part.targets.size(); ++t)
+            seen_[part.targets[t]] += part.edges.offsets[t + 1] - part.edges.offsets[t];
         edges_ += part.edges.rows.size();
     }
     /// Writes what a later group needs of partition j: messages of some sources, and its lists, which point to them.
@@ -402,7 +382,7 @@ private:
     /// Computes a later group from what was dealt to it.
     void run_group(std::uint32_t k) {
         start_group(k);
-        if (columns_.own != 0) read_rows(*dealt_file_, dealt_own_[k], own_);
+        if (columns_.own != 0 && keeps_own()) dealt_file_->read_rows(dealt_own_[k], own_);
         begin_group();
         for (partition_id j = 0; j < rows_.partitions; ++j) {
             const dealt& from = dealt_[piece(k, j)];
@@ -415,7 +395,7 @@ private:
                 return some;
             };
             const matrix_view<float> messages = message_room(take(1)[0]);
-            read_rows(*dealt_file_, from.messages, messages);
+            dealt_file_->read_rows(from.messages, messages);
             for (std::size_t side = 0; side < 3; ++side) {
                 const std::uint32_t targets = take(1)[0], entries = take(1)[0];
                 edge_part part;
@@ -428,25 +408,45 @@ private:
         }
         finish_group(k);
     }
+    [[nodiscard]] bool keeps_own() const noexcept { return plan_.layers[layer_].keeps_own; }
     void finish_group(std::uint32_t k) {
-        for (partition_id p = 0; p < rows_.partitions; ++p) {
-            const auto border = borders_.begin() + static_cast<std::ptrdiff_t>(k * (rows_.partitions + std::size_t{1}) + p);
+        if (!keeps_own()) finish_with_dealt(k);
+        for (partition_id p = 0; p < rows_.partitions && keeps_own(); ++p) {
+            const auto border =
+                borders_.begin() + static_cast<std::ptrdiff_t>(k * (rows_.partitions + std::size_t{1}) + p);
             const auto from = static_cast<std::size_t>(border[0]);
             for_each_chunk(static_cast<std::size_t>(border[1]) - from, [&](std::size_t first, std::size_t count) {
-                emit(k, p, first, encode_.finish(weights_, layer_, own_.middle_rows(from + first, count),
-                    std::span<const std::uint32_t>(seen_).subspan(from + first, count), sums_.middle_rows(from + first, count), executor_));
+                emit(k, p, first, finish(own_.middle_rows(from + first, count), from + first, count));
             });
         }
         if (k == 0) advance();
+    }
+    /// The same with own rows that were dealt, record by record.
+    void finish_with_dealt(std::uint32_t k) {
+        std::size_t place = 0, first = 0;
+        for (std::size_t r = 0; r < dealt_own_[k].size(); ++r) {
+            const std::size_t count = dealt_file_->size(dealt_own_[k][r]) / (columns_.own * sizeof(float));
+            const matrix_view<float> own(own_chunk_.at_least(count * columns_.own), count, columns_.own);
+            dealt_file_->read_rows(std::span(&dealt_own_[k][r], 1), own);
+            if (r != 0 && dealt_own_of_[k][r] != dealt_own_of_[k][r - 1]) first = 0;
+            emit(k, dealt_own_of_[k][r], first, finish(own, place, count));
+            first += count;
+            place += count;
+        }
+    }
+    /// Returns results of the current group's targets from `place` on.
+    [[nodiscard]] matrix_view<const float> finish(matrix_view<const float> own, std::size_t place, std::size_t count) {
+        return encode_.finish(weights_, layer_, own, std::span<const std::uint32_t>(seen_).subspan(place, count),
+            sums_.middle_rows(place, count), executor_);
     }
 
     /// Writes the result partition by partition.
     void assemble_result() {
         for (partition_id p = 0; p < rows_.partitions; ++p) {
-            copy_rows<float>(read_grouped(p, input_memory_), result_->room(p), executor_);
+            copy_rows<float>(in_->read(p, input_memory_), result_->room(p), executor_);
             result_->put(p);
         }
-        io_ += in_.file->statistics();
+        io_ += in_->statistics();
     }
 
     encoder<float, Backend>& encode_;
@@ -461,20 +461,21 @@ private:
     const list_degrees& degrees_;
     streamed_plan plan_;
     block_reader reader_;
-    own_directory directory_;
+    scratch_directory directory_;
 
     // The current layer.
     std::size_t layer_ = 0;
     part_columns columns_;
     bool direct_ = false; // results go to the result in order
-    grouped_rows in_, out_;
+    std::unique_ptr<grouped_rows> in_, out_;
     target_groups groups_{};
-    std::vector<std::uint8_t> group_of_;   // [nodes]
-    std::vector<std::uint32_t> place_of_;  // [nodes] row of its group
-    std::vector<std::uint64_t> borders_;   // [groups, partitions + 1] places
+    std::vector<std::uint8_t> group_of_;  // [nodes]
+    std::vector<std::uint32_t> place_of_; // [nodes] row of its group
+    std::vector<std::uint64_t> borders_;  // [groups, partitions + 1] places
     std::unique_ptr<scratch_records> dealt_file_;
-    std::vector<dealt> dealt_;                           // [groups, partitions]
-    std::vector<std::vector<std::size_t>> dealt_own_;    // [groups] records
+    std::vector<dealt> dealt_;                            // [groups, partitions]
+    std::vector<std::vector<std::size_t>> dealt_own_;     // [groups] records
+    std::vector<std::vector<partition_id>> dealt_own_of_; // [groups] their partitions
     layerwise_reader input_reader_;
 
     // The current group.

@@ -21,7 +21,7 @@
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
 
-namespace gneiss {
+namespace gneiss::detail {
 
 /// Numbers of list entries of all nodes: as targets, whose lists they are, and as sources, in whose lists they occur.
 struct list_degrees {
@@ -39,9 +39,13 @@ struct list_degrees {
     }
 
     /// Counts by one pass over the edges of a direction. Memory: the largest pair of blocks in addition.
-    list_degrees(const bucket_store& graph, neighbor_direction direction, block_reader& reader, const std::stop_token& stop)
-        : sources(static_cast<std::size_t>(graph.rows().nodes), 0), targets(sources.size(), 0), source_counts(most + 1, 0),
-          target_entries(most + 1, 0), target_counts(most + 1, 0) {
+    list_degrees(
+        const bucket_store& graph, neighbor_direction direction, block_reader& reader, const std::stop_token& stop)
+        : sources(static_cast<std::size_t>(graph.rows().nodes), 0),
+          targets(sources.size(), 0),
+          source_counts(most + 1, 0),
+          target_entries(most + 1, 0),
+          target_counts(most + 1, 0) {
         const row_partitioning& rows = graph.rows();
         std::vector<std::uint32_t> lengths(static_cast<std::size_t>(rows.capacity()));
         for (partition_id i = 0; i < rows.partitions; ++i) {
@@ -53,7 +57,8 @@ struct list_degrees {
                     if (graph.extent(at.bucket).edges == 0) return;
                     const std::vector<loaded_block> loaded = reader.read(std::span(&at, 1));
                     const edge_block& block = loaded.front().block;
-                    for (std::size_t v = 0; v < block.nodes.size(); ++v) lengths[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
+                    for (std::size_t v = 0; v < block.nodes.size(); ++v)
+                        lengths[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
                     std::uint32_t* const of = sources.data() + rows.begin(j);
                     for (const std::uint32_t neighbor : block.neighbors) ++of[neighbor];
                 });
@@ -67,27 +72,33 @@ struct list_degrees {
         for (const std::uint32_t d : sources) ++source_counts[std::min<std::size_t>(d, source_counts.size() - 1)];
     }
 
-    /// Returns the expected number of distinct sources of lists with this share of all entries, if neighbors are drawn by degree.
+    /// Returns the expected number of distinct sources of lists with this share of all entries, if neighbors are drawn
+    /// by degree.
     [[nodiscard]] double distinct_sources(double share) const {
         double sum = 0;
         for (std::size_t d = 1; d < source_counts.size(); ++d)
-            sum += static_cast<double>(source_counts[d]) * -std::expm1(static_cast<double>(d) * std::log1p(-std::min(share, 1 - 1e-12)));
+            sum += static_cast<double>(source_counts[d]) *
+                   -std::expm1(static_cast<double>(d) * std::log1p(-std::min(share, 1 - 1e-12)));
         return sum;
     }
 };
 
 /// Plan of a streamed run.
 struct streamed_plan {
-    std::vector<memory_part> parts;          ///< everything charged
-    std::vector<std::uint64_t> rows{};       ///< most targets of a group, by layer
-    std::vector<std::uint32_t> groups{};     ///< groups, by layer
-    std::uint64_t bytes = 0;                 ///< expected bytes read and written, the input's among them
+    std::vector<memory_part> parts; ///< everything charged
+    /// Groups of a layer's targets.
+    struct layer {
+        std::uint64_t rows = 0;   ///< most targets of a group
+        std::uint32_t groups = 0; ///< number of groups
+        bool keeps_own =
+            true; ///< own rows stay in memory next to the sums; else they are dealt out and read when it ends
+    };
+    std::vector<layer> layers{}; ///< by layer
+    std::uint64_t bytes = 0;     ///< expected bytes read and written, the input's among them
 };
 
-namespace detail {
-
-/// Targets of a layer in groups by descending list length, so that the first group has most edges. Nodes without neighbors
-/// belong to no group, unless there is room for them in the only one.
+/// Targets of a layer in groups by descending list length, so that the first group has most edges. Nodes without
+/// neighbors belong to no group, unless there is room for them in the only one.
 struct target_groups {
     static constexpr std::uint8_t none = 255;
 
@@ -111,8 +122,10 @@ struct target_groups {
         for (std::size_t d = degrees.target_counts.size(); d-- > (all ? 0U : 1U);) {
             first_rank[d] = sum;
             const std::uint64_t count = degrees.target_counts[d];
-            for (std::uint64_t at = sum, end = sum + count; at < end;) { // the groups that the nodes of this length fall into
-                const std::uint64_t k = std::min<std::uint64_t>(at / rows, groups - 1), until = std::min(end, (k + 1) * rows);
+            for (std::uint64_t at = sum, end = sum + count;
+                 at < end;) { // the groups that the nodes of this length fall into
+                const std::uint64_t k = std::min<std::uint64_t>(at / rows, groups - 1),
+                                    until = std::min(end, (k + 1) * rows);
                 targets[k] += until - at;
                 entries[k] += degrees.target_entries[d] / count * (until - at);
                 at = until;
@@ -122,44 +135,64 @@ struct target_groups {
     }
 };
 
+/// Returns the expected bytes of a layer's rows, without its edges.
+[[nodiscard]] inline std::uint64_t streamed_bytes(const part_columns& columns, std::uint64_t in, std::uint64_t out,
+    bool last, bool keeps_own, std::uint64_t nodes, const target_groups& groups, const list_degrees& degrees,
+    std::uint64_t entries) {
+    const bool twice = columns.begins && groups.groups != 0, assembles = last && groups.groups != 0 && !groups.all;
+    double bytes = 4.0 * static_cast<double>(nodes) * static_cast<double>(in * (1 + twice) + out * (assembles ? 3 : 1));
+    for (std::uint32_t k = 0; k < groups.groups; ++k) {
+        const auto targets = static_cast<double>(groups.targets[k]), of = static_cast<double>(groups.entries[k]);
+        if (k != 0 || !keeps_own) bytes += 8 * targets * static_cast<double>(columns.own);
+        if (k == 0) continue;
+        const double dealt = degrees.distinct_sources(of / static_cast<double>(std::max<std::uint64_t>(entries, 1))) +
+                             (columns.loops ? targets : 0);
+        bytes += 8 * (dealt * static_cast<double>(columns.messages) + 2 * targets + of);
+    }
+    return static_cast<std::uint64_t>(bytes);
+}
+
 /// Returns the fewest bytes of a streamed run, with its pass that counts: inputs, edges and outputs of each layer once.
 template <class Backend>
-[[nodiscard]] std::uint64_t streamed_floor(const encoder<float, Backend>& encode, const layerwise_input& input, const row_partitioning& rows,
-    const layerwise_edges& edges) {
-    std::uint64_t floats = input.columns.total(), bytes = edges.all;
+[[nodiscard]] std::uint64_t streamed_floor(const encoder<float, Backend>& encode, const layerwise_input& input,
+    const row_partitioning& rows, const layerwise_edges& edges) {
+    std::uint64_t floats = input.columns.total(), bytes = edges.read;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         floats += encode.factories()[l].outputs() * (l + 1 == encode.layers() ? 1 : 2);
-        if (encode.parts(l).messages != 0) bytes += edges.all;
+        if (encode.parts(l).messages != 0) bytes += edges.read;
     }
     return bytes + floats * rows.nodes * sizeof(float);
 }
 
-} // namespace detail
-
-/// Plans a run that reads inputs and edges once in sequence: the sums of the first group of targets stay in memory, and rows
-/// that later groups need are dealt out to them (see `streamed_run`). Returns none if memory does not suffice for groups of at
-/// most a few hundred, or the input has sparse rows, or must be read twice and cannot be.
+/// Plans a run that reads inputs and edges once in sequence: the sums of the first group of targets stay in memory, and
+/// rows that later groups need are dealt out to them (see `streamed_run`). Returns none if memory does not suffice for
+/// groups of at most a few hundred, or the input has sparse rows, or must be read twice and cannot be.
 template <class Backend>
-[[nodiscard]] std::optional<streamed_plan> plan_streamed(const encoder<float, Backend>& encode, const layerwise_input& input,
-    const bucket_store& graph, const layerwise_edges& edges, const list_degrees& degrees, std::uint64_t memory) {
+[[nodiscard]] std::optional<streamed_plan> plan_streamed(const encoder<float, Backend>& encode,
+    const layerwise_input& input, const bucket_store& graph, const layerwise_edges& edges, const list_degrees& degrees,
+    std::uint64_t memory) {
     const row_partitioning& rows = graph.rows();
-    const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, detail::layerwise_rows);
+    const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, layerwise_rows);
     if (input.columns.sparse != 0 || (encode.parts(0).begins && !input.repeatable)) return {};
     std::uint64_t work = 0, arriving = 0, messages = 0, staged = 0;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
-        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(), out = encode.factories()[l].outputs();
-        work += detail::layer_work(encode, l, some) + some * (columns.messages + columns.own) * sizeof(float) * 9 / 8 + 512;
+        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(),
+                            out = encode.factories()[l].outputs();
+        work += layer_work(encode, l, some) + some * (columns.messages + columns.own) * sizeof(float) * 9 / 8 + 512;
         arriving = std::max({arriving, l == 0 ? input.bytes : capacity * in * sizeof(float),
             l + 1 == encode.layers() ? capacity * out * sizeof(float) : 0});
         messages = std::max(messages, capacity * columns.messages * sizeof(float));
-        staged = std::max(staged, some * (std::max({in, out, std::uint64_t{columns.messages}}) + 2 * columns.own + columns.sums) * sizeof(float) * 9 / 8 + 2048);
+        staged = std::max(
+            staged, some * (std::max({in, out, std::uint64_t{columns.messages}}) + 2 * columns.own + columns.sums) *
+                            sizeof(float) * 9 / 8 +
+                        2048);
     }
     streamed_plan plan{{{"rows of the last layer", scratch_rows::file_memory_bytes(rows, encode.outputs())},
         {"rows between layers", arriving + messages + staged},
-        {"edges", 2 * edges.most + 3 * edges.column + 32 * capacity},
-        {"sums", 0},
-        {"groups of targets", 7 * rows.nodes + list_degrees::memory_bytes(rows) + 24 * std::uint64_t{list_degrees::most}},
+        {"edges", 2 * edges.most + 3 * edges.column + 32 * capacity}, {"sums", 0},
+        {"groups of targets",
+            7 * rows.nodes + list_degrees::memory_bytes(rows) + 24 * std::uint64_t{list_degrees::most}},
         {"work of a layer", work}}};
     std::uint64_t fixed = 0;
     for (const memory_part& part : plan.parts) fixed += part.bytes;
@@ -169,26 +202,29 @@ template <class Backend>
     for (const std::uint64_t count : degrees.target_entries) entries += count;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
-        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(), out = encode.factories()[l].outputs();
-        const std::uint64_t row = (columns.sums + columns.own + 1) * sizeof(float);
-        if (left < row) return {};
-        plan.rows.push_back(std::min(left / row, rows.nodes));
-        plan.parts[3].bytes = std::max(plan.parts[3].bytes, plan.rows.back() * row);
-        const detail::target_groups groups(degrees, rows.nodes, plan.rows.back(), columns.messages != 0);
-        if (groups.groups > 200) return {};
-        plan.groups.push_back(groups.groups);
-        double bytes = 4.0 * static_cast<double>(rows.nodes) * static_cast<double>(in + out);
-        if (columns.messages != 0) bytes += static_cast<double>(edges.all);
-        if (columns.begins) bytes += 4.0 * static_cast<double>(rows.nodes * in);
-        if (l + 1 == encode.layers() && groups.groups != 0 && !groups.all) bytes += 8.0 * static_cast<double>(rows.nodes * out);
-        for (std::uint32_t k = 1; k < groups.groups; ++k) {
-            const auto targets = static_cast<double>(groups.targets[k]), of = static_cast<double>(groups.entries[k]);
-            const double dealt = degrees.distinct_sources(of / static_cast<double>(std::max<std::uint64_t>(entries, 1))) + (columns.loops ? targets : 0);
-            bytes += 8 * (dealt * static_cast<double>(columns.messages) + targets * static_cast<double>(columns.own + 2) + of);
+        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(),
+                            out = encode.factories()[l].outputs();
+        std::uint64_t best = ~std::uint64_t{0}, sums_of_layer = 0;
+        streamed_plan::layer chosen;
+        for (const bool keeps_own : {true, false}) {
+            if (!keeps_own && (columns.begins || columns.own == 0)) continue;
+            const std::uint64_t row = (columns.sums + (keeps_own ? columns.own : 0) + 1) * sizeof(float),
+                                most = std::min(left / row, rows.nodes);
+            if (most == 0) continue;
+            const target_groups groups(degrees, rows.nodes, most, columns.messages != 0);
+            const std::uint64_t bytes = streamed_bytes(
+                columns, in, out, l + 1 == encode.layers(), keeps_own, rows.nodes, groups, degrees, entries);
+            if (groups.groups > 200 || bytes >= best) continue;
+            best = bytes;
+            chosen = {most, groups.groups, keeps_own};
+            sums_of_layer = most * row;
         }
-        plan.bytes += static_cast<std::uint64_t>(bytes);
+        if (best == ~std::uint64_t{0}) return {};
+        plan.layers.push_back(chosen);
+        plan.parts[3].bytes = std::max(plan.parts[3].bytes, sums_of_layer);
+        plan.bytes += best + (columns.messages != 0 ? edges.read : 0);
     }
     return plan;
 }
 
-} // namespace gneiss
+} // namespace gneiss::detail
