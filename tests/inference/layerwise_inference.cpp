@@ -315,21 +315,20 @@ TEST_CASE("a streamed run moves the bytes of its plan, and inputs and edges once
         model m(layers, {.dense = 64});
         const outcome memory =
             infer(m, graph, source, neighbor_direction::in, memory_budget::unlimited, serial_executor{});
-        for (const std::uint64_t share : {1U, 2U, 3U}) {
-            const std::uint64_t budget = nodes * 64 * sizeof(float) / share;
+        int several = 0; // runs with more than one group
+        for (const std::uint64_t eighths : {7U, 5U, 4U, 3U}) {
+            const std::uint64_t budget = nodes * 64 * sizeof(float) / 8 * eighths;
             const outcome streamed = infer(m, graph, source, neighbor_direction::in, budget, serial_executor{}, true);
-            CAPTURE(share);
-            REQUIRE(streamed.plan.streamed);
+            CAPTURE(eighths);
+            if (!streamed.plan.streamed) continue;
+            several += std::ranges::max(streamed.plan.groups) > 1;
             CHECK(same_bits(streamed.rows, memory.rows));
             const auto moved = static_cast<double>(streamed.bytes(64) - topology); // without the pass that counts
-            const auto floor = static_cast<double>(2 * topology + nodes * (64 + 2 * 64 + 32) * sizeof(float));
-            MESSAGE(layers << " 1/" << share << ": groups " << streamed.plan.groups[0] << ", " << streamed.plan.groups[1]
-                           << ", moved " << moved / floor << " of the floor, " << moved / static_cast<double>(streamed.plan.bytes)
-                           << " of the plan");
-            CHECK(moved < 1.15 * static_cast<double>(streamed.plan.bytes));
-            CHECK(moved > 0.85 * static_cast<double>(streamed.plan.bytes));
+            CHECK(moved < 1.1 * static_cast<double>(streamed.plan.bytes));
+            CHECK(moved > 0.9 * static_cast<double>(streamed.plan.bytes));
             CHECK(streamed.input_rows == nodes * (1 + m.encode.parts(0).begins));
         }
+        CHECK(several >= 1);
     }
 }
 

@@ -362,7 +362,9 @@ private:
 
     void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& arrived) {
         matrix_view<const float> messages = arrived.messages;
-        if (plan_.rereads[layer_]) {
+        if (plan_.rereads[layer_] && columns.copies) {
+            messages = arrived.rows.dense;
+        } else if (plan_.rereads[layer_]) {
             const std::size_t most = scratch_rows::buffer_floats(graph_.rows(), columns.messages);
             if (message_buffer_.size() < most) message_buffer_ = aligned_buffer<float>(most);
             const matrix_view<float> to(message_buffer_.data(), size(j), columns.messages);
@@ -428,10 +430,6 @@ private:
     std::optional<state_prefetcher<arrival>> loader_; // last: its thread uses the rest
 };
 
-} // namespace detail
-
-namespace detail {
-
 /// Runs by streaming if that is possible and, unless the options say so, expected to move fewer bytes than `plan`. `counted`
 /// receives the I/O of the decision.
 template <class Backend>
@@ -453,6 +451,9 @@ template <class Backend>
     }
     made = plan_streamed(encode, input, graph, edges, *degrees, memory);
     if (!made || (!options.streamed && made->bytes >= grouped)) return {};
+    bool uses_degrees = false;
+    for (std::size_t l = 0; l < encode.layers(); ++l) uses_degrees |= encode.parts(l).source_degrees;
+    if (!uses_degrees) degrees->sources = {};
     charges.clear();
     for (const memory_part& part : made->parts) charges.push_back(budget.charge(part.name, part.bytes));
     layerwise_result result;

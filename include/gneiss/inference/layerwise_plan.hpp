@@ -70,24 +70,23 @@ struct layerwise_edges {
         bool degrees = false;
         for (std::size_t l = 0; l < encode.layers(); ++l) degrees |= encode.parts(l).source_degrees;
         for (partition_id j = 0; j < graph.rows().partitions; ++j) {
-            std::uint64_t of_source = 0;
+            const std::uint64_t before = read;
             for (partition_id i = 0; i < graph.rows().partitions; ++i) {
-                const auto blocks = [&](neighbor_direction d) {
+                const auto blocks = [&](neighbor_direction d, bool counts) {
                     std::uint64_t sum = 0;
                     for_each_side(d, [&](edge_direction side) {
                         const block_place at{bucket_of(i, j, side), side};
                         if (graph.extent(at.bucket).edges == 0) return;
                         sum += block_reader::memory_of(graph, at);
-                        if (d == direction) read += graph.extent(at.bucket).range(side).length;
+                        if (counts) read += graph.extent(at.bucket).range(side).length;
                     });
                     return sum;
                 };
-                const std::uint64_t here = blocks(direction);
+                const std::uint64_t here = blocks(direction, true);
                 all += here;
-                of_source += here;
-                most = std::max({most, here, degrees && direction != neighbor_direction::both ? blocks(detail::opposite(direction)) : 0});
+                most = std::max({most, here, degrees ? blocks(detail::opposite(direction), false) : 0});
             }
-            column = std::max(column, of_source);
+            column = std::max(column, read - before);
         }
     }
 };
@@ -175,7 +174,7 @@ template <class Backend>
             std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
             if (!in_memory && rereads[l]) { // a room and three read buffers, of which those of the first layer are its input's
                 if (l == 0) readers = 3;
-                now = bytes(columns.messages, false) + (l == 0 ? 0 : 4 * bytes(encode.factories()[l - 1].outputs(), false));
+                now = (columns.copies ? 0 : bytes(columns.messages, false)) + (l == 0 ? 0 : 4 * bytes(encode.factories()[l - 1].outputs(), false));
             }
             between[in_memory] = std::max(between[in_memory], before[in_memory] + now);
             before[in_memory] = now;

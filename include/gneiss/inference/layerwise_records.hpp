@@ -18,6 +18,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/inference/layerwise_plan.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/kernels.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
@@ -92,6 +93,12 @@ private:
 /// Returns the bytes of contiguous rows.
 [[nodiscard]] inline std::span<const std::byte> bytes_of(matrix_view<const float> rows) noexcept {
     return {reinterpret_cast<const std::byte*>(rows.data()), rows.rows() * rows.columns() * sizeof(float)};
+}
+
+/// Calls body(first, count) for some rows at a time.
+template <class Body>
+void for_each_chunk(std::size_t count, Body&& body) {
+    for (std::size_t at = 0; at < count; at += layerwise_rows) body(at, std::min(layerwise_rows, count - at));
 }
 
 /// Rows of all nodes in a file: written by group, within it by partition and node; read partition by partition in the

@@ -86,7 +86,6 @@ public:
     }
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
     [[nodiscard]] std::uint64_t rows_read() const noexcept { return input_rows_; }
-    [[nodiscard]] const streamed_plan& plan() const noexcept { return plan_; }
 
 private:
     static constexpr std::uint8_t none = target_groups::none;
@@ -106,10 +105,6 @@ private:
     void advance() {
         if (stop_.stop_requested()) throw error(errc::canceled, "stopped during inference");
         if (progress_) progress_(++done_, all_);
-    }
-    template <class Body>
-    static void for_each_chunk(std::size_t count, Body&& body) {
-        for (std::size_t at = 0; at < count; at += layerwise_rows) body(at, std::min(layerwise_rows, count - at));
     }
     void run_layer() {
         columns_ = encode_.parts(layer_);
@@ -135,6 +130,7 @@ private:
             if (size(p) == 0) result_->put(p);
         if (dealt_file_) io_ += dealt_file_->statistics();
         dealt_file_.reset();
+        message_memory_ = {};
         if (in_) io_ += in_->statistics();
         in_ = std::move(out_);
         if (in_) in_->finish();
@@ -203,11 +199,15 @@ private:
         if (layer_ == 0) input_reader_ = input_.open();
         for (partition_id j = 0; j < rows_.partitions; ++j) {
             const input_rows<float> rows = read_input(j);
-            const matrix_view<float> messages = message_room(size(j));
-            for_each_chunk(columns_.messages == 0 ? 0 : size(j), [&](std::size_t first, std::size_t count) {
-                prepare(
-                    j, first, rows.middle_rows(first, count), messages.middle_rows(first, count), {nullptr, count, 0});
-            });
+            matrix_view<const float> messages = rows.dense;
+            if (!columns_.copies) {
+                const matrix_view<float> to = message_room(size(j));
+                for_each_chunk(columns_.messages == 0 ? 0 : size(j), [&](std::size_t first, std::size_t count) {
+                    prepare(
+                        j, first, rows.middle_rows(first, count), to.middle_rows(first, count), {nullptr, count, 0});
+                });
+                messages = to;
+            }
             stream_own(j, rows, messages, !twice, true);
             if (columns_.messages != 0) stream_edges(j, messages);
         }
@@ -366,7 +366,11 @@ private:
             for (std::size_t i = 0; i < count; ++i) std::ranges::copy(messages[selected_[first + i]], some[i].begin());
             to.messages.push_back(dealt_file_->append(bytes_of(some)));
         });
+        std::size_t words = 1;
+        for (const collected_lists& some : lists)
+            words += 2 + some.targets.size() + some.starts.size() + some.neighbors.size();
         words_.clear();
+        words_.reserve(words);
         words_.push_back(static_cast<std::uint32_t>(selected_.size()));
         for (collected_lists& some : lists) {
             words_.push_back(static_cast<std::uint32_t>(some.targets.size()));

@@ -174,25 +174,24 @@ template <class Backend>
     const row_partitioning& rows = graph.rows();
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, layerwise_rows);
     if (input.columns.sparse != 0 || (encode.parts(0).begins && !input.repeatable)) return {};
-    std::uint64_t work = 0, arriving = 0, messages = 0, staged = 0;
+    std::uint64_t work = 0, between = 0, staged = 0;
+    bool source_degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
-        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(),
-                            out = encode.factories()[l].outputs();
-        work += layer_work(encode, l, some) + some * (columns.messages + columns.own) * sizeof(float) * 9 / 8 + 512;
-        arriving = std::max({arriving, l == 0 ? input.bytes : capacity * in * sizeof(float),
-            l + 1 == encode.layers() ? capacity * out * sizeof(float) : 0});
-        messages = std::max(messages, capacity * columns.messages * sizeof(float));
+        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs();
+        source_degrees |= columns.source_degrees;
+        work += layer_work(encode, l, some) + (columns.begins ? some * columns.messages * sizeof(float) * 9 / 8 : 0);
+        const std::uint64_t arriving = l == 0 ? input.bytes : capacity * in * sizeof(float),
+                            messages = capacity * columns.messages * sizeof(float);
+        between = std::max(between, columns.copies ? std::max(arriving, messages) : arriving + messages);
         staged = std::max(
-            staged, some * (std::max({in, out, std::uint64_t{columns.messages}}) + 2 * columns.own + columns.sums) *
-                            sizeof(float) * 9 / 8 +
-                        2048);
+            staged, some * (in + columns.messages + 2 * columns.own + columns.sums) * sizeof(float) * 9 / 8 + 2048);
     }
+    between = std::max(between, capacity * encode.outputs() * sizeof(float));
     streamed_plan plan{{{"rows of the last layer", scratch_rows::file_memory_bytes(rows, encode.outputs())},
-        {"rows between layers", arriving + messages + staged},
-        {"edges", 2 * edges.most + 3 * edges.column + 32 * capacity}, {"sums", 0},
-        {"groups of targets",
-            7 * rows.nodes + list_degrees::memory_bytes(rows) + 24 * std::uint64_t{list_degrees::most}},
+        {"rows between layers", between + staged}, {"edges", 2 * edges.most + 3 * edges.column + 32 * capacity},
+        {"sums", 0},
+        {"groups of targets", (source_degrees ? 13 : 9) * rows.nodes + 72 * std::uint64_t{list_degrees::most}},
         {"work of a layer", work}}};
     std::uint64_t fixed = 0;
     for (const memory_part& part : plan.parts) fixed += part.bytes;

@@ -63,7 +63,9 @@ public:
 
     [[nodiscard]] part_columns parts() const override {
         const std::size_t columns = linear::message_columns(in_, width_);
-        return {.messages = columns, .sums = columns, .loops = true, .source_degrees = options_.normalize == gcn_normalization::symmetric};
+        const bool symmetric = options_.normalize == gcn_normalization::symmetric;
+        return {.messages = columns, .sums = columns, .loops = true, .source_degrees = symmetric,
+            .copies = !symmetric && !linear::sends_products(in_, width_)};
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float> source_degrees,
         matrix_view<T> messages, matrix_view<T>, executor_ref executor) override {

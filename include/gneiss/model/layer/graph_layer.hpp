@@ -58,6 +58,7 @@ struct part_columns {
     bool loops = false;          ///< add an edge from each node to itself
     bool begins = false;         ///< call `begin`
     bool source_degrees = false; ///< pass degrees to `prepare`
+    bool copies = false;         ///< messages are the dense input rows, unchanged
 };
 
 /// A layer of a GNN: rows [sources, inputs] → rows [targets, outputs], in three steps.

@@ -235,7 +235,7 @@ public:
     /// Messages; own [rows, messages if edges use the target's]; sums [reduced, the same].
     [[nodiscard]] part_columns parts() const override {
         const std::size_t sent = sent_columns(layer_, in_.dense), of_target = looks_at_edges ? sent : 0;
-        return {.messages = sent, .own = in_.dense + of_target, .sums = columns() + of_target, .begins = looks_at_edges};
+        return {.messages = sent, .own = in_.dense + of_target, .sums = columns() + of_target, .begins = looks_at_edges, .copies = !sends};
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
         matrix_view<T> own, executor_ref executor) override {

@@ -60,7 +60,7 @@ public:
 
     [[nodiscard]] part_columns parts() const override {
         const std::size_t columns = is_max() ? in_.dense : linear::message_columns(in_, width_);
-        return {.messages = columns, .own = width_, .sums = columns};
+        return {.messages = columns, .own = width_, .sums = columns, .copies = is_max() || !linear::sends_products(in_, width_)};
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
         matrix_view<T> own, executor_ref executor) override {
