@@ -39,9 +39,11 @@ inferred_rows infer_full(const inference_source& from) {
     created.budget = std::make_unique<gneiss::memory_budget>(from.memory);
     std::filesystem::create_directories(from.scratch);
     const gneiss::layerwise_options options{
-        .direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch};
+        .direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch,
+        .streamed = from.net.streams};
     gneiss::layerwise_result result = gneiss::infer_layerwise(
         from.net.encode, from.net.weights, input_from(from), from.buckets, options, from.on, *created.budget, from.stop);
+    if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     created.rows = std::move(result.rows);
     created.charge = std::move(result.charge);
     return created;

@@ -23,6 +23,7 @@ public:
     trainers::graph_encoder encode;
     std::optional<gneiss::any_link_model> links;
     gneiss::embedding_table relations;
+    std::optional<bool> streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
     /// Initializes weights, relations and optimizer states.
     void initialize(const options& settings, const gneiss::tbb_executor& executor);

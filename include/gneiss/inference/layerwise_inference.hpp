@@ -38,16 +38,6 @@
 
 namespace gneiss {
 
-/// Rows of the last layer for all nodes, an `embedding_stream` for rankings and classifications.
-struct layerwise_result {
-    memory_charge charge;               ///< charge for the rows; released after them
-    std::unique_ptr<scratch_rows> rows; ///< [nodes, outputs of the encoder]
-    layerwise_plan plan;                ///< the memory plan of the run
-    io_stats io;                        ///< without the input's
-    std::uint64_t input_rows = 0;       ///< rows read from the input, each time
-    std::uint64_t edges = 0;            ///< neighbor list entries summed, over all layers
-};
-
 /// Runs all nodes through all layers with all their neighbors, layer by layer, without dropout. Computes every row once and
 /// samples nothing. Rows of one partition after another (the sources) are streamed, with the edges between it and the
 /// partitions whose sums are in memory (the targets). For each layer:
@@ -58,8 +48,10 @@ struct layerwise_result {
 ///             for each target partition i: add the edges of the buckets between i and j
 ///         finish the targets, and prepare them for the next layer
 ///
-/// Where it moves fewer bytes, a layer's input rows are read again for each group, and messages are computed from them on
-/// arrival: the first layer of a repeatable input then writes nothing.
+/// Where it moves fewer bytes, a layer's input rows are read again for each group, and messages are computed from them
+/// on arrival: the first layer of a repeatable input then writes nothing. Or inputs and edges are read once, and later
+/// groups of targets are dealt the rows they need (`detail::streamed_run`), as suits graphs with a power law; lists are
+/// counted first, by one pass over the edges. All ways give the same bits.
 ///
 /// `graph_layer` defines how layers are computed in parts. A hub needs no more memory than another node, since each sum is one
 /// row. With `both`, outgoing edges are added before incoming ones for each pair of partitions. The result is that of a sample
@@ -227,8 +219,8 @@ private:
     }
 
     /// Computes messages and own rows of a layer from rows of partition p, `first` … of them; either may have no columns.
-    void prepare(std::size_t layer, partition_id p, std::size_t first, const input_rows<float>& rows, matrix_view<float> messages,
-        matrix_view<float> own) {
+    void prepare(std::size_t layer, partition_id p, std::size_t first, const input_rows<float>& rows,
+        matrix_view<float> messages, matrix_view<float> own) {
         std::span<const float> degrees;
         if (encode_.parts(layer).source_degrees && messages.columns() != 0) {
             if (first == 0) degrees_now_ = degrees_->read(p, degree_buffer_);
@@ -369,7 +361,8 @@ private:
             if (message_buffer_.size() < most) message_buffer_ = aligned_buffer<float>(most);
             const matrix_view<float> to(message_buffer_.data(), size(j), columns.messages);
             for_each_chunk(j, [&](std::size_t at, std::size_t count) {
-                prepare(layer_, j, at, arrived.rows.middle_rows(at, count), to.middle_rows(at, count), {nullptr, count, 0});
+                const input_rows<float> some = arrived.rows.middle_rows(at, count);
+                prepare(layer_, j, at, some, to.middle_rows(at, count), {nullptr, count, 0});
             });
             messages = to;
         }
@@ -433,10 +426,12 @@ private:
 /// Runs by streaming if that is possible and, unless the options say so, expected to move fewer bytes than `plan`. `counted`
 /// receives the I/O of the decision.
 template <class Backend>
-[[nodiscard]] std::optional<layerwise_result> infer_streamed(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
-    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor, memory_budget& budget,
-    const std::stop_token& stop, const layerwise_progress& progress, const layerwise_edges& edges, const layerwise_plan& plan, io_stats& counted) {
-    const std::uint64_t memory = std::min(options.memory, budget.available()), grouped = grouped_bytes(encode, input, graph.rows(), edges, plan);
+[[nodiscard]] std::optional<layerwise_result> infer_streamed(encoder<float, Backend>& encode,
+    const dense_parameters<float>& weights, const layerwise_input& input, const bucket_store& graph,
+    const layerwise_options& options, executor_ref executor, memory_budget& budget, const std::stop_token& stop,
+    const layerwise_progress& progress, const layerwise_edges& edges, const layerwise_plan& plan, io_stats& counted) {
+    const std::uint64_t memory = std::min(options.memory, budget.available());
+    const std::uint64_t grouped = grouped_bytes(encode, input, graph.rows(), edges, plan);
     const std::uint64_t counting = list_degrees::memory_bytes(graph.rows()) + 2 * edges.most;
     if (!options.streamed.value_or(true) || input.columns.sparse != 0 || counting > memory) return {};
     if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges)) return {};
@@ -459,7 +454,8 @@ template <class Backend>
     layerwise_result result;
     result.plan = {.streamed = true, .parts = made->parts, .groups = {}, .bytes = made->bytes};
     for (const streamed_plan::layer& layer : made->layers) result.plan.groups.push_back(layer.groups);
-    streamed_run<Backend> run(encode, weights, input, graph, options, executor, stop, progress, *degrees, std::move(*made));
+    streamed_run<Backend> run(
+        encode, weights, input, graph, options, executor, stop, progress, *degrees, std::move(*made));
     result.rows = run.run();
     result.io = counted + run.statistics() + result.rows->statistics();
     result.input_rows = run.rows_read();
@@ -483,7 +479,8 @@ layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_pa
     layerwise_plan plan = plan_layerwise(encode, input, graph.rows(), edges, options, memory);
     io_stats counted;
     if (!plan.in_memory) {
-        auto streamed = detail::infer_streamed(encode, weights, input, graph, options, executor, budget, stop, progress, edges, plan, counted);
+        auto streamed = detail::infer_streamed(
+            encode, weights, input, graph, options, executor, budget, stop, progress, edges, plan, counted);
         if (streamed) return std::move(*streamed);
     }
     std::vector<memory_charge> charges;

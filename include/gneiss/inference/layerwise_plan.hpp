@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
 
 namespace gneiss {
 
@@ -44,6 +46,16 @@ struct layerwise_plan {
     std::vector<memory_part> parts; ///< everything charged
     std::vector<std::uint32_t> groups{}; ///< if streamed: groups of targets, by layer
     std::uint64_t bytes = 0;             ///< if streamed: expected bytes of all reads and writes
+};
+
+/// Rows of the last layer for all nodes, an `embedding_stream` for rankings and classifications.
+struct layerwise_result {
+    memory_charge charge;               ///< charge for the rows; released after them
+    std::unique_ptr<scratch_rows> rows; ///< [nodes, outputs of the encoder]
+    layerwise_plan plan;                ///< the memory plan of the run
+    io_stats io;                        ///< without the input's
+    std::uint64_t input_rows = 0;       ///< rows read from the input, each time
+    std::uint64_t edges = 0;            ///< neighbor list entries summed, over all layers
 };
 
 namespace detail {

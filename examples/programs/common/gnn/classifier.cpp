@@ -50,9 +50,11 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
     gneiss::memory_budget budget(from.memory);
     std::filesystem::create_directories(from.scratch);
     const gneiss::bucket_store buckets = from.data.buckets();
-    const gneiss::layerwise_options options{.direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch};
+    const gneiss::layerwise_options options{.direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch,
+        .streamed = from.net.streams};
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
         gneiss::fixed_features(from.features, buckets.rows()), buckets, options, from.on, budget, from.stop);
+    if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     stoppable_rows(*result.rows, from.stop).for_each_block(visit);
 }
 

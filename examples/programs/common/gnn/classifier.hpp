@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -36,6 +37,7 @@ public:
 
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
+    std::optional<bool> streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
 
     /// Writes and reads a checkpoint's sections: values and the optimizer state.
     void put(gneiss::checkpoint& to) const;
