@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -437,15 +439,17 @@ template <class Backend>
     if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges)) return {};
     std::vector<memory_charge> charges;
     charges.push_back(budget.charge("list lengths", counting));
-    std::optional<streamed_plan> made;
     std::optional<list_degrees> degrees;
     {
         block_reader reader(graph, options.engines);
         degrees.emplace(graph, options.direction, reader, stop);
         counted = reader.statistics();
     }
-    made = plan_streamed(encode, input, graph, edges, *degrees, memory);
+    std::optional<streamed_plan> made = plan_streamed(encode, input, graph, edges, *degrees, memory);
     if (!made || (!options.streamed && made->bytes >= grouped)) return {};
+    std::error_code unknown; // then the run finds out
+    const std::filesystem::space_info disk = std::filesystem::space(options.scratch, unknown);
+    if (!unknown && disk.available < made->bytes) return {}; // more than it takes; the other way takes less
     bool uses_degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) uses_degrees |= encode.parts(l).source_degrees;
     if (!uses_degrees) degrees->sources = {};
