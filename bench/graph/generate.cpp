@@ -1,3 +1,4 @@
+#include <gneiss/graph/generate/bipartite.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
@@ -6,6 +7,7 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 
+#include <cmath>
 #include <random>
 #include <span>
 #include <vector>
@@ -73,6 +75,32 @@ void planted_edges(benchmark::State& state) {
     generate(state, planted_partition<>({.nodes = 1 << 20, .edges = ~edge_index{0}, .communities = 64}));
 }
 BENCHMARK(planted_edges)->Name("generate/planted_partition");
+
+void bipartite_edges(benchmark::State& state) {
+    generate(state, bipartite<>({.users = 1 << 20, .items = 1 << 17, .edges = ~edge_index{0}}));
+}
+BENCHMARK(bipartite_edges)->Name("generate/bipartite");
+
+// Limit: a plain loop with a sequential generator over the same shares, without permutations of the nodes.
+void raw_bipartite(benchmark::State& state) {
+    constexpr std::uint64_t users = 1 << 20, items = 1 << 17, clusters = 20;
+    std::mt19937_64 draw(1);
+    std::uniform_real_distribution<double> unit;
+    std::vector<edge> out(chunk);
+    for (auto _ : state) {
+        for (edge& e : out) {
+            const std::uint64_t cluster = draw() % clusters, other = unit(draw) < .2 ? draw() % clusters : cluster;
+            const double user = std::pow(1 + unit(draw) * (std::sqrt(users / clusters + 1.) - 1), 2) - 1;
+            const double item = std::pow(items / clusters + 1., unit(draw)) - 1;
+            e = {static_cast<node_id>(static_cast<std::uint64_t>(user) * clusters + cluster), 0,
+                static_cast<node_id>(users + static_cast<std::uint64_t>(item) * clusters + other)};
+        }
+        benchmark::DoNotOptimize(out.data());
+        benchmark::ClobberMemory();
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(chunk));
+}
+BENCHMARK(raw_bipartite)->Name("generate/raw_bipartite_loop");
 
 // Edges of A in memory, so that only the product is measured.
 struct listed_edges {

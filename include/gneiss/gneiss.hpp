@@ -72,6 +72,7 @@
 #include <gneiss/graph/edge_shuffle.hpp>
 #include <gneiss/graph/fwd.hpp>
 #include <gneiss/graph/generate/geometric.hpp>
+#include <gneiss/graph/generate/bipartite.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/lfr.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>

@@ -85,6 +85,11 @@ TEST_CASE("command line errors are reported, exit 2") {
     shop.refuses(2, "generate geometric --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing belongs to planted and lfr"});
     shop.refuses(2, "generate lfr --nodes 100 --edges 500 --a .5 --out new", {"--a belongs to rmat"});
     shop.refuses(2, "generate rmat --nodes -3 --edges 10 --out new", {"nodes"});
+    shop.refuses(2, "generate rmat --edges 10 --out new", {"--nodes is missing"});
+    shop.refuses(2, "generate rmat --nodes 10 --edges 10 --users 5 --out new", {"--users belongs to bipartite"});
+    shop.refuses(2, "generate bipartite --users 5 --edges 10 --out new", {"--items is missing"});
+    shop.refuses(2, "generate bipartite --nodes 5 --users 5 --items 5 --edges 10 --out new", {"--nodes belongs to"});
+    shop.refuses(2, "generate bipartite --users 50 --items 50 --edges 10 --undirected --out new", {"--undirected", "users to items"});
     shop.refuses(2, "get nothing --out new", {"nothing"});
     CHECK(shop.run("--help").out.find("import") != std::string::npos);
 }
@@ -164,6 +169,19 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
     CHECK(nlohmann::json::parse(shop.run("inspect planted --json").out)["classes"] == 4);
     CHECK(shop.run("generate planted --nodes 500 --edges 4000 --out six").code == 0); // a directory may have any name
     shop.refuses(2, "generate planted --nodes 500 --edges 4000 --classes 4 --communities 3 --task node --out seven", {"classes"});
+    CHECK(shop.run("generate bipartite --users 700 --items 50 --edges 4000 --train-fraction .8 --memory 48MiB --out likes").code == 0);
+    const auto likes = nlohmann::json::parse(shop.run("inspect likes --json").out);
+    CHECK(likes["nodes"] == 750);
+    CHECK(likes["edges"] == 4000);
+    REQUIRE(shop.run("export likes --out text").code == 0);
+    std::istringstream lines(shop.read("text/train.tsv"));
+    std::uint64_t count = 0;
+    for (std::uint64_t user = 0, item = 0; lines >> user >> item; ++count) {
+        REQUIRE(user < 700);
+        REQUIRE(item >= 700);
+        REQUIRE(item < 750);
+    }
+    CHECK(count == likes["train_edges"]);
 }
 
 TEST_CASE("no pair of an undirected generated graph is in two splits") {

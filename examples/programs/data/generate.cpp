@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include <gneiss/graph/generate/bipartite.hpp>
 #include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/lfr.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
@@ -18,11 +19,12 @@ namespace {
 
 struct generate_flags {
     std::string kind{};
-    std::uint64_t nodes = 0, edges = 0;
+    std::optional<std::uint64_t> nodes{}, users{}, items{};
+    std::uint64_t edges = 0;
     std::uint32_t relations = 1, classes = 16;
-    std::optional<std::uint32_t> communities{};
+    std::optional<std::uint32_t> communities{}, clusters{};
     std::optional<double> a{}, b{}, c{}, noise{}, mixing{}, degree_exponent{}, relation_skew{};
-    std::optional<double> train_fraction{}, feature_signal{};
+    std::optional<double> train_fraction{}, feature_signal{}, popularity_skew{}, activity_skew{};
     std::uint64_t num_features = 0;
     bool undirected = false;
     feature_flags features{};
@@ -53,8 +55,22 @@ void check_kind(const generate_flags& flags, const programs::command& self) {
         only(self.given(flag), "--" + std::string(flag), {"rmat"});
     for (const char* flag : {"classes", "communities", "num-features", "feature-signal"})
         only(self.given(flag), "--" + std::string(flag), {"planted"});
-    for (const char* flag : {"mixing", "degree-exponent"})
-        only(self.given(flag), "--" + std::string(flag), {"planted", "lfr"});
+    for (const char* flag : {"users", "items", "clusters", "popularity-skew", "activity-skew"})
+        only(self.given(flag), "--" + std::string(flag), {"bipartite"});
+    only(self.given("mixing"), "--mixing", {"planted", "lfr", "bipartite"});
+    only(self.given("degree-exponent"), "--degree-exponent", {"planted", "lfr"});
+    only(self.given("nodes"), "--nodes", {"rmat", "planted", "lfr", "geometric"});
+    const auto needs = [&](bool given, const char* flag) {
+        if (!given) throw programs::usage_error("--" + std::string(flag) + " is missing, which " + flags.kind + " needs");
+    };
+    if (flags.kind == "bipartite") {
+        needs(flags.users.has_value(), "users");
+        needs(flags.items.has_value(), "items");
+        if (flags.undirected)
+            throw programs::usage_error("--undirected is not for bipartite, whose edges lead from users to items: leave it out");
+    } else {
+        needs(flags.nodes.has_value(), "nodes");
+    }
     only(self.given("relations"), "--relations", {"rmat", "planted"});
     only(flags.output.task == "node", "--task node", {"planted", "lfr"});
 }
@@ -65,8 +81,15 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
     std::string fingerprint = self.to_toml();
     check_kind(flags, self);
     const bool nodes = flags.output.task == "node" || flags.num_features != 0;
-    if (flags.kind == "rmat") {
-        gneiss::rmat_options settings{.nodes = flags.nodes,
+    if (flags.kind == "bipartite") {
+        gneiss::bipartite_options settings{.users = *flags.users, .items = *flags.items, .edges = flags.edges, .seed = flags.common.seed};
+        settings.clusters = flags.clusters.value_or(settings.clusters);
+        settings.mixing = flags.mixing.value_or(settings.mixing);
+        settings.popularity_skew = flags.popularity_skew.value_or(settings.popularity_skew);
+        settings.activity_skew = flags.activity_skew.value_or(settings.activity_skew);
+        options.sources.push_back(source_of("bipartite", std::make_shared<const gneiss::bipartite<>>(settings), 1, fingerprint));
+    } else if (flags.kind == "rmat") {
+        gneiss::rmat_options settings{.nodes = *flags.nodes,
             .edges = flags.edges,
             .relations = flags.relations,
             .noise = flags.noise.value_or(0),
@@ -77,10 +100,10 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
         settings.c = flags.c.value_or(settings.c);
         options.sources.push_back(source_of("rmat", std::make_shared<const gneiss::rmat<>>(settings), flags.relations, fingerprint));
     } else if (flags.kind == "geometric") {
-        const gneiss::geometric_options settings{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
+        const gneiss::geometric_options settings{.nodes = *flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
         options.sources.push_back(source_of("geometric", std::make_shared<const gneiss::geometric<>>(settings), 1, fingerprint));
     } else if (flags.kind == "lfr") {
-        gneiss::lfr_options settings{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
+        gneiss::lfr_options settings{.nodes = *flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
         settings.mixing = flags.mixing.value_or(settings.mixing);
         settings.degree_exponent = flags.degree_exponent.value_or(settings.degree_exponent);
         const auto graph = std::make_shared<const gneiss::lfr<>>(settings);
@@ -92,7 +115,7 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
             options.node_attributes.classes = graph->communities();
         }
     } else {
-        gneiss::planted_partition_options settings{.nodes = flags.nodes,
+        gneiss::planted_partition_options settings{.nodes = *flags.nodes,
             .edges = flags.edges,
             .communities = flags.communities.value_or(flags.classes),
             .classes = flags.classes,
@@ -135,11 +158,13 @@ void add_generate(programs::command_line& to) {
     command
         .positional("kind", flags->kind,
             "rmat: skewed degrees, self-similar; planted: communities; lfr: communities by power laws; geometric: near "
-            "points of a square")
-        .choices({"rmat", "planted", "lfr", "geometric"});
+            "points of a square; bipartite: users and items in clusters")
+        .choices({"rmat", "planted", "lfr", "geometric", "bipartite"});
     flags->output.add_to(command);
     command.group("Graph");
-    command.option("nodes", flags->nodes, "nodes").range(1, 4294967294.0).required();
+    command.option("nodes", flags->nodes, "nodes, except of bipartite").range(1, 4294967294.0).default_text("none");
+    command.option("users", flags->users, "bipartite: users, the first nodes").range(1, 4294967294.0).default_text("none");
+    command.option("items", flags->items, "bipartite: items, the nodes after them").range(1, 4294967294.0).default_text("none");
     command.option("edges", flags->edges, "edges, including duplicates; approximate for lfr and geometric").range(1).required();
     command.option("relations", flags->relations, "kinds of edges").range(1);
     command
@@ -163,13 +188,20 @@ void add_generate(programs::command_line& to) {
     command.option("feature-signal", flags->feature_signal, "planted: distance of a class's mean from 0; noise is 1")
         .default_text("1");
     flags->features.add_to(command);
-    command.option("mixing", flags->mixing, "planted, lfr: fraction of edges between communities")
-        .default_text("0.2; 0.33")
+    command.option("mixing", flags->mixing, "planted, lfr: fraction of edges between communities; bipartite: of edges to items of any cluster")
+        .default_text("0.2; lfr 0.33")
         .range(0, 1);
     command.option("degree-exponent", flags->degree_exponent, "planted, lfr: degree exponent; planted 0: all equal")
         .default_text("2.5");
+    command.option("clusters", flags->clusters, "bipartite: groups of users and of the items that they prefer").default_text("20").range(1);
+    command.option("popularity-skew", flags->popularity_skew, "bipartite: exponent of the items' shares in a cluster; 0: equal")
+        .default_text("1")
+        .range(0, 10);
+    command.option("activity-skew", flags->activity_skew, "bipartite: exponent of the users' shares in a cluster; 0: equal")
+        .default_text("0.5")
+        .range(0, 10);
     flags->common.add_to(command);
-    command.common({"out", "task", "nodes", "edges", "relations", "train-fraction", "classes", "num-features", "seed", "memory", "json", "force"});
+    command.common({"out", "task", "nodes", "users", "items", "edges", "relations", "train-fraction", "classes", "num-features", "seed", "memory", "json", "force"});
     command.example("gneiss-data generate rmat --nodes 100000 --edges 1000000 --train-fraction .9 --out data/rmat");
 }
 

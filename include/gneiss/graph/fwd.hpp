@@ -11,8 +11,8 @@
 
 /// \defgroup graph_generate graph/generate
 /// \ingroup graph
-/// Synthetic graphs whose edges are functions of their number: R-MAT, planted partitions, LFR, geometric, Kronecker
-/// products.
+/// Synthetic graphs whose edges are functions of their number: R-MAT, planted partitions, LFR, geometric, bipartite,
+/// Kronecker products.
 
 // Forward declarations, without default arguments of templates.
 #include <cstdint>
@@ -28,6 +28,7 @@ enum class neighbor_direction : std::uint8_t;
 class any_adjacency;
 class symmetric_stream;
 struct adjacency_chunk;
+struct bipartite_options;
 struct csr_options;
 struct edge_block;
 struct edge_block_shape;
@@ -40,6 +41,8 @@ struct symmetric_csr;
 
 template <node_id_type NodeId>
 struct basic_edge;
+template <node_id_type NodeId>
+class bipartite;
 template <node_id_type NodeId>
 class csr;
 template <node_id_type NodeId>
