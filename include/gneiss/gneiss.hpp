@@ -43,6 +43,7 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/node_set.hpp>
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/row_layout.hpp>
@@ -71,8 +72,8 @@
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/edge_shuffle.hpp>
 #include <gneiss/graph/fwd.hpp>
-#include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/bipartite.hpp>
+#include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/lfr.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>

@@ -54,27 +54,6 @@ rank_counts rank_in_range(const P& p, const edge& e, side missing) {
 
 } // namespace
 
-TEST_CASE("a set of nodes has the members that were inserted, as a list or as a bitmap, within its memory") {
-    random_stream draw(random_key{1, random_domain::user});
-    for (const std::uint64_t nodes : {1U, 40U, 3000U, 100000U})
-        for (const std::uint64_t insertions : {0U, 5U, 200U, 20000U}) {
-            node_set set(nodes);
-            std::set<node_id> expected;
-            for (std::uint64_t i = 0; i < insertions; ++i) {
-                const auto node = static_cast<node_id>(draw.below(nodes));
-                set.insert(node);
-                expected.insert(node);
-            }
-            set.finish();
-            CHECK(set.size() == expected.size());
-            CHECK(set.bytes() <= std::max<std::uint64_t>(nodes / 8 + 8, 4 * (nodes / 32 + 16)));
-            for (node_id node = 0; node < std::min<std::uint64_t>(nodes, 5000); ++node) CHECK(set.contains(node) == expected.contains(node));
-            std::vector<node_id> found;
-            set.for_each(nodes / 3, nodes / 3 * 2, [&](node_id node) { found.push_back(node); });
-            CHECK(found == std::vector<node_id>(expected.lower_bound(static_cast<node_id>(nodes / 3)), expected.lower_bound(static_cast<node_id>(nodes / 3 * 2))));
-        }
-}
-
 TEST_CASE_TEMPLATE("ranks in range equal those of a loop over the nodes seen at that end in training", D, distmult_decoder, transe_decoder) {
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
         problem<D> p(seed, 60 + 2000 * seed, 4, 5, 300, 25, seed == 1);

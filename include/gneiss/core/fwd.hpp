@@ -28,6 +28,7 @@ class executor_ref;
 class keyed_permutation;
 class memory_budget;
 class memory_charge;
+class node_set;
 class over_budget;
 class random_key;
 class random_stream;

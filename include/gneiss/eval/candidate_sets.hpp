@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,77 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/node_set.hpp>
 #include <gneiss/eval/concepts.hpp>
 
 namespace gneiss {
-
-/// Set of nodes, in the smaller of two forms: an ascending list, or a bitmap of all nodes.
-///
-/// Memory: at most a bit per node of the graph; while a list is built, twice that. Thread-safe for readers once `finish` was
-/// called.
-class node_set {
-public:
-    node_set() = default;
-    /// \param nodes  of the graph
-    explicit node_set(std::uint64_t nodes) : nodes_(nodes) {}
-
-    /// Adds a node of the graph. O(1), amortized O(log) for a list.
-    void insert(node_id node) {
-        if (bits_.size() != 0) return bits_.set(node);
-        if (list_.size() == longest()) {
-            compact();
-            if (list_.size() > longest() / 2) {
-                to_bitmap();
-                return bits_.set(node);
-            }
-        }
-        list_.push_back(node);
-    }
-    /// Ends the insertions.
-    void finish() {
-        compact();
-        if (bits_.size() == 0) list_.shrink_to_fit();
-    }
-
-    /// Returns true for a node of the set. O(1) for a bitmap, O(log nodes) for a list.
-    [[nodiscard]] bool contains(node_id node) const noexcept {
-        return bits_.size() != 0 ? bits_[node] : std::ranges::binary_search(list_, node);
-    }
-    /// Number of nodes. O(nodes / 64) for a bitmap.
-    [[nodiscard]] std::uint64_t size() const noexcept { return bits_.size() != 0 ? bits_.count() : list_.size(); }
-    /// Returns its memory [bytes].
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return bits_.bytes() + list_.capacity() * sizeof(node_id); }
-
-    /// Calls visit(node) for the members of [begin, end), ascending. O(members) for a list, O(end − begin) for a bitmap.
-    template <class Visit>
-    void for_each(std::uint64_t begin, std::uint64_t end, Visit&& visit) const {
-        if (bits_.size() != 0) {
-            for (std::uint64_t node = begin; node < std::min<std::uint64_t>(end, bits_.size()); ++node)
-                if (bits_[static_cast<std::size_t>(node)]) visit(static_cast<node_id>(node));
-        } else {
-            for (auto at = std::ranges::lower_bound(list_, begin); at != list_.end() && *at < end; ++at) visit(*at);
-        }
-    }
-
-private:
-    /// Length of a list that takes as much memory as the bitmap.
-    [[nodiscard]] std::size_t longest() const noexcept { return static_cast<std::size_t>(nodes_ / 32) + 16; }
-    void compact() {
-        std::ranges::sort(list_);
-        list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
-    }
-    void to_bitmap() {
-        bits_ = bitmap(static_cast<std::size_t>(nodes_));
-        for (const node_id node : list_) bits_.set(node);
-        list_ = std::vector<node_id>(); // frees the memory
-    }
-
-    std::uint64_t nodes_ = 0;
-    std::vector<node_id> list_; // until finish() in order of insertion
-    bitmap bits_;
-};
 
 /// Nodes that may answer a query: all, the same set for every query, or one set per end of each relation.
 ///
@@ -131,6 +64,11 @@ public:
         for (node_set& set : result.sets_) set.finish();
         result.per_end_ = true;
         return result;
+    }
+
+    /// Prepares the sets for draws of their members, as `candidate_negatives` needs.
+    void index() {
+        for (node_set& set : sets_) set.index();
     }
 
     /// True if there are sets; false: all nodes may answer.

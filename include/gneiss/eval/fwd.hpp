@@ -23,7 +23,6 @@ class fixed_order_kernel;
 class given_candidates;
 class known_answers;
 class multilabel_metrics;
-class node_set;
 class rank_metrics;
 class recommendation_metrics;
 class regression_metrics;
