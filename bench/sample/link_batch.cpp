@@ -2,8 +2,13 @@
 
 #include <benchmark/benchmark.h>
 
+#include <gneiss/eval/candidate_sets.hpp>
+#include <gneiss/sampling/candidate_negatives.hpp>
+
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
 // Assembly of a batch in occurrences per second, compared with sorting its ids and finding the distinct ones with the standard
@@ -69,5 +74,40 @@ void draw_negatives(benchmark::State& state) {
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 1000);
 }
 BENCHMARK(draw_negatives);
+
+// A list of 1000 from every k-th node: a bitmap of all nodes for small k, else a list.
+void draw_candidates(benchmark::State& state) {
+    const id_range all{0, 10'000'000};
+    const negative_pool resident(resident_nodes({&all, 1}));
+    node_set some(all.end);
+    for (std::uint64_t node = 0; node < all.end; node += static_cast<std::uint64_t>(state.range(0))) some.insert(static_cast<node_id>(node));
+    some.finish();
+    candidate_sets sets(std::move(some));
+    sets.index();
+    const candidate_negatives negatives({}, 1, std::make_shared<const candidate_sets>(std::move(sets)));
+    const std::vector<edge> positives = random_edges(500, all.end);
+    std::vector<node_id> list(1000);
+    std::uint64_t index = 0;
+    for (auto _ : state) {
+        negatives.draw({0, {0, 0, index++}}, 0, side::tail, positives, resident, list);
+        benchmark::DoNotOptimize(list.data());
+    }
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 1000);
+}
+BENCHMARK(draw_candidates)->Arg(2)->Arg(100);
+
+// Limit: a list of all candidates in memory, 4 bytes each.
+void raw_candidates(benchmark::State& state) {
+    std::vector<node_id> candidates, list(1000);
+    for (std::uint64_t node = 0; node < 10'000'000; node += static_cast<std::uint64_t>(state.range(0))) candidates.push_back(static_cast<node_id>(node));
+    std::uint64_t index = 0;
+    for (auto _ : state) {
+        const random_key key = random_key(1, random_domain::user).with(index++);
+        for (std::size_t j = 0; j < list.size(); ++j) list[j] = candidates[static_cast<std::size_t>(below(key[j], candidates.size()))];
+        benchmark::DoNotOptimize(list.data());
+    }
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 1000);
+}
+BENCHMARK(raw_candidates)->Arg(2)->Arg(100);
 
 } // namespace

@@ -169,9 +169,11 @@ private:
             ids_[of.positives + i] = positives[i].destination;
             relations_[i] = positives[i].relation;
         }
-        for (std::size_t c = 0; c < of.chunks; ++c)
+        for (std::size_t c = 0; c < of.chunks; ++c) {
+            const std::size_t begin = c * of.positives / of.chunks, end = (c + 1) * of.positives / of.chunks;
             for (std::size_t s = 0; s < sides_.size(); ++s)
-                detail::draw_resident(source_, batch, c, static_cast<side>(sides_[s]), resident, list(of, c, s));
+                detail::draw_resident(source_, batch, c, static_cast<side>(sides_[s]), positives.subspan(begin, end - begin), resident, list(of, c, s));
+        }
         if (corrects(resident)) // sort by partition
             for (std::size_t c = 0; c < of.chunks; ++c)
                 for (std::size_t s = 0; s < sides_.size(); ++s) std::ranges::sort(list(of, c, s));

@@ -32,6 +32,7 @@ struct negative_options {
     double degree_fraction = 0;     ///< share of a list drawn in proportion to degree; the rest is uniform
     bool filtered = false;          ///< mask negatives that are known true answers
     bool log_q_correction = false;  ///< correct for non-resident partitions, by `log_q_correction_of`
+    bool by_relation = false;       ///< order a batch's positives by relation, so that a chunk has few of them
     bool all = false;               ///< use every resident node instead of a draw; one chunk. For small graphs
     corrupted_sides sides = corrupted_sides::both; ///< ends that negatives replace
 
@@ -141,6 +142,12 @@ private:
     std::uint64_t edges_ = 0;
 };
 
+/// Draws lists of negatives as `negative_source`, given the positives of the chunk: `draw(key, chunk, corrupt_side, positives,
+/// resident, list)`.
+template <class N>
+concept relation_negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives,
+    const negative_pool& resident, std::span<node_id> list) { n.draw(key, chunk, corrupt_side, positives, resident, list); };
+
 /// Draws the lists of negatives that the positives of a chunk share.
 ///
 /// Meaning: `list_size(resident)` is the length of each list of a state. `draw(key, chunk, corrupt_side, resident, list)` fills
@@ -149,7 +156,8 @@ private:
 /// source's seed, `random_domain::user` and all values that the list depends on.
 /// Cost: one call per list, i.e. `chunks` · sides per batch. Thread-safe: many threads draw from one source.
 /// Errors: an exception ends the epoch. `link_batch_builder` rejects lists longer than `negative_options` allow
-/// (errc::invalid_argument) and nodes that are not resident (errc::out_of_range).
+/// (errc::invalid_argument) and nodes that are not resident (errc::out_of_range). A source may also be a
+/// `relation_negative_source`, which sees the positives.
 ///
 /// From examples/20_own_negatives.cpp:
 /// \snippet 20_own_negatives.cpp negatives
@@ -157,7 +165,7 @@ template <class N>
 concept negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
     std::span<node_id> list) {
     { n.list_size(resident) } -> std::convertible_to<std::uint64_t>;
-    n.draw(key, chunk, corrupt_side, resident, list);
+    requires relation_negative_source<N> || requires { n.draw(key, chunk, corrupt_side, resident, list); };
 };
 
 /// Result of `log_q_correction_of`.
@@ -240,9 +248,12 @@ namespace detail {
 /// Draws a list. Throws errc::out_of_range, with its place, for a node that is not resident, unless the library's sampler drew
 /// it.
 template <class Source>
-void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
-    std::span<node_id> list) {
-    from.draw(key, chunk, corrupt_side, resident, list);
+void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives,
+    const negative_pool& resident, std::span<node_id> list) {
+    if constexpr (relation_negative_source<Source>)
+        from.draw(key, chunk, corrupt_side, positives, resident, list);
+    else
+        from.draw(key, chunk, corrupt_side, resident, list);
     if constexpr (!std::same_as<Source, negative_sampler> && !std::same_as<Source, any_negatives>)
         for (std::size_t j = 0; j < list.size(); ++j)
             if (!resident.contains(list[j]))
@@ -264,23 +275,26 @@ public:
     /// Returns the length of a list.
     [[nodiscard]] std::uint64_t list_size(const negative_pool& resident) const { return self_->list_size(resident); }
     /// Writes the negatives of a chunk and side to `list`.
-    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const {
-        self_->draw(key, chunk, corrupt_side, resident, list);
+    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives, const negative_pool& resident,
+        std::span<node_id> list) const {
+        self_->draw(key, chunk, corrupt_side, positives, resident, list);
     }
 
 private:
     struct interface {
         virtual ~interface() = default;
         virtual std::uint64_t list_size(const negative_pool& resident) const = 0;
-        virtual void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const = 0;
+        virtual void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives, const negative_pool& resident,
+            std::span<node_id> list) const = 0;
     };
     template <class Source>
     struct model final : interface {
         static_assert(negative_source<Source>, "any_negatives: the object must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
         explicit model(Source from) : source(std::move(from)) {}
         std::uint64_t list_size(const negative_pool& resident) const override { return source.list_size(resident); }
-        void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const override {
-            detail::draw_resident(source, key, chunk, corrupt_side, resident, list);
+        void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives, const negative_pool& resident,
+            std::span<node_id> list) const override {
+            detail::draw_resident(source, key, chunk, corrupt_side, positives, resident, list);
         }
         Source source;
     };

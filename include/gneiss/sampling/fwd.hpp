@@ -27,6 +27,8 @@ struct link_state;
 struct superbatch_options;
 struct superbatch_statistics;
 
+template <class Sets>
+class candidate_negatives;
 template <class Negatives>
 class link_sampler;
 

@@ -73,6 +73,8 @@ public:
         const std::uint64_t index = key.number.index;
         positions_.resize(of.batches.batch_edges(index));
         of.batches.fill(index, positions_);
+        if (builder_.options().by_relation)
+            std::ranges::stable_sort(positions_, {}, [&](const edge_position& at) { return of.edges->bucket(at.bucket)[at.edge].relation; });
         positives_.resize(positions_.size());
         for (std::size_t i = 0; i < positions_.size(); ++i)
             positives_[i] = of.edges->bucket(positions_[i].bucket)[positions_[i].edge];
