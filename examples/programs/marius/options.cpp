@@ -16,7 +16,7 @@ void options::add_to(programs::command& to) {
     to.option("batch", batch, "edges per batch").range(1).default_text("from the graph");
     add_negatives(to);
     to.option("optimizer", optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"});
-    to.option("lr", lr, "learning rate");
+    to.option("lr", lr, "learning rate").default_text("0.2; 0.05 for dot");
     add_schedule(to, "linear");
     to.option("step-at", step_at, "optimizer steps when updates are applied, or on the batch's copy (as in the paper)").choices({"update", "compute"});
     to.option("async-relations", async_relations, "update relations as late as nodes; loses accuracy");
@@ -53,6 +53,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (*o.decoder == "complex" && *o.dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*o.dim) + " is odd: ComplEx rows are pairs of floats");
     if (o.async_relations && o.device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
+    if (!o.lr) o.lr = *o.decoder == "dot" ? 0.05 : 0.2;
     if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     // About ten million examples: many epochs for small graphs, few for huge ones.
     if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(10'000'000 / edges, 3, 40);
@@ -84,7 +85,7 @@ gneiss::any_link_model options::model() const {
     return gneiss::make_link_model(*decoder, loss, *dim, model_options(), static_cast<float>(margin));
 }
 
-double options::learning_rate(std::uint64_t epoch, double plateau) const { return lr * (rate_factor(epoch, *epochs) * plateau); }
+double options::learning_rate(std::uint64_t epoch, double plateau) const { return *lr * (rate_factor(epoch, *epochs) * plateau); }
 
 gneiss::any_row_optimizer options::row_optimizer(std::uint64_t epoch, double plateau) const {
     return gneiss::make_row_optimizer(optimizer, static_cast<float>(learning_rate(epoch, plateau)));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <gneiss/io/dataset.hpp>
@@ -16,7 +17,7 @@ namespace marius {
 /// All flags of `gneiss-marius train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::run_options, trainers::link_options, trainers::rate_options {
     std::string optimizer = "adagrad";
-    double lr = 0.2;
+    std::optional<double> lr;
     std::string step_at = "update";
     bool async_relations = false;
 
