@@ -101,6 +101,8 @@ TEST_CASE("a run survives the round trip through run.json") {
     run.warm_start = {{"run", "runs/old"}};
     run.epochs = {full_epoch()};
     run.valid = run.test = {{"mrr", 0.5}};
+    run.start = {{"mrr", 0.75}};
+    run.warnings = {"one", "two"};
     run.evaluation_seconds = 0.75;
     run.io_cost = {{"miss_ratio", 0.5}};
     run.seconds = 12;

@@ -176,6 +176,7 @@ json to_json(const run_record& record) {
     if (json plan = to_json(record.plan); !plan.empty()) object["plan"] = std::move(plan);
     if (!record.preprocessing.is_null()) object["preprocessing"] = record.preprocessing;
     if (!record.warm_start.is_null()) object["warm_start"] = record.warm_start;
+    put(object, "start", record.start);
     json epochs = json::array();
     for (const epoch_record& epoch : record.epochs) epochs.push_back(to_json(epoch));
     object["epochs"] = std::move(epochs);
@@ -185,6 +186,7 @@ json to_json(const run_record& record) {
     if (!record.per_class.is_null()) metrics["per_class"] = record.per_class;
     if (!metrics.empty()) object["metrics"] = std::move(metrics);
     if (const epoch_record* best = best_epoch(record)) object["best_epoch"] = best->epoch;
+    if (!record.warnings.empty()) object["warnings"] = record.warnings;
     if (record.evaluation_seconds) object["evaluation"] = {{"seconds", *record.evaluation_seconds}};
     put(object, "io_cost", record.io_cost);
     object["seconds"] = record.seconds;
@@ -251,6 +253,8 @@ run_record run_from_json(const json& object) {
     if (const auto taken = object.find("warm_start"); taken != object.end()) run.warm_start = *taken;
     for (const json& epoch : object.value("epochs", json::array())) run.epochs.push_back(epoch_from_json(epoch));
     const json metrics = inner(object, "metrics");
+    get(object, "start", run.start);
+    get(object, "warnings", run.warnings);
     get(metrics, "valid", run.valid);
     get(metrics, "test", run.test);
     if (const auto found = metrics.find("per_class"); found != metrics.end()) run.per_class = *found;

@@ -94,6 +94,8 @@ struct run_record {
     /// Metrics by class of that state: {"split", "classes": [{"class", "nodes", "precision", …}, …], "confusion": [[…], …]};
     /// null: none.
     nlohmann::ordered_json per_class{};
+    metric_values start{};         ///< validation before training
+    std::vector<std::string> warnings{}; ///< for the user
     std::optional<double> evaluation_seconds{}; ///< total
     named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;

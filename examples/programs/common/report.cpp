@@ -655,6 +655,7 @@ std::string report_html(const report_data& data) {
     if (!run.machine.io_engine.empty()) about += " · I/O by " + run.machine.io_engine;
     head.lines.push_back("<p>" + escaped(about) + "</p>");
     if (!run.command.empty()) head.lines.push_back(page::command_line(run.command));
+    for (const std::string& warning : run.warnings) head.lines.push_back("<p><strong>" + escaped("warning: " + warning) + "</strong></p>");
     std::vector<page::card> all = summary_items(run);
     if (data.progress) {
         all.insert(all.begin(), progress_card(*data.progress));

@@ -159,10 +159,8 @@ public:
         rows_->committed();
     }
 
-    programs::metric_values evaluate(const std::string& split) override {
-        const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, model_.scorer(relations_.values()), executor_, plan_.evaluation_bytes, stop_};
-        return ranking(split, {*rows_, stop_});
-    }
+    programs::metric_values evaluate(const std::string& split) override { return ranked(split, *options_.eval_edges); }
+    programs::metric_values validate() override { return ranked("valid", *options_.valid_edges); }
     /// Writes RUN/best: like a checkpoint, but embeddings without optimizer state.
     void keep_best(const programs::best_metrics& metrics) override {
         gneiss::checkpoint c = trainers::begin_checkpoint(command_, data_, {epoch_ + 1, {}});
@@ -181,6 +179,11 @@ public:
 
 private:
     /// \param warm  null: none
+    [[nodiscard]] programs::metric_values ranked(const std::string& split, const programs::count_or_all& edges) {
+        const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, model_.scorer(relations_.values()), executor_,
+            plan_.evaluation_bytes, stop_, {}, edges};
+        return ranking(split, {*rows_, stop_});
+    }
     void initialize(programs::progress& live, trainers::warm_start* warm) {
         const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
         const float state = options_.row_optimizer(0).initial_state();
@@ -264,6 +267,8 @@ public:
             .examples = graph.train_edges,
             .validates = graph.valid_edges != 0,
             .best = keeps_best(),
+            .validated = config_.flags.validated(graph),
+            .remedy = fmt::format("try a lower --lr than {:g}", *config_.flags.lr),
             .plateau = config_.flags.plateau()};
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }

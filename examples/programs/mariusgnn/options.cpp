@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* of_links[] = {"decoder", "loss", "reduction", "margin", "regularizer", "regularizer-weight", "reciprocal",
     "relation-init", "negatives", "chunks", "negatives-by-degree", "filter-negatives", "log-q-correction", "batch-from",
-    "exclude-target-edges", "eval-negatives", "eval-edges", "eval-negatives-by-degree", "eval-candidates"};
+    "exclude-target-edges", "eval-negatives", "eval-edges", "valid-edges", "eval-negatives-by-degree", "eval-candidates", "candidates"};
 constexpr const char* of_rows[] = {"node-init", "init"};
 constexpr const char* of_rows_and_links[] = {"dim", "row-optimizer", "row-lr"};
 
@@ -103,6 +103,7 @@ void fill_link(options& o, const gneiss::dataset_manifest& graph) {
     o.resolve_negatives(graph, *o.batch, width);
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
     if (!o.stop_early) o.stop_early = 0;
+    o.resolve_validation(graph, *o.eval_every, *o.stop_early != 0);
     (void)trainers::parse_initializer(o.relation_init, "relation-init", width);
 }
 

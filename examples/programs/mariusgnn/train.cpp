@@ -144,7 +144,7 @@ public:
     }
 
     programs::metric_values evaluate(const std::string& split) override {
-        if (of_.how.links()) return evaluate_links(split);
+        if (of_.how.links()) return evaluate_links(split, *of_.how.eval_edges);
         if (evaluated_.empty()) evaluate_nodes();
         return evaluated_.at(split);
     }
@@ -155,6 +155,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
+    programs::metric_values validate() override { return of_.how.links() ? evaluate_links("valid", *of_.how.valid_edges) : evaluate("valid"); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch, plateau()); }
@@ -337,11 +338,11 @@ private:
     }
     [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)}; }
 
-    programs::metric_values evaluate_links(const std::string& split) {
+    programs::metric_values evaluate_links(const std::string& split, const programs::count_or_all& edges) {
         const inference_source from = source();
         inferred_rows rows = evaluates_resident() ? infer_resident(from, resident()) : infer_full(from);
         const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.scorer(), executor_,
-            from.memory - rows.bytes(), stop_};
+            from.memory - rows.bytes(), stop_, {}, edges};
         return ranking(split, {*rows.rows, stop_});
     }
 
@@ -445,7 +446,10 @@ public:
         const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
         return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : trainers::metrics_of(graph).front()),
             .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
-            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes, .best = asked_.early_stop != 0 && validates, .plateau = asked_.plateau()};
+            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes, .best = asked_.early_stop != 0 && validates,
+            .validated = links ? config_.flags.validated(graph) : "",
+            .remedy = links ? fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *config_.flags.lr, *config_.flags.row_lr) : "",
+            .plateau = asked_.plateau()};
     }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {

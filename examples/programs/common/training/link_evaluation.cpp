@@ -42,9 +42,10 @@ gneiss::edge_scan known_edges(
 namespace {
 
 /// Returns the edges of a split that are ranked; ascending if their candidates are given.
-std::vector<gneiss::edge> ranked_edges(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, const std::string& split) {
+std::vector<gneiss::edge> ranked_edges(
+    const link_options& how, const programs::count_or_all& count, std::uint64_t seed, const gneiss::dataset& data, const std::string& split) {
     const gneiss::mapped_edges all = data.split(split);
-    std::vector<gneiss::edge> edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), seed);
+    std::vector<gneiss::edge> edges = gneiss::choose_edges(all.edges(), count.of(all.edges().size()), seed);
     if (how.eval_candidates) std::ranges::sort(edges);
     return edges;
 }
@@ -89,7 +90,7 @@ void add_recommendation(programs::metric_values& to, const link_evaluation& by, 
 void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory, const std::stop_token& stop) {
     for (const char* split : {"valid", "test"}) {
         if (!how.eval_candidates && how.candidates == "all") return;
-        const auto edges = ranked_edges(how, seed, data, split);
+        const auto edges = ranked_edges(how, *how.eval_edges, seed, data, split);
         if (edges.empty()) continue;
         if (!how.eval_candidates) {
             (void)candidates_for(how.candidates, data, data.buckets(), ends_of(edges), memory, stop);
@@ -102,26 +103,28 @@ void check_candidates(const link_options& how, std::uint64_t seed, const gneiss:
 }
 
 programs::metric_values link_evaluation::operator()(const std::string& split, stoppable_rows rows) const {
-    const auto edges = ranked_edges(how, seed, data, split);
-    if (edges.empty()) return {};
-    const gneiss::candidate_sets among = candidates_for(how.candidates, data, buckets, ends_of(edges), memory, stop);
+    const auto ranked = ranked_edges(how, edges.value_or(*how.eval_edges), seed, data, split);
+    if (ranked.empty()) return {};
+    const gneiss::candidate_sets among = candidates_for(how.candidates, data, buckets, ends_of(ranked), memory, stop);
     const std::uint64_t left = memory - std::min(memory, among.bytes());
     gneiss::link_metrics metrics;
     if (how.eval_candidates) {
-        const candidate_file listed(data, candidates_of(*how.eval_candidates, split), edges);
-        metrics = gneiss::rank_edges_given(scorer, rows, std::span(edges), listed, on, memory - std::min(memory, listed.bytes()));
+        const candidate_file listed(data, candidates_of(*how.eval_candidates, split), ranked);
+        metrics = gneiss::rank_edges_given(scorer, rows, std::span(ranked), listed, on, memory - std::min(memory, listed.bytes()));
     } else if (how.eval_negatives->all) {
-        metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets, stop), on, left, {}, gneiss::fixed_order_kernel{}, among);
+        metrics = gneiss::rank_edges(scorer, rows, std::span(ranked), known_edges(data, buckets, stop), on, left, {}, gneiss::fixed_order_kernel{}, among);
     } else {
         const gneiss::candidate_sampling sampling{.count = static_cast<std::uint32_t>(how.eval_negatives->count),
             .by_degree = how.eval_negatives_by_degree,
             .seed = seed};
         const gneiss::training_edges training{buckets.edges(), training_scan(buckets, stop)};
-        metrics = gneiss::rank_edges_sampled(scorer, rows, std::span(edges), sampling, training, on, memory);
+        metrics = gneiss::rank_edges_sampled(scorer, rows, std::span(ranked), sampling, training, on, memory);
     }
     const gneiss::rank_metrics both = metrics.both();
     programs::metric_values values{{"mrr", both.mrr()}, {"hits@1", both.hits_at_1()}, {"hits@3", both.hits_at_3()}, {"hits@10", both.hits_at_10()}};
-    if (!cutoffs.empty()) add_recommendation(values, *this, split, edges, rows, among, left);
+    if (cutoffs.empty()) return values;
+    const gneiss::candidate_sets range = as_predicted && !among ? candidates_of_bipartite(data, buckets, left, stop) : gneiss::candidate_sets{};
+    add_recommendation(values, *this, split, ranked, rows, range ? range : among, left - std::min(left, range.bytes()));
     return values;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -68,6 +69,9 @@ struct link_evaluation {
     std::uint64_t memory = std::uint64_t{256} << 20;
     std::stop_token stop{};
     std::vector<std::uint64_t> cutoffs{}; ///< k of recall@k and ndcg@k
+    std::optional<programs::count_or_all> edges{}; ///< ranked edges; absent: how.eval_edges
+    /// Without candidates, cutoffs are among those that `predict` answers with: in a bipartite graph, the range.
+    bool as_predicted = false;
 
     /// Ranks the edges of a split ("valid", "test") among `rows` according to the flags. Empty if the split is. Throws
     /// errc::canceled on a stop.

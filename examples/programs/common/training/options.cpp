@@ -159,6 +159,7 @@ void link_options::add_ranking(programs::command& to) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
     to.option("eval-edges", eval_edges, "number of ranked edges, a random subset").range(1).default_text("about one minute's worth").neutral();
     to.option("eval-negatives-by-degree", eval_negatives_by_degree, "fraction of candidates sampled by degree").range(0, 1).neutral();
+    to.option("valid-edges", valid_edges, "number of edges that a validation before the last ranks").range(1).default_text("a fifth of training's work").neutral();
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for valid or test").value_name("FILE").neutral();
     to.option("candidates", candidates, "nodes that evaluation ranks: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").neutral();
 }
@@ -184,6 +185,7 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
     check_ranking();
     if (!eval_edges && eval_candidates) eval_edges = programs::count_or_all{.all = true};
     if (!eval_edges) { // 2 · edges · nodes · width multiply-adds, 10¹² in under a minute
+    if (!valid_edges && eval_edges) valid_edges = eval_edges;
         const double each = 2.0 * static_cast<double>(graph.nodes) * static_cast<double>(width);
         const double affordable = std::max(1e12 / each, 1000.0);
         const auto most = std::max(graph.valid_edges, graph.test_edges);
@@ -195,6 +197,21 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
 
 void link_options::check_ranking() const {
     if (eval_candidates && eval_negatives && !eval_negatives->all)
+void link_options::resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool keeps_best) {
+    if (valid_edges) return;
+    valid_edges = eval_edges;
+    if (every == 0 || keeps_best || eval_candidates) return;
+    const auto scores = [&](const programs::count_or_all& each) { return static_cast<double>(each.of(graph.nodes)); };
+    const double work = static_cast<double>(graph.train_edges) * scores(*negatives) * static_cast<double>(every);
+    const auto affordable = static_cast<std::uint64_t>(std::clamp(work / 5 / scores(*eval_negatives), 1000., 1e18));
+    if (affordable < eval_edges->of(graph.valid_edges)) valid_edges = programs::count_or_all{.count = affordable};
+}
+
+std::string link_options::validated(const gneiss::dataset_manifest& graph) const {
+    const std::uint64_t some = valid_edges->of(graph.valid_edges);
+    return some == eval_edges->of(graph.valid_edges) ? "" : std::to_string(some) + " of " + std::to_string(graph.valid_edges) + " edges";
+}
+
         throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives out, or set it to all");
     if (candidates != "all" && eval_candidates)
         throw programs::usage_error("--candidates and --eval-candidates both say who is ranked: leave one out");

@@ -127,6 +127,7 @@ struct link_options {
     std::string batch_from = "state";
 
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
+    std::optional<programs::count_or_all> valid_edges; ///< ranked after an epoch, except the last
     double eval_negatives_by_degree = 0.5;
     std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may contain "{split}"
     std::string candidates = "all";                       ///< all, range, or a file of names
@@ -140,6 +141,14 @@ struct link_options {
     void resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer);
     /// Sets the default negatives for that batch size, and the number of edges that are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
+
+    /// Sets the number of edges that a validation before the last one ranks: as many as it ranks in a fifth of the work of `every`
+    /// epochs, which is counted in scores: two ends of its edges, each against its candidates. At least 1000, at most
+    /// --eval-edges; exactly that if the flag was given, for --eval-candidates, and if the best state is kept. Call it after
+    /// `resolve_negatives`.
+    void resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool keeps_best);
+    /// Returns the edges that a validation ranks, in words; empty: as many as the final one.
+    [[nodiscard]] std::string validated(const gneiss::dataset_manifest& graph) const;
 
     /// Throws usage_error if candidates are set in two ways.
     void check_ranking() const;

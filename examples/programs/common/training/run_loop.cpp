@@ -26,7 +26,7 @@ struct validation_watch {
     programs::metric_order order;
     std::optional<gneiss::plateau_decay> plateau{};
     std::optional<double> best{};
-    std::uint64_t without_better = 0;
+    std::uint64_t without_better = 0, validated = 0;
 
     /// True if this is better than all before it.
     [[nodiscard]] bool is_best(const programs::epoch_record& epoch) const {
@@ -35,6 +35,7 @@ struct validation_watch {
     }
     void add(const programs::epoch_record& epoch) {
         if (epoch.valid.empty()) return;
+        ++validated;
         without_better = is_best(epoch) ? 0 : without_better + 1;
         if (without_better == 0) best = order.of(epoch.valid)->second;
         if (plateau) plateau->add(without_better == 0);
@@ -113,6 +114,7 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, 
         values("best_valid", at.best.valid);
         values("best_test", at.best.test);
     }
+    values("start", at.start);
     if (progress.contains("unvalidated")) at.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
     return at;
 }
@@ -122,6 +124,7 @@ void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     nlohmann::ordered_json progress{{"steps", of.steps()}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
         {"epoch", now.to_json()}, {"config", configuration_}};
     if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
+    for (const auto& [name, value] : start_) progress["start"][name] = value;
     saving_.measure([&] { of.save(at, progress); });
     saved_at_ = clock::now();
 }
@@ -269,6 +272,13 @@ std::optional<double> run_loop::evaluation_seconds(const std::vector<programs::e
     return sum > 0 ? std::optional(sum) : std::nullopt;
 }
 
+std::vector<std::string> run_loop::warnings_of(const std::vector<programs::epoch_record>& epochs) const {
+    const auto first = std::ranges::find_if(epochs, [](const programs::epoch_record& epoch) { return !epoch.valid.empty(); });
+    if (start_.empty() || first == epochs.end() || first->valid.front().second >= start_.front().second) return {};
+    return {fmt::format("valid {} is {:.4f} after epoch {}, and was {:.4f} before training: {}", settings_.measure, first->valid.front().second,
+        first->epoch, start_.front().second, settings_.remedy)};
+}
+
 programs::run_record run_loop::operator()(trainer& of, programs::run_record record, const loop_position& from,
     const std::stop_token& stop, clock::time_point began) {
     gneiss::resume_position at = from.next;
@@ -279,6 +289,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     of.warm_up();
     so_far_ = from.so_far;
     best_ = from.best;
+    start_ = from.start;
     record.epochs = run_.keep_metrics_before(from.unvalidated ? at.epoch : at.epoch + 1);
     if (!record.epochs.empty()) resumed_after_ = record.epochs.back().epoch;
     samples_before_ = run_.timeline_before(seconds_before_);
@@ -311,22 +322,27 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     validation_watch watch{programs::order_of(record), settings_.plateau};
     for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch);
     // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
-    const auto metrics_of = [&](const char* split) {
+    const auto measured = [&](const char* activity, const auto& evaluate) {
         try {
-            now(std::string_view(split) == "valid" ? "validation" : "test");
-            return evaluating_.measure([&] { return of.evaluate(split); });
+            now(activity);
+            return evaluating_.measure(evaluate);
         } catch (const gneiss::error& e) {
             if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
         }
     };
+    const auto metrics_of = [&](const std::string& split) {
+        return measured(split == "valid" ? "validation" : "test", [&] { return of.evaluate(split); });
+    };
+    const auto validation = [&] { return measured("validation", [&] { return of.validate(); }); };
     const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
     const auto by_class = [&](const programs::metric_values& test) { return of.per_class(test.empty() ? "valid" : "test"); };
     /// Validates and reports a trained epoch, and keeps the best state. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
         const double evaluated_before = evaluating_.seconds();
         const bool validate = settings_.validates && options_.validates_after(done.epoch);
-        if (validate) done.valid = metrics_of("valid");
+        const bool some = done.epoch != *options_.epochs && !settings_.validated.empty();
+        if (validate) done.valid = some ? validation() : metrics_of("valid");
         const bool best = watch.is_best(done) && settings_.best;
         const programs::metric_values test = best ? metrics_of("test") : programs::metric_values{};
         if (stop.stop_requested() && ((validate && done.valid.empty()) || (best && test.empty()))) {
@@ -344,8 +360,12 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         std::string summary = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
         if (const double mean = programs::mean_passes(done); mean > 1) summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
-        if (const auto* value = watch.order.of(done.valid)) summary += fmt::format(", valid {} {:.4f}", settings_.measure, value->second);
+        if (const auto* value = watch.order.of(done.valid))
+            summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)", settings_.measure, value->second,
+                some ? settings_.validated + ", " : "", done.evaluation_seconds.value_or(0));
         live_.say(summary);
+        for (const std::string& warning : warnings_of(record.epochs))
+            if (watch.validated == 0) live_.say("warning: " + warning);
         watch.add(done);
         if (best) {
             best_ = {done.valid, test, by_class(test)};
@@ -353,6 +373,13 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
         return true;
     };
+    if (!from.begun && !settings_.remedy.empty() && settings_.validates && !options_.no_eval && *options_.eval_every != 0) {
+        const double before = evaluating_.seconds();
+        start_ = validation();
+        if (!start_.empty())
+            live_.say(fmt::format("before training: valid {} {:.4f} ({}{:.1f} s)", settings_.measure, start_.front().second,
+                settings_.validated.empty() ? "" : settings_.validated + ", ", evaluating_.seconds() - before));
+    }
     if (from.unvalidated) (void)conclude(*from.unvalidated);
     while (at.epoch < *options_.epochs && !stop.stop_requested() && !ends_early()) {
         const std::uint64_t epoch = at.epoch;
@@ -402,6 +429,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     sampler.stop();
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds();
+    record.start = start_;
+    record.warnings = warnings_of(record.epochs);
     record.evaluation_seconds = evaluation_seconds(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
     of.add_to(record);

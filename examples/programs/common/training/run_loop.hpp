@@ -85,6 +85,8 @@ public:
     virtual programs::metric_values evaluate(const std::string& split) = 0;
     /// Returns metrics by class of the last evaluation of a split, as in `run_record`; null: there are none.
     [[nodiscard]] virtual nlohmann::ordered_json per_class(const std::string& /*split*/) const { return nullptr; }
+    /// As evaluate("valid"), perhaps of fewer edges: for validations before the last.
+    virtual programs::metric_values validate() { return evaluate("valid"); }
     /// Keeps the current state as the best so far, in `RUN/best`, with its metrics.
     virtual void keep_best(const programs::best_metrics& metrics) = 0;
 
@@ -128,6 +130,8 @@ struct run_loop_options {
     bool validates = true, tests = true; ///< true if there is something to evaluate
     bool classifies = false;          ///< examples are classified, and their accuracy in training is recorded
     bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
+    std::string validated{};          ///< examples of a validation before the last, in words; empty: all of `evaluate`
+    std::string remedy{};             ///< advice for a run whose first validation is worse than its start; empty: the start is not validated
     std::optional<gneiss::plateau_decay> plateau{}; ///< lowers learning rates by validations
     std::string state{};              ///< name of a state for the live line, if passes over it may repeat: "macro-batch"
 };
@@ -179,6 +183,7 @@ struct loop_position {
     epoch_so_far so_far{};                ///< work of earlier processes in the epoch that contains `next`
     programs::best_metrics best;          ///< metrics of the state in `RUN/best`, if any
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, if a stop preceded its validation
+    programs::metric_values start;                     ///< validation before training, if there was one
 
     /// Returns the position in checkpoint `saved`, with the checkpoint of the best state in `best`; the beginning without one.
     [[nodiscard]] static loop_position of(const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best);
@@ -217,6 +222,8 @@ private:
     [[nodiscard]] epoch_so_far totals(const trainer& of) const;
     [[nodiscard]] programs::epoch_record record_of(const trainer& of, std::uint64_t epoch) const;
     [[nodiscard]] std::string line(const trainer& of, const gneiss::batch_key& at) const;
+    /// Returns a warning if the first validation is worse than that before training.
+    [[nodiscard]] std::vector<std::string> warnings_of(const std::vector<programs::epoch_record>& epochs) const;
 
     const run_options& options_;
     run_loop_options settings_;
@@ -232,6 +239,7 @@ private:
     std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, but neither validated nor reported
     epoch_so_far so_far_;                           // current epoch, by earlier processes
     programs::best_metrics best_;
+    programs::metric_values start_;                 // validation before training
     gneiss::io_stats io_at_start_;                  // current epoch, in this process
     gneiss::pipeline_statistics pipeline_at_start_; // the same
     programs::named<double> stages_at_start_;       // the same
