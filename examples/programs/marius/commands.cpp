@@ -19,7 +19,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     flags.change(trained.how);
     const auto executor = flags.executor();
     const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.scorer(),
-        executor, trainers::memory_left(trained.budget, memory), interrupts.token(), flags.k};
+        executor, trainers::memory_left(trained.budget, memory), interrupts.token(), flags.k, {}, !flags.candidates};
     trainers::report_metrics(program, flags, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
         trained.how.dataset);
     return programs::exit_code::done;

@@ -61,7 +61,7 @@ programs::exit_code eval(const eval_flags& flags) {
     if (trained.how.links()) {
         flags.change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
-            trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k};
+            trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k, {}, !flags.candidates};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
     } else {
         const trainers::node_truth truth(trained.data());

@@ -36,7 +36,7 @@ void eval_flags::add_to(programs::command& to, const std::string& of, const std:
     to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree").range(0, 1).default_text("the run's");
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --split").value_name("FILE").default_text("the run's");
     to.option("candidates", candidates, "nodes that are ranked: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").default_text("the run's");
-    to.option("k", k, "add recall@k and ndcg@k of the tails of each head, except those already seen").range(1, 1e6).value_name("N,N").default_text("none");
+    to.option("k", k, "add recall@k and ndcg@k of the tails of each head, except those already seen; in a bipartite graph among its tails").range(1, 1e6).value_name("N,N").default_text("none");
 }
 
 void eval_flags::change(link_options& options) const {
