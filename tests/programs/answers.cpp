@@ -213,12 +213,28 @@ TEST_CASE("eval in range ranks among the nodes seen at that end; recall and NDCG
     const auto all = shop.json("eval a")["metrics"]["test"];
     CHECK(all["mrr"] < got["mrr"]);
     CHECK(!all.contains("recall@10"));
+    const auto by_default = shop.json("eval a --k 2,5")["metrics"]["test"]; // recommends what predict answers
+    CHECK(by_default["recall@5"] == got["recall@5"]);
+    CHECK(by_default["ndcg@2"] == got["ndcg@2"]);
+    CHECK(by_default["mrr"] == all["mrr"]);
+    CHECK(shop.json("eval a --k 5 --candidates all")["metrics"]["test"]["recall@5"] <= got["recall@5"]);
     CHECK(shop.json("eval a --candidates all")["metrics"]["test"] == all);
 
-    // A run trained with --candidates evaluates so by itself.
+    // A run trained with --candidates draws its negatives among them and evaluates so by itself.
     shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out b --candidates range");
-    CHECK(nlohmann::json::parse(shop.read("b/run.json"))["metrics"]["test"]["mrr"] == got["mrr"]);
-    CHECK(shop.json("eval b --k 2,5")["metrics"]["test"] == got);
+    const auto ranged = nlohmann::json::parse(shop.read("b/run.json"));
+    CHECK(shop.json("eval b --candidates range")["metrics"]["test"] == ranged["metrics"]["test"]);
+    CHECK(shop.json("eval b --k 2,5")["metrics"]["test"]["mrr"] == ranged["metrics"]["test"]["mrr"]);
+    CHECK(shop.json("eval b --candidates all")["metrics"]["test"]["mrr"] != all["mrr"]); // the embeddings differ
+    CHECK(ranged["plan"]["parts"]["candidates"].get<std::uint64_t>() > 0);
+    CHECK(!nlohmann::json::parse(shop.read("a/run.json"))["plan"]["parts"].contains("candidates"));
+    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out disk --candidates range --store disk --partitions 4 --buffer 2");
+    shop.succeed("train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --out memory --candidates range --store memory --partitions 4 --buffer 2 --order beta-randomized");
+    CHECK(nlohmann::json::parse(shop.read("disk/run.json"))["metrics"] == nlohmann::json::parse(shop.read("memory/run.json"))["metrics"]);
+    const auto resumed = shop.run("train data --resume --out b --candidates all");
+    CHECK(resumed.code == 2);
+    CHECK(resumed.err.find("candidates") != std::string::npos);
+    shop.refuses(2, "train data --quiet --out new --candidates range --negatives all", {"--negatives all", "--candidates range"});
     shop.write("items.txt", "item1\nitem99\n");
     shop.refuses(1, "train data --quiet --out new --candidates items.txt", {"items.txt: line 2, column 1", "item99"});
     shop.refuses(2, "eval a --candidates range --eval-negatives 5", {"--candidates", "--eval-negatives"});
@@ -234,6 +250,9 @@ TEST_CASE("gneiss-mariusgnn compares and ranks the outputs of its network in the
     CHECK(names_of(shop.json("predict a --similar user7 --k 6 --measure dot")["predictions"][0]["answers"]) == expected);
     for (const auto& a : shop.json("predict a --head user7 --k 1000")["predictions"][0]["answers"]) CHECK(is_item(a["node"]));
     CHECK(shop.json("eval a --k 10 --candidates range")["metrics"]["test"].contains("ndcg@10"));
+    shop.succeed("train data --task link --inputs rows --layers sage:8 --fanout 5 --dim 8 --batch 16 --negatives 10 --epochs 2 --quiet --out b --candidates range");
+    CHECK(nlohmann::json::parse(shop.read("b/run.json"))["metrics"] != nlohmann::json::parse(shop.read("a/run.json"))["metrics"]);
+    shop.refuses(2, "train data --task link --inputs rows --layers sage:8 --reshuffle 1 --out new --candidates range", {"--candidates", "--reshuffle"});
 }
 
 } // namespace test_programs_answers

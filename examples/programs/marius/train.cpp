@@ -8,6 +8,7 @@
 #include "commands.hpp"
 #include "common/best_state.hpp"
 #include "common/machine.hpp"
+#include "common/training/candidates.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/row_store.hpp"
@@ -43,8 +44,9 @@ gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options traini
     return training;
 }
 
-/// Returns a maker of plans by choice. For partitions other than those of `buckets`, edges are estimated.
-std::function<training_plan(const trainers::plan_choice&)> planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
+/// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates. For partitions other than those of `buckets`, edges are estimated.
+std::function<training_plan(const trainers::plan_choice&)> planner(
+    const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets, std::uint64_t candidates) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
@@ -68,6 +70,7 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         plan.state_edges = edges.most;
         plan.memory.add("model", trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()), charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
+        if (candidates != 0) plan.memory.add("candidates", candidates, charged_by::run);
         gneiss::embedding_trainer_options largest = sized(o.training_options(), plan), usual = largest;
         usual.state_edges = edges.median;
         const auto bound = [&](const gneiss::embedding_trainer_options& of) {
@@ -91,7 +94,8 @@ class marius_trainer final : public trainers::trainer {
 public:
     /// Starts a run, or resumes it. All arguments outlive the trainer.
     marius_trainer(const trainers::configuration<options>& config, const training_plan& plan,
-        const gneiss::bucket_store& buckets, const trainers::run_context& context, const trainers::opened_run& run)
+        const gneiss::bucket_store& buckets, const trainers::run_negatives& negatives, const trainers::run_context& context,
+        const trainers::opened_run& run)
         : options_(config.flags),
           command_(config.command()),
           data_(*context.data),
@@ -121,6 +125,7 @@ public:
             reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()}, budget_);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
         gneiss::embedding_trainer_options training = sized(options_.training_options(), plan_);
+        training.own_negatives = negatives.source;
         training.pipeline.trace = run.recorder();
         training_ = std::make_unique<gneiss::embedding_trainer>(training,
             gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
@@ -178,12 +183,12 @@ public:
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 
 private:
-    /// \param warm  null: none
     [[nodiscard]] programs::metric_values ranked(const std::string& split, const programs::count_or_all& edges) {
         const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, model_.scorer(relations_.values()), executor_,
             plan_.evaluation_bytes, stop_, {}, edges};
         return ranking(split, {*rows_, stop_});
     }
+    /// \param warm  null: none
     void initialize(programs::progress& live, trainers::warm_start* warm) {
         const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
         const float state = options_.row_optimizer(0).initial_state();
@@ -237,10 +242,11 @@ public:
     static constexpr const char* program = marius::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), buckets_(context_.data->buckets()) {
+        : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), buckets_(context_.data->buckets()),
+          negatives_(trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop)) {
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = context_.data->manifest();
-        plan_ = trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_));
+        plan_ = trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_, negatives_.bytes));
         trainers::take_choice(o, plan_);
         if (keeps_best()) // the former best state and a new one, while it is written
             plan_.disk_bytes += 2 * plan_.partitioning.partitions *
@@ -276,11 +282,11 @@ public:
         rebucketed_ = trainers::rebucketed(*context_.data, opened, plan_, config_.flags.threads, context_.live, context_.stop);
         if (!rebucketed_) return;
         buckets_ = rebucketed_->buckets();
-        plan_ = trainers::choose_again(asked_, plan_, planner(asked_, context_.data->manifest(), buckets_));
+        plan_ = trainers::choose_again(asked_, plan_, planner(asked_, context_.data->manifest(), buckets_, negatives_.bytes));
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
-        return std::make_unique<marius_trainer>(config_, plan_, buckets_, context_, opened);
+        return std::make_unique<marius_trainer>(config_, plan_, buckets_, negatives_, context_, opened);
     }
 
 private:
@@ -293,6 +299,7 @@ private:
     trainers::configuration<options> config_;
     std::unique_ptr<gneiss::dataset> rebucketed_; ///< edges in the plan's partitions, if the dataset has others
     gneiss::bucket_store buckets_;
+    trainers::run_negatives negatives_;
     training_plan plan_;
 };
 

@@ -24,6 +24,7 @@
 #include "common/gnn/class_weights.hpp"
 #include "common/gnn/feature_diagnosis.hpp"
 #include "common/gnn/node_classification_predictions.hpp"
+#include "common/training/candidates.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/link_evaluation.hpp"
@@ -66,6 +67,7 @@ public:
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
         gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
+        const trainers::run_negatives& negatives;
         programs::progress& live;
     };
 
@@ -148,6 +150,7 @@ public:
         if (evaluated_.empty()) evaluate_nodes();
         return evaluated_.at(split);
     }
+    programs::metric_values validate() override { return of_.how.links() ? evaluate_links("valid", *of_.how.valid_edges) : evaluate("valid"); }
 
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const override {
         const auto found = per_class_.find(split);
@@ -155,7 +158,6 @@ public:
     }
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
-    programs::metric_values validate() override { return of_.how.links() ? evaluate_links("valid", *of_.how.valid_edges) : evaluate("valid"); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch, plateau()); }
@@ -228,6 +230,7 @@ private:
         gneiss::gnn_trainer_options training = how.training_options();
         training.batches_in_flight = plan_.batches;
         training.row_memory = plan_.row_bytes;
+        training.own_negatives = of_.negatives.source;
         training.pipeline.trace = of_.run.recorder();
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
@@ -417,6 +420,7 @@ public:
     run(const options& given, trainers::run_context&& context)
         : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), net_(asked_, context_.data->manifest()),
           trained_(std::make_unique<run_graph>(asked_, context_.data)) {
+        if (asked_.links()) negatives_ = trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop);
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         tuned_plan tuned = choose();
         plan_ = std::move(tuned.plan);
@@ -464,17 +468,17 @@ public:
         if (!reshuffled) sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_.threads, context_.live, context_.stop);
         if (!reshuffled && !sorted) return;
         trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
-        plan_ = plan_again(asked_, {*trained_, net_, {}}, plan_);
+        plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.bytes}, plan_);
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<mariusgnn_trainer>(mariusgnn_trainer::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
-            backend_ ? &*backend_ : nullptr, context_.live}, std::move(trained_), graph_, net_, context_.stop);
+            backend_ ? &*backend_ : nullptr, negatives_, context_.live}, std::move(trained_), graph_, net_, context_.stop);
     }
 
 private:
     [[nodiscard]] tuned_plan plan_now() {
-        return plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }});
+        return plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.bytes});
     }
     /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open, placement is
     /// used if it saves more reads over all epochs than the copy costs, which is read and written a few times.
@@ -511,6 +515,7 @@ private:
     }
 
     options asked_; ///< input of plans
+    trainers::run_negatives negatives_;
     trainers::configuration<options> config_;
     network net_;
     std::unique_ptr<run_graph> trained_; ///< until `begin`

@@ -229,6 +229,7 @@ private:
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
         plan.memory.add("encoder", bound.encoder, charged_by::component);
         plan.memory.add("weights", of_.net.bytes(), charged_by::run);
+        if (of_.candidate_bytes != 0) plan.memory.add("candidates", of_.candidate_bytes, charged_by::run);
         const std::uint64_t evaluation = trainers::evaluation_part(
             least_evaluation(o_, of_, plan.partitioning, shape, layers_), o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
         plan.add_batches_and_evaluation(

@@ -19,6 +19,7 @@ struct planning {
     const run_graph& graph;
     const network& net;
     std::function<std::uint64_t()> read_size; ///< D of `gneiss::tune` [bytes], for tuning; empty: the default
+    std::uint64_t candidate_bytes = 0;        ///< memory of --candidates
 };
 
 /// A plan, and the reasons for its partitions if they were tuned: one line each, for display.

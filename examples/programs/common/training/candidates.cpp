@@ -1,7 +1,12 @@
 #include "common/training/candidates.hpp"
 
+#include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
+#include <vector>
+
+#include <gneiss/sampling/candidate_negatives.hpp>
 
 #include "common/training/link_evaluation.hpp"
 #include "common/training/name_lines.hpp"
@@ -29,6 +34,18 @@ gneiss::candidate_sets candidates_of_bipartite(
     bool disjoint = sets.of(ends[0]).size() != 0;
     sets.of(ends[0]).for_each(0, data.manifest().nodes, [&](gneiss::node_id head) { disjoint = disjoint && !sets.of(ends[1]).contains(head); });
     return disjoint ? std::move(sets) : gneiss::candidate_sets{};
+}
+
+run_negatives negatives_for(
+    const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t limit, const std::stop_token& stop) {
+    if (how.candidates == "all") return {};
+    std::vector<gneiss::link_query> ends;
+    for (gneiss::relation_id r = 0; r < std::max<std::uint64_t>(data.manifest().relations, 1); ++r)
+        for (const gneiss::side end : {gneiss::side::head, gneiss::side::tail}) ends.push_back({.relation = r, .target_side = end});
+    gneiss::candidate_sets sets = candidates_for(how.candidates, data, data.buckets(), ends, limit, stop);
+    sets.index();
+    const std::uint64_t bytes = sets.bytes();
+    return {gneiss::candidate_negatives(how.negative_options(), seed, std::make_shared<const gneiss::candidate_sets>(std::move(sets))), bytes};
 }
 
 } // namespace trainers

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 
 #include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/sample/negative.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
+
+#include "common/training/options.hpp"
 
 namespace trainers {
 
@@ -25,5 +28,16 @@ namespace trainers {
 /// all nodes for any other graph. Cost and errors as "range".
 [[nodiscard]] gneiss::candidate_sets candidates_of_bipartite(
     const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::uint64_t limit, const std::stop_token& stop);
+
+/// Negatives of a run by --candidates.
+struct run_negatives {
+    std::optional<gneiss::any_negatives> source{}; ///< absent: the library's, from all nodes
+    std::uint64_t bytes = 0;                       ///< memory of the candidates
+};
+
+/// Returns the negatives of a run: from the candidates of the corrupted end of each relation. Cost and errors as
+/// `candidates_for`, for both ends of all relations; the sets' memory is at most `limit` bytes and a sixteenth.
+[[nodiscard]] run_negatives negatives_for(
+    const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t limit, const std::stop_token& stop);
 
 } // namespace trainers

@@ -151,6 +151,7 @@ void link_options::add_negatives(programs::command& to) {
     to.option("negatives", negatives, "negatives that a chunk's edges share, per side").range(1).default_text("from the graph");
     to.option("chunks", chunks, "chunks of a batch, each with its own negatives").range(1).default_text("batch / 1000, at least 2");
     to.option("negatives-by-degree", negatives_by_degree, "fraction of negatives drawn by degree").range(0, 1);
+    to.option("candidates", candidates, "nodes that negatives are drawn from and evaluation ranks: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE");
     to.option("filter-negatives", filter_negatives, "ignore negatives that are positive edges of the batch");
     to.option("log-q-correction", log_q_correction, "correct softmax for negatives from resident partitions only").value_name("BOOL").default_text("true for softmax, marius").formerly("correct-negatives");
 }
@@ -158,10 +159,9 @@ void link_options::add_negatives(programs::command& to) {
 void link_options::add_ranking(programs::command& to) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
     to.option("eval-edges", eval_edges, "number of ranked edges, a random subset").range(1).default_text("about one minute's worth").neutral();
-    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "fraction of candidates sampled by degree").range(0, 1).neutral();
     to.option("valid-edges", valid_edges, "number of edges that a validation before the last ranks").range(1).default_text("a fifth of training's work").neutral();
+    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "fraction of candidates sampled by degree").range(0, 1).neutral();
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for valid or test").value_name("FILE").neutral();
-    to.option("candidates", candidates, "nodes that evaluation ranks: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").neutral();
 }
 
 void link_options::resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer) {
@@ -180,12 +180,14 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
     if (*log_q_correction && !softmax)
         throw programs::usage_error("--log-q-correction is for the losses softmax and marius, not for " + loss);
     if (!negatives) negatives = programs::count_or_all{.count = 1000};
+    if (negatives->all && candidates != "all")
+        throw programs::usage_error("--negatives all takes every node: set a number for --candidates " + candidates);
     if (!eval_negatives) eval_negatives = programs::count_or_all{.all = true};
     if (candidates != "all" && candidates != "range") candidates = std::filesystem::absolute(candidates).string();
     check_ranking();
+    if (!valid_edges && eval_edges) valid_edges = eval_edges;
     if (!eval_edges && eval_candidates) eval_edges = programs::count_or_all{.all = true};
     if (!eval_edges) { // 2 · edges · nodes · width multiply-adds, 10¹² in under a minute
-    if (!valid_edges && eval_edges) valid_edges = eval_edges;
         const double each = 2.0 * static_cast<double>(graph.nodes) * static_cast<double>(width);
         const double affordable = std::max(1e12 / each, 1000.0);
         const auto most = std::max(graph.valid_edges, graph.test_edges);
@@ -195,8 +197,6 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
     }
 }
 
-void link_options::check_ranking() const {
-    if (eval_candidates && eval_negatives && !eval_negatives->all)
 void link_options::resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool keeps_best) {
     if (valid_edges) return;
     valid_edges = eval_edges;
@@ -212,6 +212,8 @@ std::string link_options::validated(const gneiss::dataset_manifest& graph) const
     return some == eval_edges->of(graph.valid_edges) ? "" : std::to_string(some) + " of " + std::to_string(graph.valid_edges) + " edges";
 }
 
+void link_options::check_ranking() const {
+    if (eval_candidates && eval_negatives && !eval_negatives->all)
         throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives out, or set it to all");
     if (candidates != "all" && eval_candidates)
         throw programs::usage_error("--candidates and --eval-candidates both say who is ranked: leave one out");
@@ -236,6 +238,7 @@ gneiss::negative_options link_options::negative_options() const {
         .degree_fraction = negatives_by_degree,
         .filtered = filter_negatives,
         .log_q_correction = *log_q_correction,
+        .by_relation = candidates != "all",
         .all = negatives->all,
         .sides = gneiss::corrupted_sides::both};
 }

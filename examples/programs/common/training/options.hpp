@@ -130,7 +130,7 @@ struct link_options {
     std::optional<programs::count_or_all> valid_edges; ///< ranked after an epoch, except the last
     double eval_negatives_by_degree = 0.5;
     std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may contain "{split}"
-    std::string candidates = "all";                       ///< all, range, or a file of names
+    std::string candidates = "all";                       ///< of negatives and evaluation: all, range, or a file of names
 
     void add_model(programs::command& to, const std::string& default_regularizer);
     void add_negatives(programs::command& to);
