@@ -200,21 +200,22 @@ TEST_CASE("with --early-stop the best state is the result, of eval and export to
 
 TEST_CASE("a first validation below that of the start is a warning with advice, also after a resume") {
     const marius_workshop shop;
-    const std::string flags = std::string("train data --decoder dot --staleness 0 --eval-every 1 --dim 8 --batch 16 --negatives 10 ");
-    const program_outcome good = shop.run(flags + "--epochs 30 --json --out good");
+    REQUIRE(shop.run("generate planted --nodes 300 --edges 12000 --train-fraction .6 --task link --out many", "gneiss-data").code == 0);
+    const std::string flags = "train many --staleness 0 --eval-every 1 --dim 8 --batch 500 --negatives 40 ";
+    const program_outcome good = shop.run(flags + "--epochs 3 --json --out good");
     REQUIRE(good.code == 0);
     const auto fine = nlohmann::json::parse(good.out);
     CHECK(good.err.find("before training: valid MRR") != std::string::npos);
     CHECK(good.err.find("warning") == std::string::npos);
     CHECK(fine["epochs"][0]["valid"]["mrr"].get<double>() >= fine["start"]["mrr"].get<double>());
     CHECK(!fine.contains("warnings"));
-    REQUIRE(shop.run("export good --out trained").code == 0);
 
+    REQUIRE(shop.run("export good --out trained").code == 0);
     const std::string bad = flags + "--init trained/nodes.npy --lr 100 --epochs 3 --json ";
     const program_outcome worse = shop.run(bad + "--out a");
     REQUIRE(worse.code == 0);
     const auto run = nlohmann::json::parse(worse.out);
-    CHECK(run["start"]["mrr"].get<double>() == doctest::Approx(fine["metrics"]["valid"]["mrr"].get<double>()).epsilon(1e-6));
+    CHECK(run["start"]["mrr"].get<double>() == doctest::Approx(fine["metrics"]["valid"]["mrr"].get<double>()).epsilon(.1)); // of fewer edges
     REQUIRE(run["warnings"].size() == 1);
     CHECK(run["warnings"][0].get<std::string>().find("try a lower --lr than 100") != std::string::npos);
     CHECK(worse.err.find("warning: " + run["warnings"][0].get<std::string>()) != std::string::npos);
@@ -224,6 +225,10 @@ TEST_CASE("a first validation below that of the start is a warning with advice, 
     const auto resumed = nlohmann::json::parse(shop.read("b/run.json"));
     CHECK(resumed["warnings"] == run["warnings"]);
     CHECK(resumed["start"] == run["start"]);
+    // By nine edges a difference is chance, whatever the rate.
+    const auto tiny = nlohmann::json::parse(shop.run("train data --staleness 0 --eval-every 1 --epochs 1 --lr 100 --json --out tiny " + std::string(small)).out);
+    CHECK(tiny.contains("start"));
+    CHECK(!tiny.contains("warnings"));
     CHECK(!nlohmann::json::parse(shop.run(flags + "--epochs 2 --eval-every 0 --json --out c").out).contains("start"));
 }
 
@@ -240,11 +245,11 @@ TEST_CASE("validations before the last rank a fifth of training's work; final me
     const auto [some, said] = trained("", "some");
     const auto [all, said_all] = trained("--valid-edges all", "all");
     const auto [eval_all, said_eval] = trained("--eval-edges all", "eval");
-    const std::uint64_t edges = some["dataset"]["edges"].get<std::uint64_t>(); // of training
+    const std::uint64_t edges = some["epochs"][0]["examples"].get<std::uint64_t>(); // of training
     CAPTURE(said);
     CHECK(some["config"]["valid-edges"].get<std::uint64_t>() == std::max<std::uint64_t>(1000, edges * 40 / 5 / 300));
     CHECK(said.find("1000 of ") != std::string::npos);
-    CHECK(said_all.find(" edges, ") == std::string::npos);
+    CHECK(said_all.find("1000 of ") == std::string::npos);
     CHECK(some["epochs"][0]["valid"] != all["epochs"][0]["valid"]);
     CHECK(eval_all["epochs"][0]["valid"] == all["epochs"][0]["valid"]);
     CHECK(some["epochs"][2]["valid"] == all["epochs"][2]["valid"]);

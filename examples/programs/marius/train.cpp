@@ -273,6 +273,7 @@ public:
             .examples = graph.train_edges,
             .validates = graph.valid_edges != 0,
             .best = keeps_best(),
+            .queries = 2 * config_.flags.valid_edges->of(graph.valid_edges),
             .validated = config_.flags.validated(graph),
             .remedy = fmt::format("try a lower --lr than {:g}", *config_.flags.lr),
             .plateau = config_.flags.plateau()};

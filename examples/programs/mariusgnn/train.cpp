@@ -451,7 +451,7 @@ public:
         return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : trainers::metrics_of(graph).front()),
             .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
             .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes, .best = asked_.early_stop != 0 && validates,
-            .validated = links ? config_.flags.validated(graph) : "",
+            .queries = links ? 2 * config_.flags.valid_edges->of(graph.valid_edges) : 0, .validated = links ? config_.flags.validated(graph) : "",
             .remedy = links ? fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *config_.flags.lr, *config_.flags.row_lr) : "",
             .plateau = asked_.plateau()};
     }

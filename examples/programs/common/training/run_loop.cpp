@@ -1,6 +1,7 @@
 #include "common/training/run_loop.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -274,9 +275,11 @@ std::optional<double> run_loop::evaluation_seconds(const std::vector<programs::e
 
 std::vector<std::string> run_loop::warnings_of(const std::vector<programs::epoch_record>& epochs) const {
     const auto first = std::ranges::find_if(epochs, [](const programs::epoch_record& epoch) { return !epoch.valid.empty(); });
-    if (start_.empty() || first == epochs.end() || first->valid.front().second >= start_.front().second) return {};
+    if (start_.empty() || first == epochs.end()) return {};
+    const double before = start_.front().second, noise = 2 * std::sqrt(before * (1 - before) / static_cast<double>(std::max<std::uint64_t>(settings_.queries, 1)));
+    if (first->valid.front().second >= before - noise) return {};
     return {fmt::format("valid {} is {:.4f} after epoch {}, and was {:.4f} before training: {}", settings_.measure, first->valid.front().second,
-        first->epoch, start_.front().second, settings_.remedy)};
+        first->epoch, before, settings_.remedy)};
 }
 
 programs::run_record run_loop::operator()(trainer& of, programs::run_record record, const loop_position& from,

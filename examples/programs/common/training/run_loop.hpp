@@ -130,6 +130,7 @@ struct run_loop_options {
     bool validates = true, tests = true; ///< true if there is something to evaluate
     bool classifies = false;          ///< examples are classified, and their accuracy in training is recorded
     bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
+    std::uint64_t queries = 0;        ///< of a validation before the last: differences within its noise are no warning
     std::string validated{};          ///< examples of a validation before the last, in words; empty: all of `evaluate`
     std::string remedy{};             ///< advice for a run whose first validation is worse than its start; empty: the start is not validated
     std::optional<gneiss::plateau_decay> plateau{}; ///< lowers learning rates by validations
@@ -222,7 +223,8 @@ private:
     [[nodiscard]] epoch_so_far totals(const trainer& of) const;
     [[nodiscard]] programs::epoch_record record_of(const trainer& of, std::uint64_t epoch) const;
     [[nodiscard]] std::string line(const trainer& of, const gneiss::batch_key& at) const;
-    /// Returns a warning if the first validation is worse than that before training.
+    /// Returns a warning if the first validation is worse than that before training by more than two standard errors. Their bound
+    /// is that of values in [0, 1].
     [[nodiscard]] std::vector<std::string> warnings_of(const std::vector<programs::epoch_record>& epochs) const;
 
     const run_options& options_;
