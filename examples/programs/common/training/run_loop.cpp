@@ -376,7 +376,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
         return true;
     };
-    if (!from.begun && !settings_.remedy.empty() && settings_.validates && !options_.no_eval && *options_.eval_every != 0) {
+    const bool untrained = at.epoch == 0 && at.next == gneiss::batch_number{};
+    if (untrained && !settings_.remedy.empty() && settings_.validates && !options_.no_eval && *options_.eval_every != 0) {
         const double before = evaluating_.seconds();
         start_ = validation();
         if (!start_.empty())
