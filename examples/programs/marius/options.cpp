@@ -62,7 +62,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.node_init.empty()) o.node_init = "normal:0,0.1";
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
     o.resolve_schedule("linear", graph.valid_edges != 0 && !o.no_eval && *o.eval_every != 0);
-    o.resolve_validation(graph, *o.eval_every, o.early_stop != 0);
+    o.resolve_validation(graph, *o.eval_every, o.early_stop != 0 || o.lr_schedule == "plateau");
     o.resolve_machine();
     o.resolve_freeze(*o.decoder == "dot" ? std::vector<std::string>{"nodes"} : std::vector<std::string>{"nodes", "relations"});
     (void)o.node_initializer();

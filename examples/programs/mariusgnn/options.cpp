@@ -103,7 +103,7 @@ void fill_link(options& o, const gneiss::dataset_manifest& graph) {
     o.resolve_negatives(graph, *o.batch, width);
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
     if (!o.stop_early) o.stop_early = 0;
-    o.resolve_validation(graph, *o.eval_every, *o.stop_early != 0);
+    o.resolve_validation(graph, *o.eval_every, *o.stop_early != 0 || o.lr_schedule == "plateau");
     (void)trainers::parse_initializer(o.relation_init, "relation-init", width);
 }
 

@@ -197,10 +197,10 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
     }
 }
 
-void link_options::resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool keeps_best) {
+void link_options::resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool decides) {
     if (valid_edges) return;
     valid_edges = eval_edges;
-    if (every == 0 || keeps_best || eval_candidates) return;
+    if (every == 0 || decides || eval_candidates) return;
     const auto scores = [&](const programs::count_or_all& each) { return static_cast<double>(each.of(graph.nodes)); };
     const double work = static_cast<double>(graph.train_edges) * scores(*negatives) * static_cast<double>(every);
     const auto affordable = static_cast<std::uint64_t>(std::clamp(work / 5 / scores(*eval_negatives), 1000., 1e18));

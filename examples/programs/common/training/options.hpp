@@ -144,9 +144,9 @@ struct link_options {
 
     /// Sets the number of edges that a validation before the last one ranks: as many as it ranks in a fifth of the work of `every`
     /// epochs, which is counted in scores: two ends of its edges, each against its candidates. At least 1000, at most
-    /// --eval-edges; exactly that if the flag was given, for --eval-candidates, and if the best state is kept. Call it after
-    /// `resolve_negatives`.
-    void resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool keeps_best);
+    /// --eval-edges; exactly that if the flag was given, for --eval-candidates, and if validations decide about the run
+    /// (`decides`). Call it after `resolve_negatives`.
+    void resolve_validation(const gneiss::dataset_manifest& graph, std::uint64_t every, bool decides);
     /// Returns the edges that a validation ranks, in words; empty: as many as the final one.
     [[nodiscard]] std::string validated(const gneiss::dataset_manifest& graph) const;
 
