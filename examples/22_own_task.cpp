@@ -1,10 +1,11 @@
-// A custom task: node regression by least squares. Only the loss on the encoder's outputs is new.
+// A custom task: node regression by Huber's loss, which outliers pull less. Only the loss on the encoder's outputs is new.
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
 #include <gneiss/train/sampled_batches.hpp>
 #include <gneiss/train/train_loop.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -14,15 +15,15 @@
 using namespace gneiss;
 
 //! [head]
-struct squared_error { // on outputs [seeds, 1]
+struct huber_head { // on outputs [seeds, 1]
     static constexpr bool in_place = false, has_parameters = false;
     std::span<const float> wanted; // targets of all nodes
 
     void differentiate(training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref) const {
         for (std::size_t i = 0; i < batch.seeds.size(); ++i) {
             const float off = outputs[i][0] - wanted[batch.seeds[i]];
-            batch.statistics.loss += double{off} * off;
-            gradients[i][0] = 2 * off / static_cast<float>(batch.seeds.size());
+            batch.statistics.loss += std::abs(off) < 1 ? double{off} * off / 2 : std::abs(off) - .5;
+            gradients[i][0] = std::clamp(off, -1.0F, 1.0F) / static_cast<float>(batch.seeds.size());
         }
         batch.statistics.query_count += batch.seeds.size();
     }
@@ -56,13 +57,13 @@ int main() {
     sampled_batches batches(task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 5}}}, /*seed*/ 1); }, executor);
     matrix_features inputs({features.data(), features.size(), 1});
     no_embeddings none;
-    cpu_encoder_backend backend(encode, weights, squared_error{wanted}, /*seed*/ 1, executor);
+    cpu_encoder_backend backend(encode, weights, huber_head{wanted}, /*seed*/ 1, executor);
     train_loop loop({}, batches, inputs, none, backend, optimizers, executor, budget);
     const epoch_plan all{{.resident = {0}, .edge_buckets = {}}}; // one state that holds every node
     double error = 0;
     for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
         error = loop.run(all, epoch).model.mean_loss();
-        std::printf("squared error %.5f\n", error);
+        std::printf("Huber loss %.5f\n", error);
     }
     //! [loop]
     return error < .001 ? 0 : 1;
