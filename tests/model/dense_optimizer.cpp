@@ -187,4 +187,33 @@ TEST_CASE("a NaN gradient stops a step before any change; invalid settings are r
     CHECK_THROWS_AS((void)make_dense_optimizer("adam", 0.1F, {.clip_norm = std::nan("")}), error);
 }
 
+TEST_CASE("an array with a scale trains as that many times another array, with decay and clipping") {
+    constexpr float scale = 4;
+    for (const auto name : dense_optimizer_names)
+        for (const double decay : {0.0, 0.02})
+            for (const double clip : {0.0, 3.0}) {
+                CAPTURE(name);
+                dense_parameters<> p = some_parameters(), other = some_parameters();
+                p.set_scale(0, scale);
+                const dense_optimizer o = make_dense_optimizer(name, 0.03F, {.weight_decay = decay, .clip_norm = clip});
+                o.allocate_state(p);
+                o.allocate_state(other);
+                for (int t = 1; t <= 5; ++t) {
+                    set_gradients(p, t);
+                    set_gradients(other, t);
+                    for (float& g : other.gradient_list(0)) g *= scale;
+                    const double norm = o.step(p, static_cast<std::uint64_t>(t), 1, serial_executor{});
+                    CHECK(norm == o.step(other, static_cast<std::uint64_t>(t), 1, serial_executor{}));
+                }
+                for (std::size_t i = 0; i < rows * columns; ++i) CHECK(p.list(0)[i] == doctest::Approx(scale * other.list(0)[i]).epsilon(1e-4));
+                for (std::size_t i = 0; i < biases; ++i) CHECK(p.list(1)[i] == doctest::Approx(other.list(1)[i]));
+            }
+    dense_parameters<> p = some_parameters();
+    const std::vector<float> before(p.values().begin(), p.values().end());
+    p.set_scale(0, 8);
+    p.set_scale(0, 1); // as before
+    CHECK(std::vector<float>(p.values().begin(), p.values().end()) == before);
+    CHECK_THROWS_WITH_AS(p.set_scale(0, 0), doctest::Contains("the scale of array w must be positive"), error);
+}
+
 } // namespace test_model_dense_optimizer

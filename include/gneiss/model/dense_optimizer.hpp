@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 #include <utility>
 
 #include <gneiss/core/error.hpp>
@@ -91,16 +92,19 @@ public:
         if (of.state().size() != state_floats * of.size())
             throw error(errc::invalid_argument, "the optimizer's state was not allocated");
         if (reduce) reduce(of.gradients());
+        scale_gradients(of);
         const double norm = norm_of(of.gradients(), executor);
         if (!std::isfinite(norm))
             throw error(errc::not_finite, "a gradient of step " + std::to_string(t) + " is not a finite number");
         if (options_.clip_norm > 0 && norm > options_.clip_norm)
             for (float& g : of.gradients()) g *= static_cast<float>(options_.clip_norm / norm);
         decay(of, static_cast<double>(self_->rate(factor)));
+        const std::vector<float> before = scaled_values(of);
         parallel_for(executor, of.size(), block, [&](std::size_t i, std::size_t end) {
             const auto state = of.state().subspan(i * state_floats, (end - i) * state_floats);
             self_->step(of.values().subspan(i, end - i), state, of.gradients().subspan(i, end - i), t, factor);
         });
+        scale_steps(of, before);
         of.zero_gradients();
         return norm;
     }
@@ -145,9 +149,36 @@ private:
             const auto g = of.gradients().subspan(a.offset, a.size());
             for (std::size_t i = 0; i < x.size(); ++i) {
                 if (options_.decoupled) x[i] *= keep;
-                else g[i] += add * x[i];
+                else g[i] += add / a.scale * x[i];
             }
         }
+    }
+
+    /// Multiplies the gradients of the arrays that have a scale: those of the arrays that are stepped.
+    static void scale_gradients(dense_parameters<float>& of) noexcept {
+        for (const auto& a : of.arrays())
+            if (a.scale != 1)
+                for (float& g : of.gradients().subspan(a.offset, a.size())) g *= a.scale;
+    }
+    /// Returns the values of those arrays.
+    [[nodiscard]] static std::vector<float> scaled_values(const dense_parameters<float>& of) {
+        std::vector<float> result;
+        for (const auto& a : of.arrays())
+            if (a.scale != 1) {
+                const auto x = of.values().subspan(a.offset, a.size());
+                result.insert(result.end(), x.begin(), x.end());
+            }
+        return result;
+    }
+    /// Multiplies their steps.
+    static void scale_steps(dense_parameters<float>& of, const std::vector<float>& before) noexcept {
+        auto old = before.begin();
+        for (const auto& a : of.arrays())
+            if (a.scale != 1)
+                for (float& x : of.values().subspan(a.offset, a.size())) {
+                    x = *old + a.scale * (x - *old);
+                    ++old;
+                }
     }
 
     std::shared_ptr<const base> self_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/model/initialize.hpp>
@@ -37,6 +38,7 @@ public:
         initializer first{};               ///< distribution of initial values
         T constant = 0;                    ///< added to every initial value
         bool decays = false;               ///< true if weight decay applies: to weights, not to biases and gains
+        T scale = 1;                       ///< see `set_scale`
 
         [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
     };
@@ -66,6 +68,15 @@ public:
     void allocate_state(std::size_t per_value, T first) {
         state_ = aligned_buffer<T, 64>(per_value * size_);
         std::fill(state_.begin(), state_.end(), first);
+    }
+
+    /// Trains array i as `scale` times another array, which is what `dense_optimizer` steps, decays and clips. Multiplies the
+    /// values by the new scale over the old one. For weights of small inputs.
+    /// Precondition: allocated. Throws errc::invalid_argument unless the scale is positive.
+    void set_scale(std::size_t i, T scale) {
+        if (!(scale > 0)) throw error(errc::invalid_argument, "the scale of array " + arrays_[i].name + " must be positive");
+        for (T& x : values_.span().subspan(arrays_[i].offset, arrays_[i].size())) x *= scale / arrays_[i].scale;
+        arrays_[i].scale = scale;
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return size_; } ///< elements of an arena
