@@ -4,6 +4,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>
+#include <gneiss/model/layer/missing_neighbors.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
 #include <benchmark/benchmark.h>
@@ -86,6 +87,33 @@ GNEISS_BENCH_LAYER(gcn, "gcn:128:relu");
 GNEISS_BENCH_LAYER(gat_8_heads, "gat:16x8:elu");
 
 constexpr std::size_t rows_moved = edges + targets;
+
+/// Imputes missing neighbors in rows [targets, dim]; and a raw loop that sums their columns, then scales and shifts each row.
+void impute_missing(benchmark::State& state, bool raw) {
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    const random_layer sample;
+    const layer_view view{.targets = targets, .sources = sources, .offsets = sample.offset, .neighbors = sample.neighbor};
+    const std::vector<float> coverage(targets, 0.25F);
+    auto rows = some(targets * dim);
+    std::vector<float> sum(dim);
+    missing_neighbors<float> missing;
+    for (auto _ : state) {
+        if (!raw) {
+            missing.assign(view, coverage);
+            missing.forward(eigen_backend{}, {rows.data(), targets, dim}, serial_executor{});
+        } else {
+            std::ranges::fill(sum, 0.0F);
+            for (std::size_t t = 0; t < targets; ++t)
+                for (std::size_t c = 0; c < dim; ++c) sum[c] += rows.data()[t * dim + c] / float{targets};
+            for (std::size_t t = 0; t < targets; ++t)
+                for (std::size_t c = 0; c < dim; ++c) rows.data()[t * dim + c] = 0.25F * rows.data()[t * dim + c] + 0.75F * sum[c];
+        }
+        benchmark::DoNotOptimize(rows.data());
+    }
+    set_rate(state, "bytes/s", static_cast<double>(3 * targets * dim * sizeof(float)));
+}
+BENCHMARK_CAPTURE(impute_missing, library, false)->Arg(64)->Arg(256);
+BENCHMARK_CAPTURE(impute_missing, raw_loop, true)->Arg(64)->Arg(256);
 
 void segment_sum(benchmark::State& state, bool mean) {
     const auto dim = static_cast<std::size_t>(state.range(0));

@@ -111,6 +111,7 @@
 #include <gneiss/model/layer/linear.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
 #include <gneiss/model/layer/message_passing.hpp>
+#include <gneiss/model/layer/missing_neighbors.hpp>
 #include <gneiss/model/layer/sage.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
 #include <gneiss/model/layer_memory.hpp>

@@ -47,6 +47,21 @@ TEST_CASE("gradients of graph convolutions equal finite differences, for each op
         }
 }
 
+TEST_CASE("gradients with imputed neighbors equal finite differences") {
+    for (const std::string text : {"sage:4", "sage:4:sum", "sage:3:max", "sage:2:add", "gcn:4:tanh", "gat:3x2",
+             "sage:5:relu:norm,gcn:3", "linear:4:tanh,sage:3:elu,sage:2:residual"})
+        for (const bool last : {false, true})
+            for (const std::size_t sparse : {0U, 8U}) {
+                if (sparse != 0 && text.find("max") != text.npos) continue;
+                CAPTURE(text);
+                const gradient_report report =
+                    gneiss::check_gradients(parse_layers(text), {.in = {3, sparse}, .targets_last = last, .seed = 61, .coverage = true});
+                CAPTURE(report.where);
+                CHECK(report.error < 1e-6);
+                CHECK(report.size > 0);
+            }
+}
+
 TEST_CASE("gradients of graph attention equal finite differences, for each option") {
     for (const std::string heads : {"1", "4", "8"})
         for (const std::string merge : {"concat", "mean"})

@@ -157,6 +157,7 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         with.training.exclude_target_edges = draw.below(2) == 0;
         with.training.seed = seed;
         with.training.pipeline.sample_workers = 1 + draw.below(2);
+        with.training.coverage_correction = seed % 2 == 0 ? .8 : 0;
         CAPTURE(seed);
         CAPTURE(with.links);
         CAPTURE(with.layers);
@@ -473,6 +474,38 @@ TEST_CASE("excluded edges of a batch are not drawn, features are the same in eve
     }
     CHECK(changed == trained);
     CHECK(trained > 3);
+}
+
+TEST_CASE("the coverage correction changes training where neighbors are missing, and nowhere else, whatever the threads") {
+    const graph_data data = graph_data::random(150, 4, 3, 900, 2);
+    for (const bool links : {false, true})
+        for (const std::string layers : {"sage:8,sage:4", "gcn:8,sage:4", "gat:4x2,sage:8:sum,sage:4:max"}) {
+            CAPTURE(links);
+            CAPTURE(layers);
+            set_up with;
+            with.links = links;
+            with.features = test::feature_form{};
+            with.layers = layers;
+            with.training.neighbors.fanout = parse_fanout(layers.starts_with("gat") ? "3,3,3" : "3,3", neighbor_direction::both);
+            for (const bool whole : {true, false}) {
+                with.order = whole ? "memory" : "beta";
+                with.order_slots = with.buffer_slots = whole ? 4 : 2;
+                with.threads = 1;
+                with.training.pipeline.sample_workers = 1;
+                with.training.coverage_correction = 0;
+                const outcome plain = train(data, with);
+                with.training.coverage_correction = .8;
+                const outcome corrected = train(data, with);
+                CHECK((corrected == plain) == (whole || layers.starts_with("gat"))); // no other layer is corrected
+                with.threads = 2;
+                with.training.pipeline.sample_workers = 3;
+                CHECK(train(data, with) == corrected);
+            }
+        }
+    set_up with;
+    with.training.coverage_correction = .8;
+    CHECK_THROWS_WITH_AS((void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
+        doctest::Contains("the coverage correction is computed on the CPU"), error);
 }
 
 TEST_CASE("a custom sampler that draws like the library's trains the same bits, on nodes and links, whatever the threads") {

@@ -40,6 +40,9 @@ struct encoder_pass {
     std::optional<random_key> training{};
     logical_rows sources{}; ///< names of the first layer's source rows: ids of their nodes
     encoder_hook<T> hook{}; ///< callbacks between layers
+    /// [sources of the first layer] chance of each row's neighbors to be resident; `sage_layer` imputes the others. Empty: all
+    /// are.
+    std::span<const float> coverage{};
 };
 
 /// A stack of graph layers chosen at run time.
@@ -100,6 +103,7 @@ public:
         }
         pass_ = pass;
         logical_rows names = pass.sources;
+        std::span<const float> coverage = pass.coverage;
         input_rows<T> rows = input;
         matrix_view<T> out;
         for (std::size_t i = 0, hop = 0; i < stages_.size(); ++i) {
@@ -113,6 +117,8 @@ public:
             }
             check(s, rows, i == 0 ? in_ : input_columns{.dense = out.columns()}, computed);
             s.names = names;
+            if (!coverage.empty()) coverage = coverage.subspan(s.view.first_target, s.view.targets);
+            s.coverage = coverage;
             out = run(s, weights, i, rows, executor);
             names = target_names(s);
             rows = {.dense = out};
@@ -198,6 +204,7 @@ private:
         std::optional<std::size_t> gain, shift, residual; // numbers of arrays
         layer_view view;
         logical_rows names; // names of its sources
+        std::span<const float> coverage; // of its targets
         input_rows<T> input; // as passed to the layer
         reusable_buffer<T> dropped, dropped_values, plain_memory, activated_memory, output_memory, kept_gradient,
             with_external;
@@ -253,6 +260,7 @@ private:
     }
     [[nodiscard]] layer_input<T> input_of(const stage& s, std::size_t i, executor_ref executor) const {
         layer_input<T> in{s.view, s.input, executor};
+        in.coverage = s.coverage;
         if (!pass_.training) return in;
         in.training = pass_.training->with(i).with(2);
         in.targets = target_names(s);

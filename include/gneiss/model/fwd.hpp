@@ -122,6 +122,8 @@ class message_layer;
 template <class Layer>
 struct message_passing;
 template <class T>
+class missing_neighbors;
+template <class T>
 struct plain_backend;
 template <class T>
 class reusable_buffer;

@@ -84,6 +84,7 @@ struct gradient_check_options {
     std::vector<std::size_t> rows{13, 9, 5, 3}; ///< per level, at least hops + 1 of them; the last are the targets
     bool targets_last = false;                  ///< puts the targets' own rows last among the sources
     std::uint64_t seed = 1;                     ///< seed of rows, weights and views
+    bool coverage = false;                      ///< layers impute missing neighbors, by random chances
 };
 
 namespace detail {
@@ -145,7 +146,10 @@ void randomize(Values& values, std::uint64_t seed, float most = 1) {
     detail::randomize(factors, options.seed + 3); // f = Σ factors · out
     const detail::random_sparse_rows<double> words(sources, options.in.sparse, options.seed + 2);
     const input_rows<double> input{{rows.data(), sources, dense}, options.in.sparse == 0 ? sparse_rows<double>{} : words.view()};
-    const encoder_pass<double> pass{.training = random_key{options.seed, random_domain::dropout}};
+    std::vector<float> coverage(options.coverage ? sources : 0);
+    detail::randomize(coverage, options.seed + 4);
+    for (float& chance : coverage) chance = std::abs(chance);
+    const encoder_pass<double> pass{.training = random_key{options.seed, random_domain::dropout}, .sources = {}, .hook = {}, .coverage = coverage};
     const serial_executor executor;
     const auto f = [&] {
         const matrix_view<double> out = encode.forward(weights, views, input, pass, executor);

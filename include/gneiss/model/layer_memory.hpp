@@ -29,8 +29,9 @@ namespace detail {
     const std::uint64_t products = of.sources * layer.width, sums = of.targets * total;
     const std::uint64_t aggregated = of.in.sparse != 0 ? products : layer.width < total ? std::max(products, sums) : sums;
     const std::uint64_t loops = 3 * looped + of.sources + of.targets + 2; // 4-byte integers are counted, too
+    const std::uint64_t missing = of.corrected && layer.sage.reduce == sage_reduction::mean ? missing_neighbors<float>::floats(of.targets, layer.width) : 0;
     switch (layer.kind) {
-    case layer_kind::sage: return layer.sage.reduce == sage_reduction::max ? 2 * sums : aggregated + of.edges;
+    case layer_kind::sage: return layer.sage.reduce == sage_reduction::max ? 2 * sums : aggregated + of.edges + missing;
     case layer_kind::gcn: return aggregated + loops + looped + of.sources;
     case layer_kind::gat: {
         const std::uint64_t heads = layer.gat.heads, all = heads * layer.width;

@@ -78,6 +78,7 @@ class memory_engine;
 class memory_file_system;
 class memory_rows;
 class neighbor_cache;
+class neighbor_coverage;
 class partition_buffer;
 class plain_file;
 class resident_block;

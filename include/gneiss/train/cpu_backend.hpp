@@ -163,7 +163,8 @@ public:
 
     void differentiate(training_batch& b) {
         const matrix_view<float> outputs =
-            encode_.forward(weights_, b.layers, b.in, {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}}, executor_);
+            encode_.forward(weights_, b.layers, b.in,
+                {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}, .hook = {}, .coverage = b.coverage}, executor_);
         matrix_view<float> gradients = outputs; // in place, unless the backward pass of the last activation reads them
         const layer_surround& last = encode_.factories().back().around();
         if (!Head::in_place || (last.then != activation::none && !last.residual)) {

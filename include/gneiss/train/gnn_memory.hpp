@@ -149,7 +149,7 @@ template <class Layers>
     const std::uint64_t nodes = known.back(), seeds = known[0];
     const std::uint64_t sparse_entries = of.columns.sparse == 0 ? 0 : std::min(of.sparse_entries, nodes * of.columns.sparse);
     std::uint64_t views = 0, encoder = 0;
-    layer_sizes at{.in = of.columns, .entries = sparse_entries, .first = true};
+    layer_sizes at{.in = of.columns, .entries = sparse_entries, .first = true, .corrected = options.coverage_correction != 0};
     std::size_t hop = hops;
     for (const auto& layer : layers) {
         at.sources = known[hop];
@@ -161,13 +161,14 @@ template <class Layers>
         at.targets = known[hop];
         views += 12 * at.edges + 8 * (at.sources + 1);
         encoder += layer_memory(layer, at);
-        at = {.in = {.dense = layer.outputs()}};
+        at = {.in = {.dense = layer.outputs()}, .corrected = options.coverage_correction != 0};
     }
     if (of.links) encoder += sizeof(float) * seeds * at.in.dense; // gradients of the outputs
     const std::uint64_t arrays = 8 * nodes + all_edges * (8U + (options.neighbors.relations ? 4U : 0U) + (options.neighbors.edge_ids ? 8U : 0U));
     const std::uint64_t rows = nodes * of.columns.dense * sizeof(float) * (of.learned != 0 ? 2 : 1);
     const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * sparse_entries;
-    const std::uint64_t sample = links.bytes + arrays + views + sparse + seeds * (8 + sizeof(float) * of.targets);
+    const std::uint64_t coverage = options.coverage_correction != 0 ? sizeof(float) * nodes : 0;
+    const std::uint64_t sample = links.bytes + arrays + views + sparse + seeds * (8 + sizeof(float) * of.targets) + coverage;
     constexpr std::uint64_t products = std::uint64_t{1} << 20; // packed tiles
     return {.batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than requested
         .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,

@@ -28,6 +28,8 @@ struct gnn_trainer_options {
     /// samples: memory is planned for those of `sampler_kind::neighbor`, and a larger batch is an error (errc::over_budget).
     std::optional<any_graph_sampler> own_sampler{};
     bool exclude_target_edges = false;     ///< link task: samples exclude the edges that the batch predicts
+    /// Share of the neighbors outside of the buffer that layers impute, see `missing_neighbors`; 0: none.
+    double coverage_correction = 0;
     pipeline_options pipeline{};           ///< options of the pipeline
     std::size_t batches_in_flight = 0;     ///< 0: the number that the stages can use, at most staleness + 2
     std::uint32_t resident_partitions = 0; ///< most of a state, to bound memory; 0: all

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -20,6 +21,7 @@
 #include <gneiss/sampling/any_graph_sampler.hpp>
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/tasks.hpp>
 
@@ -27,8 +29,9 @@ namespace gneiss {
 
 /// The graph of each state, as samplers read it.
 ///
-/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Thread-safety: the driving
-/// thread; many threads read views.
+/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Optional: `coverage(resident)`
+/// returns the chances of neighbors in a state for `training_batch::coverage`, or none. Thread-safety: the driving thread; many
+/// threads read views.
 template <class T>
 concept topology = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i) {
     t.begin_epoch(start);
@@ -60,6 +63,7 @@ public:
     struct options {
         std::uint32_t resident_partitions; ///< most of a state: the number that memory was planned for
         bool whole_graph = false;          ///< require all partitions in every state
+        double coverage = 0;               ///< share of missing neighbors in the chances of neighbors; 0: no chances
     };
     /// Precondition: the buffer outlives this.
     buffered_topology(graph_buffer& buffer, const options& of_states) : buffer_(buffer), options_(of_states) {}
@@ -73,6 +77,13 @@ public:
         if (options_.whole_graph && resident != buffer_.store().rows().partitions)
             throw error(errc::invalid_argument, "neighborhoods are drawn on a device in the whole graph, which a state does not have");
         return buffer_.acquire(i);
+    }
+    /// Returns the chances of neighbors to be resident; none if all are, or without the option.
+    [[nodiscard]] std::optional<neighbor_coverage> coverage(std::span<const partition_id> resident) const {
+        if (options_.coverage == 0) return {};
+        neighbor_coverage result(buffer_.store(), resident, buffer_.directions(), options_.coverage);
+        if (result.complete()) return {};
+        return result;
     }
     [[nodiscard]] bool ready(std::uint32_t state) const { return buffer_.ready(state); }
     void enter(phase next) {
@@ -139,7 +150,10 @@ public:
     [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) {
         auto examples = task_.acquire(start, i);
         const std::uint64_t batches = Task::batches(*examples);
-        return {.view = std::make_shared<const view>(view{std::move(examples), topology_.acquire(start, i)}), .features = {}, .batches = batches};
+        view result{std::move(examples), topology_.acquire(start, i), {}};
+        if constexpr (requires { topology_.coverage(start.states[i].resident); })
+            result.coverage = topology_.coverage(start.states[i].resident);
+        return {.view = std::make_shared<const view>(std::move(result)), .features = {}, .batches = batches};
     }
     [[nodiscard]] bool ready(std::uint32_t state) const { return topology_.ready(state); }
 
@@ -158,6 +172,8 @@ public:
                 b.nodes = drawn.nodes;
                 b.statistics.sampled_edges = drawn.edges;
             }
+            if (of.coverage) of.coverage->of(b.nodes, b.coverage);
+            else b.coverage.clear();
         });
     }
     void gathered(training_batch& /*batch*/) noexcept {}
@@ -169,6 +185,7 @@ private:
     struct view {
         std::shared_ptr<const typename Task::view> examples;
         std::shared_ptr<const typename Topology::view> graph;
+        std::optional<neighbor_coverage> coverage; ///< none: not corrected
     };
     struct worker {
         worker(decltype(std::declval<const Task&>().cutter()) by, const std::function<Sampler()>& make) : cutter(std::move(by)), sampler(make()) {}

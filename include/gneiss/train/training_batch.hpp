@@ -60,6 +60,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     std::vector<node_id> seeds;      ///< node tasks: nodes whose outputs enter the loss
     std::vector<class_id> labels;    ///< node classification, by seed
     std::vector<float> targets;      ///< node tasks with rows of targets: [seeds, columns], NaN: missing
+    std::vector<float> coverage;     ///< [nodes] chance of a neighbor to be resident; empty: all are, or not corrected
     std::shared_ptr<superbatch> window; ///< accesses around this batch, if known; else null
 
     // Written by the feature source and the embeddings.

@@ -27,6 +27,7 @@ struct layer_input {
     executor_ref on;                      ///< executor of the kernels
     std::optional<random_key> training{}; ///< key of the layer's dropout; none: evaluation, without dropout
     logical_rows targets{};               ///< names of the target rows in random keys
+    std::span<const float> coverage{};    ///< [targets] chance of a neighbor to be resident; empty: all are
 
     /// Returns the targets' own rows.
     [[nodiscard]] input_rows<T> own_rows() const noexcept { return rows.middle_rows(view.first_target, view.targets); }
@@ -134,6 +135,7 @@ struct layer_sizes {
     std::uint64_t sources = 0, targets = 0, edges = 0; ///< counts of a batch
     std::uint64_t entries = 0;                         ///< entries of sparse input rows
     bool first = false;                                ///< the first layer, whose input may need no gradient
+    bool corrected = false;                            ///< imputes neighbors that are not resident
 };
 
 /// Operations around a layer in an encoder: out = then(norm(layer(dropout(in)))) + residual.

@@ -12,6 +12,7 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
+#include <gneiss/model/layer/missing_neighbors.hpp>
 
 namespace gneiss {
 
@@ -26,6 +27,8 @@ struct sage_options {
 };
 
 /// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbors · W + b. The reduction is 0 for a target without neighbors.
+///
+/// Means impute neighbors that are not resident, see `missing_neighbors`.
 ///
 /// Score: 1, or 1 / neighbors for the mean. Aggregate: the sum or the maximum of neighbors' rows. Update: the two products.
 /// Cost: one row read per edge and 4 · targets · inputs · outputs operations, twice that in backward (three times with an input
@@ -50,11 +53,15 @@ public:
     void forward(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
         score(in);
         aggregate(weights, in, out);
+        if (imputes(in)) {
+            missing_.assign(in.view, in.coverage);
+            missing_.forward(by_, out, in.on);
+        }
         update(weights, in, then, out);
     }
 
     void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
-        aggregate_backward(weights, in, g, grad_in);
+        aggregate_backward(weights, in, imputes(in) ? missing_.backward(by_, g, in.on) : g, grad_in);
         update_backward(weights, in, g, grad_in);
     }
 
@@ -92,6 +99,9 @@ private:
     using linear = linear_aggregation<T, Backend>;
 
     [[nodiscard]] bool is_max() const noexcept { return options_.reduce == sage_reduction::max; }
+    [[nodiscard]] bool imputes(const layer_input<T>& in) const noexcept {
+        return !in.coverage.empty() && options_.reduce == sage_reduction::mean;
+    }
 
     void score(const layer_input<T>& in) {
         edge_weights_ = {};
@@ -139,11 +149,25 @@ private:
     std::size_t width_, own_ = 0, neighbors_ = 0;
     std::optional<std::size_t> bias_;
     linear linear_;
+    missing_neighbors<T> missing_;
     std::span<const T> edge_weights_;
     reusable_buffer<T> shares_, best_memory_;
     reusable_buffer<std::uint32_t> winner_memory_;
     matrix_view<T> best_{};
     matrix_view<std::uint32_t> winners_{};
 };
+
+/// Sets the scale of all neighbor weights of GraphSAGE layers with `concat`, see `dense_parameters::set_scale`: 1 / coverage if
+/// they impute missing neighbors, since sums of what a batch knows are then smaller by the coverage. Returns their number.
+template <class T>
+std::size_t scale_neighbor_weights(dense_parameters<T>& weights, T scale) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < weights.arrays().size(); ++i)
+        if (weights.arrays()[i].name.ends_with(".neighbours")) {
+            weights.set_scale(i, scale);
+            ++count;
+        }
+    return count;
+}
 
 } // namespace gneiss

@@ -97,6 +97,8 @@ public:
 
     /// Returns the store that it reads.
     [[nodiscard]] const bucket_store& store() const noexcept { return store_; }
+    /// Returns the lists that it loads.
+    [[nodiscard]] neighbor_direction directions() const noexcept { return keeps_; }
     /// Returns the number of a bucket's edge 0 among all edges; its other edges follow in their stored order.
     [[nodiscard]] edge_index first_edge(edge_bucket b) const noexcept {
         return first_edge_[static_cast<std::size_t>(store_.layout().index(b))];

@@ -28,7 +28,8 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
     const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget)
     : memory_(checked_memory(options, parts)),
       topology_(parts.inputs.graph,
-          {.resident_partitions = most_resident(options, parts.inputs), .whole_graph = parts.backend != nullptr && parts.backend->samples()}),
+          {.resident_partitions = most_resident(options, parts.inputs), .whole_graph = parts.backend != nullptr && parts.backend->samples(),
+              .coverage = options.coverage_correction}),
       features_(make_features(parts.inputs, executor)),
       embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, parts.frozen.nodes, executor)),
       backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
@@ -70,6 +71,8 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
     need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
     if (inputs.rows != nullptr) check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
     if (inputs.features != nullptr) check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
+    need(options.coverage_correction >= 0 && options.coverage_correction <= 1, "the coverage correction must be in [0, 1]");
+    need(parts.backend == nullptr || options.coverage_correction == 0, "the coverage correction is computed on the CPU");
     if (const auto* nodes = std::get_if<classified_nodes>(&parts.task)) {
         need(nodes->labels.size() == partitioning.nodes, "every node needs a label, or unlabeled");
         need(nodes->class_weights.empty() || parts.backend == nullptr, "class weights are for the CPU's loss, not for another backend");

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/edge_buckets.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+
+namespace gneiss {
+
+/// Chance of a neighbor to be resident in a buffer state: for each resident partition, the share of its nodes' edges whose
+/// other end is resident, too.
+///
+///     const neighbor_coverage coverage(store, state.resident, neighbor_direction::in);
+///     coverage.of(batch.nodes, chances); // for `encoder_pass::coverage`
+///
+/// Exact for a partition, from the sizes of its edge buckets; of a node it is the expected value. Memory: 4 bytes per
+/// partition. Cost: O(c · p) for c of p partitions, once a state; O(log p) per node. Immutable, thread-safe.
+class neighbor_coverage {
+public:
+    /// \param resident   ascending
+    /// \param direction  of the neighbors that samples draw
+    /// \param share      of the missing neighbors that count: 1 − share · (1 − c) is returned in place of the chance c
+    neighbor_coverage(const bucket_store& store, std::span<const partition_id> resident, neighbor_direction direction, double share = 1)
+        : finder_(store.rows()), of_partition_(store.rows().partitions, 1.0F) {
+        for (const partition_id p : resident) {
+            std::uint64_t present = 0, all = 0;
+            for (partition_id q = 0; q < store.rows().partitions; ++q) {
+                std::uint64_t edges = 0;
+                if (direction != neighbor_direction::out) edges += store.extent({q, p}).edges;
+                if (direction != neighbor_direction::in) edges += store.extent({p, q}).edges;
+                all += edges;
+                if (std::ranges::binary_search(resident, q)) present += edges;
+            }
+            if (present == all) continue; // also without edges
+            of_partition_[p] = static_cast<float>(1 - share * static_cast<double>(all - present) / static_cast<double>(all));
+            complete_ = false;
+        }
+    }
+
+    /// Returns true if all neighbors of all resident nodes are resident.
+    [[nodiscard]] bool complete() const noexcept { return complete_; }
+    /// Returns the coverage of a resident partition, in [0, 1].
+    [[nodiscard]] float operator[](partition_id p) const noexcept { return of_partition_[p]; }
+    /// Sets `out` to the coverage of each node.
+    void of(std::span<const node_id> nodes, std::vector<float>& out) const {
+        out.resize(nodes.size());
+        std::ranges::transform(nodes, out.begin(), [this](node_id v) { return of_partition_[finder_.of(v)]; });
+    }
+
+private:
+    row_finder finder_;
+    std::vector<float> of_partition_;
+    bool complete_ = true;
+};
+
+} // namespace gneiss
