@@ -23,6 +23,7 @@ void options::add_to(programs::command& to) {
     to.option("macro", macro, "partitions of a macro-batch").range(1).default_text("largest that fits twice");
     to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
     to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does").value_name("FILE");
+    add_coverage(to, "false");
     add_budget(to);
     add_disk(to);
     add_execution(to);
@@ -36,6 +37,7 @@ void options::add_to(programs::command& to) {
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
     o.resolve_node_classification(data);
+    o.resolve_coverage(false);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (!o.partitioner) {
         if (o.assignment)

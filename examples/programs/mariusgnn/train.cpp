@@ -78,6 +78,8 @@ public:
         charges_ = plan_.memory.charge_run(budget_);
         const options& how = of.how;
         std::filesystem::create_directories(of.run.directory.checkpoint());
+        if (const float scale = how.neighbor_scale(plan_.slots, plan_.partitioning.partitions); scale != 1)
+            gneiss::scale_neighbor_weights(net.weights, scale);
         if (of.run.saved) {
             net.take(*of.run.saved);
             generation_ = of.run.saved->generation;

@@ -28,6 +28,11 @@ void gnn_options::add_sampling(programs::command& to) {
     to.option("direction", direction, "neighbors to sample").choices({"in", "out", "both"}).default_text("in; both if edges have one direction");
 }
 
+void gnn_options::add_coverage(programs::command& to, const std::string& default_value) {
+    to.option("coverage-correction", coverage_correction, "sage: impute neighbors outside of the buffer by the average neighbor").value_name("BOOL").default_text(default_value);
+    to.option("coverage-share", coverage_share, "share of those neighbors that is imputed").range(0, 1);
+}
+
 void gnn_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
     const std::string& default_schedule) {
     to.option("optimizer", optimizer, "optimizer of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text(default_optimizer);
@@ -88,6 +93,12 @@ void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
 }
 
+void gnn_options::resolve_coverage(bool corrected) {
+    if (coverage_correction.value_or(false) && device != "cpu")
+        throw programs::usage_error("--coverage-correction true is computed on the CPU: leave it or --device out");
+    if (!coverage_correction) coverage_correction = corrected && device == "cpu";
+}
+
 void gnn_options::resolve_direction(const gneiss::dataset& data) {
     if (!direction) direction = looks_undirected(data) ? "in" : "both";
 }
@@ -117,6 +128,7 @@ gneiss::gnn_trainer_options gnn_options::training_options() const {
     result.batch = *batch;
     result.neighbors = neighbor_options();
     result.sampler = sampling();
+    result.coverage_correction = coverage_correction.value_or(false) ? coverage_share : 0;
     result.pipeline = pipeline_options();
     result.seed = seed;
     return result;
@@ -135,6 +147,11 @@ std::vector<gneiss::layer_options> gnn_options::layer_options(std::size_t output
     } catch (const gneiss::error& e) {
         throw programs::usage_error(std::string("--layers: ") + e.what());
     }
+}
+
+float gnn_options::neighbor_scale(std::uint32_t resident, std::uint32_t partitions) const {
+    if (!coverage_correction.value_or(false) || resident >= partitions) return 1;
+    return static_cast<float>(1 / (1 - coverage_share * (1 - static_cast<double>(resident) / partitions)));
 }
 
 gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch, double plateau) const {

@@ -24,6 +24,8 @@ struct gnn_options : run_options, rate_options {
     std::optional<double> dropout, attention_dropout;
     std::string sampler = "neighbor";
     std::optional<std::string> fanout, direction;
+    std::optional<bool> coverage_correction; ///< impute neighbors that are not resident
+    double coverage_share = 0.8;             ///< share of them
     std::optional<std::string> optimizer;
     std::optional<double> lr, weight_decay;
     double clip = 0;
@@ -35,6 +37,7 @@ struct gnn_options : run_options, rate_options {
     void add_layers(programs::command& to);
     void add_dropout(programs::command& to);
     void add_sampling(programs::command& to);
+    void add_coverage(programs::command& to, const std::string& default_value);
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
     void add_early_stop(programs::command& to);
     void add_node_task(programs::command& to);
@@ -48,6 +51,8 @@ struct gnn_options : run_options, rate_options {
     /// Sets --node-task, and makes the file of --class-weights absolute. Throws usage_error for another kind of labels than the
     /// dataset's, and for a device that lacks the loss.
     void resolve_node_task(const gneiss::dataset_manifest& graph);
+    /// Sets `coverage_correction` if it is absent. Throws usage_error if it is on and a GPU computes.
+    void resolve_coverage(bool corrected);
     /// Sets defaults that depend on the layers: fan-out (all neighbors for a small graph), learning-rate schedule, memory and
     /// threads. Throws usage_error for a fan-out that the layers cannot use.
     /// \param validates  there is validation data for the task
@@ -67,6 +72,8 @@ struct gnn_options : run_options, rate_options {
     }
     /// Returns the options of node batches and their samples.
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
+    /// Returns the scale of neighbor weights, see `scale_neighbor_weights`, if `resident` of `partitions` random partitions are.
+    [[nodiscard]] float neighbor_scale(std::uint32_t resident, std::uint32_t partitions) const;
     /// Returns the learning rate of the weights in an epoch; `plateau` is the factor of validations so far.
     [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const { return *lr * (rate_factor(epoch, *epochs) * plateau); }
     /// Returns the optimizer with that learning rate.
