@@ -109,6 +109,10 @@ public:
         flag& added = bind(value);
         return add(added, name, std::move(help), std::is_same_v<T, bool> ? kind::boolean : kind::option);
     }
+    /// Adds `--name`, or `--name=false`, which is absent unless it is given.
+    flag& toggle(const std::string& name, std::optional<bool>& value, std::string help) {
+        return add(bind(value), name, std::move(help), kind::boolean);
+    }
     /// Adds the next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or more;
     /// required, unless the variable is an `std::optional`.
     template <class T>

@@ -37,7 +37,7 @@ void options::add_to(programs::command& to) {
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes per batch").range(1).default_text("from the graph");
     add_sampling(to);
-    to.option("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges");
+    to.toggle("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges").default_text("for edges, unless a GPU samples; =false: keep them");
     add_coverage(to, "for nodes, on the CPU");
     add_negatives(to);
     add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
@@ -90,6 +90,7 @@ void refuse_unused(const options& o) {
 /// Sets defaults of link prediction.
 void fill_link(options& o, const gneiss::dataset_manifest& graph) {
     const std::uint64_t edges = graph.train_edges;
+    if (!o.exclude_target_edges) o.exclude_target_edges = o.sample_on == "cpu";
     o.resolve_model(graph, "none");
     if (!o.layers) o.layers = fmt::format("sage:{}", *o.dim);
     const std::size_t width = o.layer_options(*o.dim).back().outputs();
@@ -139,7 +140,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
     if (o.candidates != "all" && o.reshuffle != 0) throw programs::usage_error("--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
     if (o.sample_on == "gpu" && o.reshuffle != 0) throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
-    if (o.sample_on == "gpu" && o.exclude_target_edges) throw programs::usage_error("--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
+    if (o.sample_on == "gpu" && o.exclude_target_edges.value_or(false)) throw programs::usage_error("--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
             o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
@@ -180,7 +181,7 @@ gneiss::gnn_trainer_options options::training_options() const {
     if (links()) {
         result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
         result.negatives = negative_options();
-        result.exclude_target_edges = exclude_target_edges;
+        result.exclude_target_edges = exclude_target_edges.value_or(false);
     }
     return result;
 }

@@ -19,7 +19,7 @@ namespace mariusgnn {
 /// All flags of `gneiss-mariusgnn train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::gnn_options, trainers::link_options {
     std::optional<std::string> task, inputs;
-    bool exclude_target_edges = false;
+    std::optional<bool> exclude_target_edges;
     std::optional<std::string> row_optimizer;
     std::optional<double> row_lr;
     std::string sample_on = "cpu";

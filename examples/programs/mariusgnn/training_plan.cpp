@@ -254,7 +254,7 @@ gneiss::graph_buffer_options graph_form_of(const options& settings, const traini
         const std::uint64_t swaps = gneiss::cost_of(states, std::uint64_t{0}).swaps;
         lists = 2 * swaps >= plan.slots * (states.size() - 1);
     }
-    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .columns = {.edge_ids = lists && settings.exclude_target_edges}};
+    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .columns = {.edge_ids = lists && settings.exclude_target_edges.value_or(false)}};
 }
 
 gneiss::epoch_plan evaluation_states(const options& settings, const training_plan& plan, std::uint64_t epoch) {
