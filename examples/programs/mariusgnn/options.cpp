@@ -38,7 +38,7 @@ void options::add_to(programs::command& to) {
     to.option("batch", batch, "edges or nodes per batch").range(1).default_text("from the graph");
     add_sampling(to);
     to.toggle("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges").default_text("for edges, unless a GPU samples; =false: keep them");
-    add_coverage(to, "for nodes, on the CPU");
+    add_coverage(to, "for nodes, if few train, on the CPU");
     add_negatives(to);
     add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
     add_class_weights(to);
@@ -146,7 +146,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
             o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
     if (o.uses_features() && !o.normalize_features) o.normalize_features = data.has("features.indptr");
     o.resolve_direction(data);
-    o.resolve_coverage(!o.links());
+    o.resolve_coverage(!o.links() && graph.node_attributes.train * 10 < graph.nodes);
     if (o.uses_rows() || o.links()) {
         if (!o.dim) o.dim = o.links() ? 100 : 64;
         if (!o.row_optimizer) o.row_optimizer = "adagrad";
