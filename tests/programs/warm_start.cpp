@@ -180,6 +180,7 @@ TEST_CASE("another model, another program's run, a replaced dataset and --init a
     shop.refuses(2, train + "--warm-start old", {"old", "was trained on another dataset", "--warm-start-dataset"});
     shop.refuses(2, train + "--warm-start old --warm-start-dataset grown", {"was trained on another dataset"});
     shop.succeed(train + "--warm-start old --warm-start-dataset moved");
+    fs::remove_all(shop / "new");
     shop.refuses(3, "train grown --epochs 1 --no-eval --out other --warm-start old --warm-start-dataset moved --memory 1MiB", {"memory"});
 }
 
