@@ -254,8 +254,10 @@ TEST_CASE("an assignment moves every node to its partition, in random order with
                 const std::uint64_t entry = of.ids == id_kind::integer ? std::stoul(result.node_label(row)) : before;
                 const bool hub = with_hubs && std::ranges::find(hubs, before) != hubs.end();
                 REQUIRE(result.rows().of(row) == (hub ? 0 : parts[entry] + shift));
+                if (hub) CHECK(result.hub_partitions().values()[row] == parts[entry] + 1);
             }
             if (with_hubs) CHECK(result.rows().size(0) == 3);
+            CHECK(result.hub_partitions().values().size() == 3 * shift);
             const auto begin = static_cast<std::ptrdiff_t>(result.rows().begin(3 + shift));
             CHECK_FALSE(std::is_sorted(rows_before.begin() + begin, rows_before.begin() + begin + 40));
             // The seed determines the result, not the memory.
@@ -271,6 +273,7 @@ TEST_CASE("an assignment moves every node to its partition, in random order with
             const dataset mixed = here.reordered(result, "mixed", {.shuffle = row_shuffle(nodes, 0, {8, random_domain::user})});
             CHECK(mixed.rows() == result.rows());
             CHECK(mixed.manifest().pinned == 0);
+            CHECK(mixed.hub_partitions().values().empty());
             CHECK(here.by_name(mixed) == said);
             rebucket(result, 5, here.path("buckets"), 1 << 20, serial_executor());
             const dataset buckets(here.path("buckets"));
@@ -292,6 +295,24 @@ TEST_CASE("hubs alone leave the other nodes in their partitions") {
         REQUIRE(result.manifest().partitions == from.manifest().partitions + 1);
         for (std::uint64_t row = 3; row < 300; ++row)
             REQUIRE(result.rows().of(row) == from.rows().of(*from.find_row(result.node_label(row))) + 1);
+        const auto home_of = [](const dataset& data, std::uint64_t row) { return data.hub_partitions().values()[row]; };
+        for (std::uint64_t hub = 0; hub < 3; ++hub)
+            CHECK(home_of(result, hub) == from.rows().of(*from.find_row(result.node_label(hub))) + 1);
+        // Other hubs, one of them a hub before, which keeps its partition.
+        const dataset again = here.reordered(result, "again", {.hubs = {1, 150}});
+        CHECK(again.hub_partitions().values().size() == 2);
+        for (std::uint64_t hub = 0; hub < 2; ++hub) {
+            const std::uint64_t before = *result.find_row(again.node_label(hub));
+            CHECK(home_of(again, hub) == (before == 1 ? home_of(result, 1) : result.rows().of(before)) + 1);
+        }
+        // A partition beyond the last is found.
+        {
+            const std::filesystem::path file = again.path("hub_partitions");
+            npy_writer wrong(file, npy_dtype::u32);
+            wrong.append(std::span<const std::uint32_t>(std::array{1U, again.manifest().partitions}));
+            wrong.close();
+        }
+        CHECK_THROWS_WITH_AS((void)again.hub_partitions(), doctest::Contains("hub 1 has the partition"), error);
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {1, 1}}), error);
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {300}}), error);
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {1}, .training_first = true}), error);

@@ -63,6 +63,33 @@ TEST_CASE("every training node is a seed once per epoch, in a state that holds i
         }
 }
 
+TEST_CASE("a pinned training node trains in the state of its home, without one in all in turn") {
+    const auto rows = row_partitioning::of_sizes(std::vector<std::uint64_t>{40, 0, 70, 1, 90, 33, 66});
+    std::vector<node_id> training;
+    for (node_id v = 0; v < rows.nodes; v += 3) training.push_back(v);
+    std::vector<partition_id> homes;
+    for (partition_id hub = 0; hub < 40; ++hub) homes.push_back(hub % 7); // 0: none
+    std::map<node_id, std::set<std::uint32_t>> states_of;
+    for (std::uint64_t epoch = 0; epoch < 40; ++epoch) {
+        const node_plan result = macro_batches(rows.partitions, 1, 2, 1, epoch);
+        std::vector<node_id> all;
+        for (std::uint32_t s = 0; s < result.states.size(); ++s) {
+            const std::size_t before = all.size();
+            append_training_nodes(result, s, rows, training, all, homes);
+            for (std::size_t i = before; i < all.size(); ++i) {
+                const partition_id p = rows.of(all[i]);
+                REQUIRE(std::ranges::binary_search(result.states[s].resident, p));
+                if (p != 0) continue;
+                states_of[all[i]].insert(s);
+                if (homes[all[i]] != 0) CHECK(std::ranges::binary_search(result.trained[s], homes[all[i]]));
+            }
+        }
+        std::ranges::sort(all);
+        CHECK(all == training);
+    }
+    for (const auto& [hub, states] : states_of) CHECK(states.size() == 3);
+}
+
 TEST_CASE("groups are uniform: each pair of partitions meets with the expected frequency, and epochs and seeds differ") {
     constexpr std::uint32_t p = 9, macro = 3, epochs = 3000;
     std::vector<double> together(p * p, 0);

@@ -85,10 +85,13 @@ TEST_CASE("kept neighbors are the mean over all choices of resident parts, with 
             const std::vector<partition_id16> part = random_parts(40, parts, parts);
             std::vector<class_id> labels(40, unlabeled);
             for (std::size_t v = 0; v < 40; v += 3) labels[v] = 0;
+            const std::vector<partition_id16> homes = parts % 2 == 0 ? random_parts(40, parts, parts + 9) : std::vector<partition_id16>{};
+            const auto home = [&](node_id v) { return part[v] < pinned && !homes.empty() ? homes[v] : part[v]; };
             const symmetric_csr graph = make_symmetric_csr(edges);
             symmetric_stream stream(graph);
-            const partition_quality seen = measure_partition(stream, part, parts, labels, pinned);
+            const partition_quality seen = measure_partition(stream, part, parts, labels, pinned, homes);
             CHECK(seen.training.nodes == 14);
+            CHECK(seen.cut_edges == measure_partition(stream, part, parts).cut_edges);
             for (const bool training : {false, true})
                 for (std::uint32_t together = 1; together <= parts - pinned; ++together) {
                     double sum = 0, nodes = 0;
@@ -97,7 +100,7 @@ TEST_CASE("kept neighbors are the mean over all choices of resident parts, with 
                         double kept = 0, choices = 0;
                         for (std::uint32_t chosen = 0; chosen < 1U << parts; ++chosen) {
                             const std::uint32_t always = (1U << pinned) - 1;
-                            if ((chosen & always) != always || std::popcount(chosen) != static_cast<int>(together + pinned) || (chosen >> part[v] & 1) == 0) continue;
+                            if ((chosen & always) != always || std::popcount(chosen) != static_cast<int>(together + pinned) || (chosen >> home(v) & 1) == 0) continue;
                             ++choices;
                             for (const node_id u : graph.list(v)) kept += chosen >> part[u] & 1;
                         }

@@ -57,6 +57,7 @@ public:
     hanoi_trainer(const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
         : node_classification_training(of), options_(settings), live_(live), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
+        if (settings.pinned(of.data) != 0) homes_ = of.data.hub_partitions();
         gneiss::pass_record done;
         if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();
         std::optional<gneiss::pass_record> replay;
@@ -73,7 +74,7 @@ public:
         training.resident_partitions = of.plan.slots;
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const auto nodes = [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-            gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
+            gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out, homes_.values());
         };
         gneiss::gnn_task task = gneiss::classified_nodes{of.classes.labels(), nodes, of.classes.truth.class_weights(settings.class_weights, of.data, of.classes.train)};
         if (auto targets = of.classes.truth.task(settings.class_weights, of.data, of.classes.train)) task = gneiss::targeted_nodes{std::move(*targets), nodes};
@@ -146,6 +147,7 @@ private:
     gneiss::miss_ratio_sampler asked_; // rows accessed by batches
     gneiss::feature_store store_;
     gneiss::bucket_store buckets_ = of_.data.buckets();
+    gneiss::mapped_array<gneiss::partition_id> homes_; // of hubs, which train with their neighbors
     gneiss::node_plan now_; // current epoch
     std::optional<gneiss::macro_batch_reuse> reuse_;
     io_counts seen_; // this process

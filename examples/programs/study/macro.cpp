@@ -66,11 +66,13 @@ struct parted {
     std::vector<gneiss::partition_id16> of{};
     std::uint32_t parts = 1; ///< not pinned
     std::uint32_t pinned = 0;
+    std::vector<gneiss::partition_id16> homes{}; ///< of hubs, or empty
 
     /// Returns the partitioning with hubs in a pinned partition of their own. Precondition: none is pinned yet.
     [[nodiscard]] parted with(std::span<const gneiss::node_id> hubs) const {
         parted result{name, of, parts, 1};
         for (gneiss::partition_id16& p : result.of) ++p;
+        result.homes = result.of;
         for (const gneiss::node_id hub : hubs) result.of[hub] = 0;
         return result;
     }
@@ -210,7 +212,7 @@ programs::exit_code macro(macro_flags flags) {
     }
 
     // Partitions by row, once without and once with hubs; scores of hubs; labels of training nodes.
-    const auto parts = budget.charge("parts, hubs and training nodes", (2 * sizeof(gneiss::partition_id16) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes);
+    const auto parts = budget.charge("parts, hubs and training nodes", (3 * sizeof(gneiss::partition_id16) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes);
     programs::graph_stream from = programs::open_graph(data, budget, "auto", executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t all) { live.update([&] { return fmt::format("{} {} of {}", phase, done, all); }); });
     std::vector<gneiss::class_id> trains(static_cast<std::size_t>(graph.nodes), gneiss::unlabeled);
@@ -230,7 +232,7 @@ programs::exit_code macro(macro_flags flags) {
     const auto measure = [&](const parted& by) {
         live.update([&] { return by.name; });
         if (interrupts.interrupted()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
-        const gneiss::partition_quality quality = gneiss::measure_partition(from.graph, by.of, by.parts + by.pinned, trains, by.pinned);
+        const gneiss::partition_quality quality = gneiss::measure_partition(from.graph, by.of, by.parts + by.pinned, trains, by.pinned, by.homes);
         seen.neighbors = quality.all.mean();
         seen.training_neighbors = quality.training.mean();
         kept_row row{.name = by.name, .hubs = by.pinned != 0 ? hubs.size() : 0, .parts = by.parts};
@@ -249,6 +251,10 @@ programs::exit_code macro(macro_flags flags) {
     if (own) {
         parted by{"its own", std::vector<gneiss::partition_id16>(static_cast<std::size_t>(graph.nodes)), seen.partitions, pinned};
         for (gneiss::node_id v = 0; v < graph.nodes; ++v) by.of[v] = static_cast<gneiss::partition_id16>(data.rows().of(v));
+        if (const auto homes = data.hub_partitions(); pinned != 0 && !homes.values().empty()) {
+            by.homes = by.of;
+            for (gneiss::node_id hub = 0; hub < homes.values().size(); ++hub) by.homes[hub] = static_cast<gneiss::partition_id16>(homes.values()[hub]);
+        }
         pinned != 0 ? measure(by) : both(by);
     }
     for (const std::filesystem::path& file : flags.by) {

@@ -243,6 +243,20 @@ public:
         return found;
     }
 
+    /// Returns the partition that each hub left when it was pinned, which holds most of its neighbors, or 0 for none: verified, and
+    /// not a pinned one. Empty if the dataset does not say. Shape [nodes of the pinned partitions].
+    [[nodiscard]] mapped_array<partition_id> hub_partitions() const {
+        if (!has("hub_partitions")) return {};
+        mapped_array<partition_id> found(map("hub_partitions", npy_dtype::u32, rows_.begin(manifest_.pinned)));
+        checksums("hub_partitions").verify(path("hub_partitions"), 0, std::as_bytes(found.values()));
+        for (std::size_t hub = 0; hub < found.values().size(); ++hub)
+            if (const partition_id p = found.values()[hub]; p != 0 && (p < manifest_.pinned || p >= manifest_.partitions))
+                throw error(errc::out_of_range,
+                    "hub " + std::to_string(hub) + " has the partition " + std::to_string(p) + " of " + std::to_string(manifest_.partitions),
+                    {.path = path("hub_partitions")});
+        return found;
+    }
+
     /// Returns the names of the arrays from a node's number, or the rank of its name, to its row, and back. Absent: they are
     /// equal.
     [[nodiscard]] std::pair<std::string_view, std::string_view> row_arrays() const noexcept {
@@ -318,6 +332,7 @@ public:
         (void)split("valid");
         (void)split("test");
         if (has("edges.table")) buckets().verify();
+        (void)hub_partitions();
         verify_node_attributes();
         if (node_to_row_) {
             const auto rows_of = node_to_row_->elements<std::uint32_t>(),

@@ -15,8 +15,8 @@ namespace gneiss {
 
 /// Plans an epoch of Hanoi: all partitions in random order, `macro` at a time. Each group forms a state together with the
 /// pinned partitions, which hold hubs. The last group may be smaller. Every training node is a seed once: in the state that
-/// loads its partition, or, in a pinned partition, in a random state. Macro-batches without pinned partitions over random
-/// partitions are MariusGNN's batching.
+/// loads its partition, or, in a pinned partition, in the state of its home or a random one. Macro-batches without pinned
+/// partitions over random partitions are MariusGNN's batching.
 ///
 ///     const node_plan plan = macro_batches(64, 1, 4, seed, epoch); // hubs in partition 0, four others at a time
 ///     for (std::uint32_t s = 0; s < plan.states.size(); ++s) append_training_nodes(plan, s, rows, training, seeds);

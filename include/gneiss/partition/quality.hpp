@@ -22,17 +22,18 @@ struct neighbor_counts {
     edge_index neighbors = 0; ///< their neighbors, once per edge
     edge_index in_part = 0;    ///< those in the node's own part
     edge_index pinned = 0;     ///< those in another part that is pinned
-    edge_index of_pinned = 0;  ///< those of a node in a pinned part, in another part that is not pinned
+    edge_index at_home = 0;    ///< those of a node in a pinned part, in its home
+    edge_index of_pinned = 0;  ///< those of a node without a home in a pinned part, in another part that is not pinned
 
     /// Mean number of neighbors per node; 0 without nodes.
     [[nodiscard]] double mean() const noexcept { return per_node(static_cast<double>(neighbors)); }
     /// Mean number of resident neighbors while the part of a node and `together` − 1 others, drawn at random from the `parts`
-    /// that are not pinned, are in memory along with the pinned ones; for a node of a pinned part, `together` are drawn at
-    /// random. Exact: the mean over all choices. Precondition: 1 ≤ together ≤ parts.
+    /// that are not pinned, are in memory along with the pinned ones. The part of a node of a pinned part is its home, if it
+    /// has one; else `together` are drawn at random. Exact: the mean over all choices. Precondition: 1 ≤ together ≤ parts.
     [[nodiscard]] double kept(std::uint32_t together, std::uint32_t parts) const noexcept {
         const double there = parts == 1 ? 1 : (together - 1.) / (parts - 1.); // probability that another given part is drawn
-        const edge_index others = neighbors - in_part - pinned - of_pinned;
-        return per_node(static_cast<double>(in_part + pinned) + there * static_cast<double>(others) +
+        const edge_index others = neighbors - in_part - pinned - at_home - of_pinned;
+        return per_node(static_cast<double>(in_part + pinned + at_home) + there * static_cast<double>(others) +
                         static_cast<double>(together) / parts * static_cast<double>(of_pinned));
     }
 
@@ -57,6 +58,7 @@ struct partition_quality {
 /// \param assignment  [nodes] the part of each node
 /// \param labels      [nodes] or empty; `unlabeled`: not a training node
 /// \param pinned      number of leading parts that hold hubs and stay in memory
+/// \param homes       [nodes] or empty: part with which a node of a pinned part trains, or a pinned one for none
 ///
 /// Cost: O(nodes + arcs), a random read of two bytes per arc. Memory: 16 bytes per part, 8 per part and label. Errors:
 /// errc::invalid_argument for a wrong number of parts or labels, or for zero parts; errc::out_of_range for a part beyond
@@ -67,10 +69,12 @@ struct partition_quality {
 /// \snippet 28_partition.cpp partition
 template <adjacency_stream Stream>
 [[nodiscard]] partition_quality measure_partition(Stream& stream, std::span<const partition_id16> assignment,
-    std::uint32_t parts, std::span<const class_id> labels = {}, std::uint32_t pinned = 0) {
+    std::uint32_t parts, std::span<const class_id> labels = {}, std::uint32_t pinned = 0,
+    std::span<const partition_id16> homes = {}) {
     const std::uint64_t nodes = stream.nodes();
     check_request({.parts = parts, .labels = labels}, nodes);
     check_assignment(assignment, parts, nodes);
+    if (!homes.empty()) check_assignment(homes, parts, nodes);
     const std::vector<std::uint64_t> of_label = label_counts(labels);
     const std::size_t classes = of_label.size() - 1; // the last entry counts nodes without a label
     std::vector<std::uint64_t> degrees(parts), label_sizes(parts * classes);
@@ -80,6 +84,7 @@ template <adjacency_stream Stream>
         to.neighbors += node.neighbors;
         to.in_part += node.in_part;
         to.pinned += node.pinned;
+        to.at_home += node.at_home;
         to.of_pinned += node.of_pinned;
     };
     stream.rewind();
@@ -96,7 +101,10 @@ template <adjacency_stream Stream>
             neighbor_counts node{.nodes = 1, .neighbors = chunk.list(i).size() - loops, .in_part = in_part - loops, .pinned = on_pinned};
             if (mine < pinned) {
                 node.pinned -= in_part;
-                node.of_pinned = node.neighbors - node.in_part - node.pinned;
+                if (!homes.empty() && homes[v] >= pinned)
+                    for (const node_id u : chunk.list(i)) node.at_home += assignment[u] == homes[v];
+                else
+                    node.of_pinned = node.neighbors - node.in_part - node.pinned;
             }
             degrees[mine] += node.neighbors;
             add(seen.all, node);

@@ -51,6 +51,8 @@ public:
             by_file();
     }
 
+    /// Returns the partition of the result that each of its hubs left, or 0 for none. Empty without hubs.
+    [[nodiscard]] std::span<const partition_id> hub_partitions() const noexcept { return homes_; }
     /// Returns the partitioning of the result.
     [[nodiscard]] row_partitioning rows() const { return assigned_ ? *assigned_ : present_rows(); }
     /// Returns a description for users.
@@ -173,24 +175,27 @@ private:
         const std::uint32_t shift = hubs.empty() ? 0 : 1;
         const row_partitioning all{nodes_, of.partitions + shift};
         check_bucket_rows(all);
+        const auto before = options_.by.empty() && options_.partitions == 0 ? from_.hub_partitions() : mapped_array<partition_id>();
+        const auto home_of = [&, left = before.values()](std::uint64_t row, partition_id p) { return row < left.size() && left[row] != 0 ? left[row] : p; };
         const auto each_with_hubs = [&](auto&& visit) {
             std::uint64_t row = 0;
             auto hub = hubs.begin();
             each([&](partition_id p) {
                 const bool is_hub = hub != hubs.end() && *hub == row;
                 hub += is_hub;
-                ++row;
-                visit(is_hub ? 0 : p + shift);
+                visit(is_hub ? 0 : p + shift, home_of(row++, p) + shift);
             });
         };
         std::vector<std::uint64_t> sizes(all.partitions, 0);
-        each_with_hubs([&](partition_id p) { ++sizes[p]; });
+        each_with_hubs([&](partition_id p, partition_id) { ++sizes[p]; });
         partition_order order(sizes, random_key{options_.seed, random_domain::node_permutation}.with(3));
         assigned_ = order.rows();
+        homes_.assign(hubs.size(), 0);
         write_words(new_of_old().path, [&](const auto& append) {
             std::vector<node_id> some;
-            each_with_hubs([&](partition_id p) {
+            each_with_hubs([&](partition_id p, partition_id home) {
                 some.push_back(order(p));
+                if (p < shift) homes_[some.back()] = home;
                 if (some.size() < (1 << 14)) return;
                 append(std::span<const node_id>(some));
                 some.clear();
@@ -243,6 +248,7 @@ private:
     std::filesystem::path directory_;
     std::uint64_t nodes_;
     std::optional<row_partitioning> assigned_; // to partitions of a file, or with hubs
+    std::vector<partition_id> homes_;          // by new row
 };
 
 } // namespace detail

@@ -58,6 +58,10 @@ public:
             }
         order_.write();
         write_ids();
+        if (!order_.hub_partitions().empty()) {
+            writer_.array("hub_partitions", npy_dtype::u32).append(order_.hub_partitions());
+            writer_.close("hub_partitions");
+        }
         write_node_attributes();
         importing::array_map new_row = order_.map_of(order_.new_of_old(), options_.memory / 4);
         write_edges(new_row);
