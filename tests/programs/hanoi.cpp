@@ -1,6 +1,7 @@
 // Runs bin/gneiss-hanoi as users do: partitions, hubs, macro-batches, reuse, recovery after a kill, errors.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <sstream>
@@ -196,7 +197,7 @@ TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and repor
     for (std::string name; names >> name; ++methods) {
         if (name.ends_with(',')) name.pop_back();
         CAPTURE(name);
-        const std::string asked = name + " --partitions 5 --seed 3 ";
+        const std::string asked = name + " --partitions 5 --seed 3 " + (name == "gap" ? "--passes 2 --label-cap 1.05 " : "");
         const auto run = shop.train("data" + task + "--macro 2 --reuse 1 --out run --partitioner " + asked);
         const auto alone = nlohmann::json::parse(shop.run("partition data --json --partitioner " + asked, "gneiss-data").out);
         const auto& done = run["preprocessing"];
@@ -223,13 +224,14 @@ TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and repor
 TEST_CASE("one command trains the same bits as the four separate ones, at any threads") {
     const hanoi_workshop shop;
     const std::string common = task + "--direction in --macro 2 --reuse 1 ";
-    shop.succeed("partition data --partitioner gap --partitions 7 --seed 3 --out parts.npy", "gneiss-data");
+    const std::string gap = "--partitioner gap --passes 1 --label-cap 1.05 ";
+    shop.succeed("partition data " + gap + "--partitions 7 --seed 3 --out parts.npy", "gneiss-data");
     shop.succeed("hubs data --hubs 20 --steps 2 --out hubs.npy", "gneiss-data");
     shop.succeed("reorder data --by parts.npy --hubs hubs.npy --seed 3 --out parted", "gneiss-data");
     (void)shop.train("parted" + common + "--out four");
     const std::string expected = shop.predictions("four");
     for (const std::string threads : {"1", "3"}) {
-        (void)shop.train("data" + common + "--partitioner gap --partitions 7 --hubs 20 --out one --threads " + threads);
+        (void)shop.train("data" + common + gap + "--partitions 7 --hubs 20 --out one --threads " + threads);
         CHECK(shop.predictions("one") == expected);
     }
     // A dataset's pinned hubs stay, even in other partitions, unless others are requested.
@@ -237,6 +239,57 @@ TEST_CASE("one command trains the same bits as the four separate ones, at any th
     CHECK(kept["preprocessing"]["reorder"]["pinned_nodes"] == 20);
     CHECK(!kept["preprocessing"].contains("hubs"));
     CHECK(shop.train("parted" + common + "--hubs 2% --out one")["preprocessing"]["reorder"]["pinned_nodes"] == 12);
+}
+
+TEST_CASE("the partitioner's flags give the partitions of gneiss-data partition, and other flags others") {
+    const hanoi_workshop shop;
+    const std::string common = "--partitioner gap --partitions 7 --seed 3 --label-cap 1.05 ";
+    std::vector<std::string> seen;
+    shop.partition(7);
+    for (const std::string flags : {"--passes 3", "--passes 3 --imbalance .2 --gamma 2", "--passes 1 --initial parts.npy", "--passes 3 --balance edges"}) {
+        CAPTURE(flags);
+        const auto run = shop.train("data" + task + common + "--macro 2 --reuse 1 --out run --force " + flags);
+        const auto alone = nlohmann::json::parse(shop.run("partition data --json " + common + flags, "gneiss-data").out);
+        for (const char* key : {"cut", "node_imbalance", "edge_imbalance", "label_imbalance"}) CHECK(run["preprocessing"]["partition"][key] == alone[key]);
+        seen.push_back(alone["cut"].dump() + " " + alone["edge_imbalance"].dump() + " " + alone["label_imbalance"].dump());
+        // The run's configuration repeats it.
+        const auto again = shop.train("data --config run/config.toml --out again --force");
+        CHECK(again["preprocessing"]["partition"]["cut"] == alone["cut"]);
+    }
+    std::ranges::sort(seen);
+    CHECK(std::ranges::unique(seen).empty());
+    shop.refuses(2, "train data --quiet --out new --partitioner multilevel --partitions 4 --passes 2", {"--passes", "multilevel"});
+    shop.refuses(2, "train data --quiet --out new --partitioner given --label-cap 1.05", {"--label-cap", "--partitioner given"});
+    shop.refuses(2, "train data --quiet --out new --partitions 4 --initial parts.npy", {"--initial", "names partition 6"});
+}
+
+TEST_CASE("by default gap refines in passes, from nothing and from clusters, and keeps the fewer cut edges") {
+    const hanoi_workshop shop(3000);
+    const std::string common = "--partitioner gap --partitions 7 --seed 3 ";
+    const auto chosen = shop.train("data" + task + common + "--macro 2 --reuse 1 --out run")["preprocessing"]["partition"];
+    std::vector<double> cuts;
+    for (const std::string from : {"", "--initial semi"}) {
+        const auto alone = shop.run("partition data --json --passes 10 --label-cap 1.5 " + common + from, "gneiss-data");
+        CAPTURE(alone.err);
+        REQUIRE(alone.code == 0);
+        cuts.push_back(nlohmann::json::parse(alone.out)["cut"]);
+    }
+    CHECK(cuts[0] != cuts[1]);
+    CHECK(chosen["cut"] == std::ranges::min(cuts));
+    CHECK(chosen["label_imbalance"] <= .5);
+    for (const auto& entry : fs::directory_iterator(shop / "run/checkpoint")) CHECK(!entry.path().filename().string().starts_with("parts"));
+}
+
+TEST_CASE("hubs train in the macro-batch of the partition that they left") {
+    const hanoi_workshop shop;
+    // Training nodes are in two of four partitions, so half of the macro-batches have none, though hubs are in all.
+    const auto run = shop.train("data --partitioner training_nodes_first --partitions 4 --hubs 20% --macro 1 --reuse 1 --out run" + task);
+    for (const auto& epoch : run["epochs"]) {
+        CHECK(epoch["examples"] == shop.training_nodes());
+        CHECK(std::ranges::count(epoch["passes"].get<std::vector<int>>(), 0) == 2);
+    }
+    CHECK(fs::exists(shop / "run/checkpoint/graph/hub_partitions.npy"));
+    shop.succeed("verify run/checkpoint/graph", "gneiss-data");
 }
 
 TEST_CASE("by default memory decides: one macro-batch of everything, or partitions by gap; the plan reports it in advance") {
@@ -274,7 +327,7 @@ TEST_CASE("by default memory decides: one macro-batch of everything, or partitio
 
 TEST_CASE("a run interrupted or killed during partitioning resumes to the bits of an uninterrupted one") {
     const hanoi_workshop shop(10000, "--partitions 4");
-    const std::string base = "data --partitioner gap --partitions 24 --macro 6 --reuse 1 --epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "
+    const std::string base = "data --partitioner gap --passes 1 --label-cap 1.05 --partitions 24 --macro 6 --reuse 1 --epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "
                              "--memory 256MiB ";
     const auto whole = shop.train(base + "--out whole")["preprocessing"];
     const std::string expected = shop.predictions("whole");

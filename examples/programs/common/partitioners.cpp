@@ -154,11 +154,12 @@ any_partitioner any_of(P chosen) {
         }};
 }
 
-/// Makes a partitioner whose only option is the number of passes over the graph.
+/// Makes a partitioner whose only options are the number of passes over the graph and, if it refines, the initial parts.
 template <class P>
 any_partitioner with_passes(const partitioner_flags& flags) {
     P result;
     set(result.passes, flags.passes);
+    if constexpr (requires { result.initial; }) result.initial = flags.initial;
     return any_of(result);
 }
 
@@ -185,26 +186,28 @@ const std::vector<partition_method>& partition_methods() {
         {.name = "training_nodes_first",
             .needs_labels = true,
             .make = [](const partitioner_flags&) { return any_of(training_first_partitioner{}); }},
-        {.name = "ldg", .flags = {"passes"}, .seeded = false, .make = with_passes<ldg_partitioner>},
+        {.name = "ldg", .flags = {"passes", "initial"}, .seeded = false, .make = with_passes<ldg_partitioner>},
         {.name = "fennel",
-            .flags = {"passes", "gamma", "nu"},
+            .flags = {"passes", "initial", "gamma", "nu"},
             .seeded = false,
             .make =
                 [](const partitioner_flags& flags) {
                     fennel_partitioner result;
+                    result.initial = flags.initial;
                     set(result.passes, flags.passes);
                     set(result.gamma, flags.gamma);
                     result.nu = flags.nu;
                     return any_of(result);
                 }},
         {.name = "gap",
-            .flags = {"passes", "gamma"},
+            .flags = {"passes", "initial", "gamma"},
             .caps = true,
             .label_cap = 1.05,
             .seeded = false,
             .make =
                 [](const partitioner_flags& flags) {
                     gap_partitioner result;
+                    result.initial = flags.initial;
                     set(result.passes, flags.passes);
                     set(result.gamma, flags.gamma);
                     return any_of(result);
@@ -229,6 +232,12 @@ const std::vector<partition_method>& partition_methods() {
 #endif
     };
     return methods;
+}
+
+const partition_method* find_method(std::string_view name) {
+    const auto& all = partition_methods();
+    const auto found = std::ranges::find(all, name, &partition_method::name);
+    return found == all.end() ? nullptr : &*found;
 }
 
 } // namespace programs

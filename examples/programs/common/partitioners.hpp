@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -18,6 +20,7 @@ struct partitioner_flags {
     std::optional<std::uint64_t> passes{};
     std::optional<double> gamma{}, nu{}, chunk{}, older{};
     std::optional<std::string> effort{}, edge_order{}, seed_partitioner{};
+    std::span<const gneiss::partition_id16> initial{}; ///< [nodes] or empty: parts to refine
 };
 
 /// A partitioner whose type is chosen at run time.
@@ -45,5 +48,7 @@ struct partition_method {
 
 /// Returns all methods.
 [[nodiscard]] const std::vector<partition_method>& partition_methods();
+/// Returns the method of that name; null: none.
+[[nodiscard]] const partition_method* find_method(std::string_view name);
 
 } // namespace programs

@@ -55,13 +55,13 @@ std::uint64_t disk_bytes(const dataset& data) {
 }
 
 /// Hashes everything that determines the result: graph, labels and job.
-std::uint64_t identity_of(const dataset& data, const partition_job& job, const partition_request& request) {
+std::uint64_t identity_of(const dataset& data, const partition_job& job, const partition_request& request, const partitioner_flags& f) {
     const auto text = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string("-"); };
-    const partitioner_flags& f = job.flags;
     const std::string all = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.method.name, request.parts, request.seed,
         request.imbalance, request.label_cap, static_cast<int>(request.balance), text(f.passes), text(f.gamma), text(f.nu), text(f.chunk),
         text(f.older), text(f.effort), text(f.edge_order), text(f.seed_partitioner));
     std::uint64_t hash = checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out));
+    if (!f.initial.empty()) hash = checksum(std::as_bytes(f.initial), hash);
     for (const char* name : {"labels", "split"})
         if (data.has(name)) hash = checksum(std::as_bytes(data.checksums(name).blocks()), hash);
     return hash;
@@ -131,20 +131,62 @@ std::size_t fitting(any_adjacency& graph, std::span<const node_id> hubs, const h
     return fit;
 }
 
-} // namespace
+std::filesystem::path journal_of(std::filesystem::path out) {
+    out += ".journal";
+    return out;
+}
 
-partition_result make_parts(const dataset& data, const partition_job& job, graph_work& with) {
+/// Parts of nodes, and the files from which their interrupted run would resume.
+struct placed_nodes {
+    std::vector<partition_id16> parts{};
+    std::vector<std::filesystem::path> resumable{};
+    std::uint64_t memory_bytes = 0; ///< charged while they were placed
+};
+
+placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured);
+
+/// Returns the parts that a job refines. Those of a partitioner are kept in a file until the job is done.
+placed_nodes initial_parts(const dataset& data, const partition_job& job, graph_work& with) {
+    if (!job.initial) return {};
+    const partition_method* const method = find_method(*job.initial);
+    if (method == nullptr) {
+        placed_nodes given{.parts = read_assignment(data, *job.initial)};
+        if (const std::uint32_t used = given.parts.empty() ? 0 : *std::ranges::max_element(given.parts) + 1U; used > job.parts)
+            throw usage_error(fmt::format("--initial {}: names partition {}, --partitions is {}", *job.initial, used - 1, job.parts));
+        return given;
+    }
+    if (method->needs_labels && data.manifest().node_attributes.classes == 0)
+        throw usage_error(fmt::format("--initial: {} needs labels, {} has none: import them with --labels", method->name, data.directory().string()));
+    partition_job first{.method = *method, .parts = job.parts, .seed = job.seed, .imbalance = job.imbalance, .label_cap = 0, .balance = job.balance};
+    partition_result unused;
+    if (!job.out) return place_nodes(data, first, with, unused, false);
+    const std::string all = fmt::format("{} {} {} {}", method->name, job.parts, job.seed, job.imbalance.value_or(-1));
+    const std::uint64_t hash = checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out)) + (job.balance == balance_by::edges ? 1 : 0);
+    first.out = *job.out;
+    *first.out += fmt::format(".initial-{:016x}.npy", hash);
+    if (job.ignore_journal) std::filesystem::remove(*first.out);
+    first.ignore_journal = job.ignore_journal;
+    const std::uint64_t memory = std::filesystem::exists(*first.out) ? 0 : make_parts(data, first, with).memory_bytes;
+    return {.parts = read_assignment(data, *first.out), .resumable = {*first.out}, .memory_bytes = memory};
+}
+
+placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured) {
     const auto start = clock::now();
     check_parts(data, job.parts);
+    const placed_nodes initial = initial_parts(data, job, with); // before anything is charged
+    const double initial_seconds = seconds_since(start);
+    const auto refined = with.budget.charge("initial parts", initial.parts.size() * sizeof(partition_id16));
     const std::uint64_t nodes = data.manifest().nodes;
     const edge_index arcs = 2 * data.buckets().edges();
     const auto labels_charge = charge_labels(data, with.budget);
     const std::vector<class_id> labels = training_labels(data);
-    partition_result result{.method = job.method.name, .labels = !labels.empty()};
+    result = {.method = job.method.name, .labels = !labels.empty()};
     partition_request request = request_of(data, job, labels);
     check_request(request, nodes);
 
-    any_partitioner chosen = job.method.make(job.flags);
+    partitioner_flags flags = job.flags;
+    flags.initial = initial.parts;
+    any_partitioner chosen = job.method.make(flags);
     constexpr std::uint64_t stream = std::uint64_t{18} << 20; // read buffer of the lists
     const std::uint64_t left = with.budget.available() - std::min(with.budget.available(), stream);
     for (std::uint64_t edges = (nodes + arcs / 4) / 2; edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
@@ -152,10 +194,9 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
 
     std::optional<partition_journal_file> journal;
     if (job.out) {
-        std::filesystem::path path = *job.out;
-        path += ".journal";
+        const std::filesystem::path path = journal_of(*job.out);
         if (job.ignore_journal) std::filesystem::remove(path);
-        journal.emplace(path, identity_of(data, job, request));
+        journal.emplace(path, identity_of(data, job, request, flags));
         request.journal = &*journal;
         result.resumed_step = journal->step();
     }
@@ -163,19 +204,28 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
     if (result.resumed_step != 0) with.progress.line().say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
     graph_stream from = opened(data, with);
     result.in_memory = from.in_memory;
-    result.memory_bytes = with.budget.used();
-    result.prepare_seconds = seconds_since(start);
+    result.memory_bytes = std::max(with.budget.used(), initial.memory_bytes);
+    result.prepare_seconds = seconds_since(start) - initial_seconds;
 
     request.stop = with.stop;
     request.progress = std::ref(with.progress);
     disk_scratch place(job.out && job.out->has_parent_path() ? job.out->parent_path() : std::filesystem::path("."));
     const auto began = clock::now();
-    const std::vector<partition_id16> parts = chosen.run(from.graph, request, place, with.on);
-    result.partition_seconds = seconds_since(began);
-    measure(result, from, parts, request.parts, labels, with);
-    if (job.out) write_assignment(data, parts, request.parts, result.method, *job.out, job.format); // last: resumable until then
+    placed_nodes placed{.parts = chosen.run(from.graph, request, place, with.on), .resumable = initial.resumable, .memory_bytes = result.memory_bytes};
+    result.partition_seconds = seconds_since(began) + initial_seconds;
+    if (measured) measure(result, from, placed.parts, request.parts, labels, with);
     result.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
-    if (journal) journal->remove();
+    if (journal) placed.resumable.push_back(journal_of(*job.out));
+    return placed;
+}
+
+} // namespace
+
+partition_result make_parts(const dataset& data, const partition_job& job, graph_work& with) {
+    partition_result result;
+    const placed_nodes placed = place_nodes(data, job, with, result, true);
+    if (job.out) write_assignment(data, placed.parts, job.parts, result.method, *job.out, job.format); // last: resumable until then
+    for (const std::filesystem::path& file : placed.resumable) std::filesystem::remove(file);
     return result;
 }
 

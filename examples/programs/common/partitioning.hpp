@@ -38,6 +38,7 @@ struct partition_job {
     std::optional<double> imbalance{}; ///< absent: the request's; infinity: any
     std::optional<double> label_cap{}; ///< absent: the method's, with labels; 0: none
     gneiss::balance_by balance = gneiss::balance_by::nodes;
+    std::optional<std::string> initial{}; ///< parts to refine: of a partitioner, without label caps, or a file indexed as `out`
     /// Output file, indexed by the node's id in the source; none: only measures quality. An interrupted run resumes from the
     /// journal next to it, OUT.journal, which a finished run removes.
     std::optional<std::filesystem::path> out{};

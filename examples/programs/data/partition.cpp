@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include <gneiss/partition/quality.hpp>
 
 #include "commands.hpp"
+#include "common/partitioner_options.hpp"
 #include "common/partitioning.hpp"
 
 namespace data_tool {
@@ -26,46 +26,25 @@ using programs::usage_error;
 
 struct partition_flags {
     std::filesystem::path dataset{};
-    std::optional<std::string> partitioner{}, label_cap{}, imbalance{};
+    std::optional<std::string> partitioner{};
     std::uint64_t partitions = 0;
     std::optional<std::filesystem::path> out{}, score{};
-    std::string format = "npy", balance = "nodes", graph = "auto";
-    programs::partitioner_flags method{};
+    std::string format = "npy", graph = "auto";
+    programs::partitioner_options method{};
     common_flags common{};
 };
 
-/// Parses a number, or the value of "off"; empty if none was given.
-std::optional<double> number_or_off(const std::optional<std::string>& text, const char* flag, double least, double off) {
-    if (!text) return std::nullopt;
-    if (*text == "off") return off;
-    double value = 0;
-    try {
-        value = programs::parse_number(*text);
-    } catch (const usage_error&) {
-        throw usage_error(fmt::format("--{} is a number or off, not '{}'", flag, *text));
-    }
-    if (!(value >= least)) throw usage_error(fmt::format("--{} is at least {}, or off; {} was given", flag, least, *text));
-    return value;
-}
-
-programs::partition_job job_of(const partition_flags& flags, const programs::command& self) {
-    const auto& all = programs::partition_methods();
-    const programs::partition_method& method = *std::ranges::find(all, *flags.partitioner, &programs::partition_method::name);
-    for (const char* flag : {"passes", "gamma", "nu", "effort", "chunk", "older", "edge-order", "seed-partitioner"})
-        if (self.given(flag) && std::ranges::find(method.flags, flag) == method.flags.end())
-            throw usage_error(fmt::format("--{} does not apply to {}", flag, method.name));
-    return {.method = method,
+programs::partition_job job_of(const partition_flags& flags) {
+    programs::partition_job job{.method = *programs::find_method(*flags.partitioner),
         .parts = static_cast<std::uint32_t>(flags.partitions),
         .seed = flags.common.seed,
-        .flags = flags.method,
-        .imbalance = number_or_off(flags.imbalance, "imbalance", 0, std::numeric_limits<double>::infinity()),
-        .label_cap = number_or_off(flags.label_cap, "label-cap", 1, 0),
-        .balance = flags.balance == "edges" ? balance_by::edges : balance_by::nodes,
         .out = flags.out,
         .format = flags.format == "metis"     ? assignment_format::metis
                   : flags.format == "distdgl" ? assignment_format::distdgl
                                               : assignment_format::npy,
         .ignore_journal = flags.common.force};
+    flags.method.apply(job);
+    return job;
 }
 
 nlohmann::ordered_json kept_json(const partition_quality& q) {
@@ -116,7 +95,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     if (scores && flags.out) throw usage_error("--score makes no partitions: leave --out out");
     if (!scores && flags.partitions == 0) throw usage_error("--partitions N is needed");
     std::optional<programs::partition_job> job;
-    if (!scores) job.emplace(job_of(flags, self));
+    if (!scores) job.emplace(job_of(flags));
     if (flags.out) check_file_out(*flags.out, flags.common);
     const auto start = std::chrono::steady_clock::now();
     const dataset data(flags.dataset);
@@ -155,24 +134,9 @@ void add_partition(programs::command_line& to) {
     command.option("graph", flags->graph, "location of the graph: memory; disk, as streamed lists; auto: memory if it fits")
         .choices({"auto", "memory", "disk"});
     command.group("Balance");
-    command.option("balance", flags->balance, "balanced quantity: nodes, or edges of their nodes").choices({"nodes", "edges"});
-    command.option("imbalance", flags->imbalance, "allowed excess over the mean size; off: unlimited")
-        .value_name("X|off").default_text("0.03");
-    command.option("label-cap", flags->label_cap, "maximum training nodes of a label in a partition, over their mean; off: unlimited")
-        .value_name("X|off").default_text("1.05 for gap, else off");
+    flags->method.add_balance(command);
     command.group("Partitioners");
-    command.option("passes", flags->method.passes, "passes that place (ldg, fennel, gap) or refine nodes (band, semi); over all chunks (grem)")
-        .default_text("the partitioner's").range(1, 1e6);
-    command.option("gamma", flags->method.gamma, "weight exponent of balance (fennel, gap)").default_text("1.5");
-    command.option("effort", flags->method.effort, "time for quality (multilevel)").choices({"fast", "normal", "high"}).default_text("normal");
-    command.option("chunk", flags->method.chunk, "fraction of edges in memory at once (grem)").default_text("0.1").range(0, 1);
-    command.option("older", flags->method.older, "weight of earlier chunks in an estimate; 1: nodes keep their first partition (grem)")
-        .default_text("0.5").range(0, 1);
-    command.option("edge-order", flags->method.edge_order, "random: shuffle the edges first (grem)").choices({"random", "given"})
-        .default_text("random");
-    command.option("seed-partitioner", flags->method.seed_partitioner, "partitioner of the first chunk (grem)")
-        .choices({"multilevel", "metis"}).default_text("multilevel");
-    command.option("nu", flags->method.nu, "fennel's cap over the mean, replaces --imbalance").default_text("as --imbalance").range(1);
+    flags->method.add_method(command);
     flags->common.add_to(command);
     command.common({"partitioner", "partitions", "out", "export", "score", "graph", "imbalance", "label-cap", "passes", "memory", "seed", "json", "force"});
     command.example("gneiss-data partition data/mine --partitioner gap --partitions 64 --out parts.npy");

@@ -24,6 +24,9 @@ void options::add_to(programs::command& to) {
     to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
     to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does").value_name("FILE");
     add_coverage(to, "false");
+    to.group("Partitioner");
+    partitioning.add_balance(to, "1.5 for gap, else off");
+    partitioning.add_method(to, "gap without --initial: 10; else the partitioner's", "gap without --passes: none and semi, whichever cuts less");
     add_budget(to);
     add_disk(to);
     add_execution(to);
@@ -42,16 +45,21 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (!o.partitioner) {
         if (o.assignment)
             o.partitioner = "file";
-        else if (!graph.partition_sizes.empty() && !o.partitions)
+        else if (!graph.partition_sizes.empty() && !o.partitions && o.partitioning.given().empty())
             o.partitioner = "given";
-        else if (o.partitions || o.macro || o.hubs)
+        else if (o.partitions || o.macro || o.hubs || !o.partitioning.given().empty())
             o.partitioner = "gap";
     }
     if (o.assignment.has_value() != (o.partitioner == "file")) throw programs::usage_error("--assignment FILE.npy and --partitioner file need each other");
     if (o.partitions && !o.makes_parts()) throw programs::usage_error("--partitions needs a partitioner: --partitioner given and file fix their number");
     if (o.partitions && *o.partitions > std::max<std::uint64_t>(graph.nodes / 2, 1))
         throw programs::usage_error(fmt::format("--partitions {}: at most half the number of nodes; {} has {}", *o.partitions, data.directory().string(), graph.nodes));
+    if (o.partitioner && o.makes_parts())
+        (void)o.partition_job();
+    else if (const auto given_flags = o.partitioning.given(); !given_flags.empty())
+        throw programs::usage_error(fmt::format("--{} needs a partitioner: --partitioner {} makes no partitions", given_flags.front(), *o.partitioner));
     o.make_absolute(o.assignment);
+    if (const auto file = o.partitioning.initial_file()) o.partitioning.initial = std::filesystem::absolute(*file).string();
     o.make_absolute(o.reuse_plan);
     if (const auto chosen = o.choice_of_hubs(); chosen.file) o.hubs = std::filesystem::absolute(*chosen.file).string();
     if (o.partitioner) o.hubs = hubs_with(o, *o.partitioner, graph);
@@ -72,6 +80,14 @@ options::hub_choice options::choice_of_hubs() const {
     } catch (const programs::usage_error&) { // a file name
         return {.file = *hubs};
     }
+}
+
+programs::partition_job options::partition_job() const {
+    programs::partition_job job{.method = *programs::find_method(*partitioner), .parts = partitions.value_or(0), .seed = seed};
+    partitioning.apply(job);
+    if (gap_by_default()) job.flags.passes = default_passes;
+    if (*partitioner == "gap" && !job.label_cap) job.label_cap = default_label_cap;
+    return job;
 }
 
 bool options::repartitions() const {

@@ -8,6 +8,7 @@
 #include <gneiss/io/dataset.hpp>
 
 #include "common/gnn/node_classification_options.hpp"
+#include "common/partitioner_options.hpp"
 #include "common/units.hpp"
 
 namespace hanoi {
@@ -15,6 +16,7 @@ namespace hanoi {
 /// All flags of `gneiss-hanoi train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::node_classification_options {
     std::optional<std::string> partitioner; ///< given, file, or a partitioner (programs/common/partitioners.hpp)
+    programs::partitioner_options partitioning; ///< flags of the partitioner
     std::optional<std::filesystem::path> assignment;
     std::optional<std::string> hubs; ///< a number, auto, or a file; "0": none are pinned; absent: the dataset's
     std::optional<std::uint32_t> macro; ///< partitions of a macro-batch, without hubs
@@ -33,6 +35,15 @@ struct options : trainers::node_classification_options {
     [[nodiscard]] bool hubs_by_default() const { return hubs && *hubs == "auto"; }
     /// True if the run partitions the graph, rather than reordering rows by a given assignment.
     [[nodiscard]] bool makes_parts() const { return *partitioner != "given" && *partitioner != "file"; }
+    /// True if no flag says how GAP begins and how long it refines. Then it begins with nothing and with the partitions of
+    /// `initial_partitioner`, makes `default_passes`, and the fewer cut edges count.
+    [[nodiscard]] bool gap_by_default() const { return *partitioner == "gap" && !partitioning.initial && !partitioning.method.passes; }
+    static constexpr std::uint32_t default_passes = 10;
+    static constexpr double default_label_cap = 1.5; ///< of GAP
+    static constexpr const char* initial_partitioner = "semi";
+    /// Returns the job of its partitioner, without an output file. Precondition: makes_parts(), and `partitions` is known. Throws
+    /// usage_error for a flag that the partitioner does not take.
+    [[nodiscard]] programs::partition_job partition_job() const;
     /// True if the run trains on its own dataset, in other partitions.
     [[nodiscard]] bool repartitions() const;
     /// Returns the number of leading partitions that stay in memory.

@@ -57,7 +57,8 @@ public:
         if (record_.value("identity", "") == identity()) return;
         record_ = {{"identity", identity()}};
         std::filesystem::remove_all(graph_); // possibly of another graph
-        for (const auto& path : {parts_path(), journal_path(), hubs_path()}) std::filesystem::remove(path);
+        remove_parts();
+        std::filesystem::remove(hubs_path());
     }
 
     preprocessed run() {
@@ -93,7 +94,7 @@ private:
     }
     [[nodiscard]] std::filesystem::path record_path() const { return directory_ / "preprocessing.json"; }
     [[nodiscard]] std::filesystem::path parts_path() const { return directory_ / "parts.npy"; }
-    [[nodiscard]] std::filesystem::path journal_path() const { return directory_ / "parts.npy.journal"; }
+    [[nodiscard]] std::filesystem::path refined_path() const { return directory_ / "parts-refined.npy"; }
     [[nodiscard]] std::filesystem::path hubs_path() const { return directory_ / "hubs.npy"; }
 
     /// Hashes everything that determines the dataset.
@@ -102,8 +103,9 @@ private:
         const auto file = [](const std::optional<std::filesystem::path>& path) {
             return path ? fmt::format("{} {}", path->string(), std::filesystem::file_size(*path)) : std::string("-");
         };
-        const std::string all = fmt::format("{:x} {} {} {} {} {} {}", trainers::dataset_hash(of_.from), *how.partitioner, how.partitions.value_or(0),
-            how.seed, how.hubs.value_or("-"), file(how.assignment), file(how.choice_of_hubs().file));
+        const std::string all = fmt::format("{:x} {} {} {} {} {} {}{}{}", trainers::dataset_hash(of_.from), *how.partitioner, how.partitions.value_or(0),
+            how.seed, how.hubs.value_or("-"), file(how.assignment), file(how.choice_of_hubs().file), how.partitioning.text(),
+            how.partitioning.initial_file() ? file(how.partitioning.initial_file()) : "");
         return fmt::format("{:016x}", gneiss::checksum(std::as_bytes(std::span(all))));
     }
     [[nodiscard]] bool done(const char* step) const { return record_.contains(step); }
@@ -113,12 +115,42 @@ private:
         programs::write_file_atomically(record_path(), programs::pretty(record_));
     }
 
-    void partition() {
-        const auto& methods = programs::partition_methods();
-        const auto& method = *std::ranges::find(methods, *of_.how.partitioner, &programs::partition_method::name);
+    /// Removes assignments, finished or not.
+    void remove_parts() const {
+        std::vector<std::filesystem::path> found;
+        for (const auto& entry : std::filesystem::directory_iterator(directory_))
+            if (entry.path().filename().string().starts_with("parts")) found.push_back(entry.path());
+        for (const auto& path : found) std::filesystem::remove(path);
+    }
+    programs::partition_result partition_once(programs::partition_job job) {
         programs::graph_work with{budget_, of_.on, progress_, of_.stop};
-        const programs::partition_result result =
-            programs::make_parts(of_.from, {.method = method, .parts = *of_.how.partitions, .seed = of_.how.seed, .out = parts_path()}, with);
+        if (!job.out) job.out = parts_path();
+        return programs::make_parts(of_.from, job, with);
+    }
+    /// Partitions from nothing and from the initial partitions by default, and keeps the assignment with fewer cut edges; the
+    /// first one if memory is too short for the other.
+    programs::partition_result partition_twice() {
+        programs::partition_job job = of_.how.partition_job();
+        programs::partition_result best = partition_once(job);
+        job.initial = options::initial_partitioner;
+        job.out = refined_path();
+        try {
+            programs::partition_result other = partition_once(job);
+            const double both = best.partition_seconds + other.partition_seconds;
+            if (other.quality.cut < best.quality.cut) {
+                std::filesystem::rename(refined_path(), parts_path());
+                other.method += fmt::format(" of {}", *job.initial);
+                std::swap(best, other);
+            }
+            best.partition_seconds = both;
+        } catch (const gneiss::over_budget& e) {
+            of_.live.say(fmt::format("{} partitions are not refined: {}", *job.initial, e.what()));
+        }
+        std::filesystem::remove(refined_path());
+        return best;
+    }
+    void partition() {
+        const programs::partition_result result = of_.how.gap_by_default() ? partition_twice() : partition_once(of_.how.partition_job());
         const gneiss::partition_quality& q = result.quality;
         of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts, result.method, 100 * q.cut,
             100 * q.label_imbalance, result.seconds()));
@@ -178,7 +210,8 @@ private:
             result.rows().begin(result.manifest().pinned), seconds));
         finish("reorder", {{"seconds", seconds}, {"partitions", result.manifest().partitions}, {"pinned_nodes", result.rows().begin(result.manifest().pinned)},
             {"memory_bytes", order.memory}});
-        for (const auto& path : {parts_path(), hubs_path()}) std::filesystem::remove(path);
+        remove_parts();
+        std::filesystem::remove(hubs_path());
     }
 
     const preprocessing& of_;

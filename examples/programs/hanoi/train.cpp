@@ -15,6 +15,7 @@
 #include <gneiss/train/macro_batch_reuse.hpp>
 
 #include "commands.hpp"
+#include "common/exit_codes.hpp"
 #include "common/machine.hpp"
 #include "common/node_file.hpp"
 #include "common/run_directory.hpp"
@@ -161,6 +162,9 @@ private:
 void check_files(const options& settings, const gneiss::dataset& data, std::uint64_t memory) {
     trainers::check_class_weights(settings.class_weights, data);
     if (settings.assignment) (void)sizes_in_assignment(*settings.assignment, data);
+    if (const auto initial = settings.partitioning.initial_file())
+        if (const std::size_t used = sizes_in_assignment(*initial, data).size(); settings.partitions && used > *settings.partitions)
+            throw programs::usage_error(fmt::format("--initial {}: names partition {}, --partitions is {}", initial->string(), used - 1, *settings.partitions));
     if (const auto file = settings.choice_of_hubs().file) (void)programs::rows_in(*file, data, memory / 8);
     if (settings.reuse_plan) (void)read_passes(*settings.reuse_plan);
 }

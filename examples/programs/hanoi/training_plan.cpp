@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -113,9 +114,13 @@ planned_graph at_most(const options& settings, const gneiss::dataset& from, cons
     return result;
 }
 
-/// Returns upper bounds of partition sizes, given by a partitioner's caps.
-std::vector<std::uint64_t> capped_sizes(std::uint64_t nodes, std::uint32_t partitions) {
-    return std::vector<std::uint64_t>(partitions, gneiss::max_weight(nodes, partitions, gneiss::partition_request{}.imbalance));
+/// Returns upper bounds of partition sizes, given by a partitioner's caps; those of the default imbalance if it is unlimited or
+/// bounds something else than nodes.
+std::vector<std::uint64_t> capped_sizes(const options& settings, std::uint64_t nodes, std::uint32_t partitions) {
+    double imbalance = gneiss::partition_request{}.imbalance;
+    if (const programs::partition_job job = settings.partition_job(); job.balance == gneiss::balance_by::nodes && job.imbalance && std::isfinite(*job.imbalance))
+        imbalance = *job.imbalance;
+    return std::vector<std::uint64_t>(partitions, gneiss::max_weight(nodes, partitions, imbalance));
 }
 
 /// Makes plans by the number of partitions in a macro-batch.
@@ -156,7 +161,7 @@ public:
         plan.memory.add("program", programs::program_memory(), charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
-        plan.memory.add("node labels", trainers::label_memory(graph_), charged_by::run);
+        plan.memory.add("node labels", trainers::label_memory(graph_) + sizeof(gneiss::partition_id) * hubs(), charged_by::run);
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
         plan.memory.add("encoder", bound.encoder, charged_by::component);
         plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
@@ -267,7 +272,7 @@ partitions_choice choose_partitions(
     }
     if (!o.makes_parts() || o.partitions) return chosen;
     const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(nodes / 64, std::min<std::uint64_t>(2, std::max<std::uint64_t>(nodes / 2, 1)), 1024));
-    const planner all(o, from, at_most(o, from, features, capped_sizes(nodes, most), most_hubs(o, from, budget)), features, net, budget);
+    const planner all(o, from, at_most(o, from, features, capped_sizes(o, nodes, most), most_hubs(o, from, budget)), features, net, budget);
     const auto found = all.largest();
     constexpr std::uint32_t together = 16;
     // A share of m / most of the partitions fits, for any number of partitions.
@@ -288,7 +293,7 @@ macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, c
     const std::uint64_t budget = settings.memory->bytes, hubs = most_hubs(settings, from, budget);
     std::vector<std::uint64_t> sizes;
     if (settings.makes_parts())
-        sizes = capped_sizes(from.manifest().nodes, *settings.partitions);
+        sizes = capped_sizes(settings, from.manifest().nodes, *settings.partitions);
     else if (settings.assignment)
         sizes = sizes_in_assignment(*settings.assignment, from);
     else
