@@ -139,7 +139,6 @@ private:
             const double both = best.partition_seconds + other.partition_seconds;
             if (other.quality.cut < best.quality.cut) {
                 std::filesystem::rename(refined_path(), parts_path());
-                other.method += fmt::format(" of {}", *job.initial);
                 std::swap(best, other);
             }
             best.partition_seconds = both;
