@@ -144,6 +144,32 @@ public:
         }
     }
 
+    /// Returns an upper bound of the memory of a batch with `views` of a sample, and `rows` input rows [bytes]: with the gradients
+    /// of the outputs, without weights and sparse entries. O(layers).
+    template <class Views>
+    [[nodiscard]] std::uint64_t memory_of(const Views& views, std::size_t rows) const {
+        std::uint64_t sum = packed_products;
+        layer_sizes at{.in = in_, .sources = rows, .first = true};
+        for (std::size_t i = 0, hop = 0; i < stages_.size(); ++i) {
+            const layer_view view = stages_[i].takes_hop && hop < views.size() ? views[hop++] : rows_alone(at.sources);
+            at.sources = view.sources;
+            at.targets = view.targets;
+            at.edges = view.edges();
+            sum += factories_[i].memory(at);
+            at = {.in = {.dense = stages_[i].outputs}, .sources = view.targets};
+        }
+        return sum + at.sources * outputs() * sizeof(T);
+    }
+    /// Frees memory kept for the next batch; between batches.
+    void release() {
+        for (stage& s : stages_) {
+            s.layer->release();
+            for (reusable_buffer<T>* memory : {&s.dropped, &s.dropped_values, &s.plain_memory, &s.activated_memory, &s.output_memory, &s.kept_gradient, &s.with_external})
+                *memory = {};
+        }
+        for (reusable_buffer<T>& memory : gradients_) memory = {};
+    }
+
     // One layer in parts without dropout, as in `graph_layer`, with norm and residual: for inference over whole graphs.
     // Precondition: no batch waits for its `backward`.
 
@@ -212,6 +238,7 @@ private:
     };
 
     static constexpr T epsilon = T(1e-5); // layer norm: added to the variance
+    static constexpr std::uint64_t packed_products = std::uint64_t{1} << 20; // tiles of matrix products [bytes]
 
     void make(stage& s, dense_parameters<T>& weights, const std::string& name, const any_layer_factory<T, Backend>& of, input_columns in) {
         s.around = of.around();

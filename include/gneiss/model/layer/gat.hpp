@@ -56,6 +56,13 @@ public:
         aggregate_and_update(weights, in, then, out);
     }
 
+    void release() override {
+        loops_ = {};
+        for (reusable_buffer<T>* memory : {&z_memory_, &grad_z_memory_, &merge_memory_, &target_memory_, &source_memory_, &attention_memory_, &dropped_memory_,
+                &score_memory_, &grad_score_memory_})
+            *memory = {};
+    }
+
     void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
         if (bias_) by_.add_column_sums(g, weights.gradient_list(*bias_), in.on);
         matrix_view<const T> by_head = g;

@@ -56,6 +56,13 @@ public:
             {false, bias_ ? weights.list(*bias_) : std::span<const T>{}, then});
     }
 
+    void release() override {
+        loops_ = {};
+        linear_ = {};
+        source_degrees_ = {};
+        memory_ = {};
+    }
+
     void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
         if (bias_) by_.add_column_sums(g, weights.gradient_list(*bias_), in.on);
         linear_.backward(by_, in, loops_.view(), edge_weights_, weights.value(weight_), g, weights.gradient(weight_), grad_in);

@@ -88,6 +88,8 @@ public:
     /// Adds to the gradients of parameters and writes grad_in; see above.
     virtual void backward(
         dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) = 0;
+    /// Frees memory kept for the next batch; called between batches. A layer without it keeps its memory.
+    virtual void release() {}
 
     // The forward pass in parts, without dropout: sources and edges come some at a time, so that they need not fit in memory.
     // For nodes with all edges added it gives the result of `forward`, up to rounding. Rows belong to nodes throughout:

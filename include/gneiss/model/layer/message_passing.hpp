@@ -51,6 +51,9 @@ public:
         return {kept.memory.at_least(rows * columns), rows, columns};
     }
 
+    /// Frees memory between batches.
+    void release() noexcept { kept_.clear(); }
+
     /// Writes out = a w, then the epilogue.
     void multiply(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then = {}) const { by_.multiply(a, w, out, then, *executor_); }
     void multiply_nt(matrix_view<const T> a, matrix_view<const T> w, matrix_view<T> out, bool accumulate = false) const { by_.multiply_nt(a, w, out, accumulate, *executor_); }
@@ -215,6 +218,13 @@ public:
         else pull(context_.kernels(), in.view, layer_.reduce, messages_, reduced_, winners_, in.on);
         layer_.update(context_, in.own_rows().dense, matrix_view<const T>(reduced_), out);
         context_.kernels().bias_activate({}, then, out, in.on);
+    }
+
+    void release() override {
+        context_.release();
+        for (reusable_buffer<T>* memory : {&message_memory_, &message_gradient_memory_, &reduced_memory_, &reduced_gradient_memory_, &own_gradient_memory_})
+            *memory = {};
+        winner_memory_ = {};
     }
 
     void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {

@@ -60,6 +60,13 @@ public:
         update(weights, in, then, out);
     }
 
+    void release() override {
+        linear_ = {};
+        shares_ = {};
+        best_memory_ = {};
+        winner_memory_ = {};
+    }
+
     void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
         aggregate_backward(weights, in, imputes(in) ? missing_.backward(by_, g, in.on) : g, grad_in);
         update_backward(weights, in, g, grad_in);
