@@ -175,8 +175,18 @@ private:
 /// Owning, growing block for mini-batches: after the first few batches it does not allocate.
 class mini_batch_arena {
 public:
-    /// Returns at least `bytes` of aligned memory. Growing discards the contents.
+    /// A batch needs more memory than the arena may have.
+    struct full : error {
+        full(std::size_t bytes, std::size_t limit)
+            : error(errc::over_budget, "a batch of " + std::to_string(bytes) + " bytes exceeds its memory of " + std::to_string(limit)) {}
+    };
+
+    /// Bounds later batches [bytes]; 0: no bound.
+    void limit(std::size_t bytes) noexcept { limit_ = bytes; }
+    /// Returns at least `bytes` of aligned memory. Growing discards the contents. Throws `full` above the limit.
     [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
+        if (limit_ != 0 && bytes > limit_) throw full(bytes, limit_);
+        reserved_ = bytes;
         if (buffer_.size() < bytes) {
             buffer_ = {}; // free first: never both at once
             buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + bytes / 8);
@@ -185,8 +195,11 @@ public:
     }
     /// Returns the size of the block [bytes].
     [[nodiscard]] std::size_t capacity() const noexcept { return buffer_.size(); }
+    /// Returns the size of the last batch [bytes].
+    [[nodiscard]] std::size_t reserved() const noexcept { return reserved_; }
 
 private:
+    std::size_t limit_ = 0, reserved_ = 0;
     aligned_buffer<std::byte, mini_batch::alignment> buffer_;
 };
 

@@ -139,6 +139,8 @@ struct backend_interface {
     virtual void to_device(training_batch& batch) = 0;
     virtual void to_host(training_batch& batch) = 0;
     virtual double device_seconds() const = 0;
+    virtual std::uint64_t memory_of(const training_batch& batch) const = 0;
+    virtual void release() = 0;
 };
 template <class T>
 struct backend_model final : backend_interface {
@@ -158,6 +160,8 @@ struct backend_model final : backend_interface {
     void to_device(training_batch& batch) override { object.to_device(batch); }
     void to_host(training_batch& batch) override { object.to_host(batch); }
     double device_seconds() const override { return object.device_seconds(); }
+    std::uint64_t memory_of(const training_batch& batch) const override { return memory_in_backend(object, batch); }
+    void release() override { release_backend(object); }
     T object;
 };
 
@@ -230,6 +234,10 @@ public:
     void to_device(training_batch& batch) { self_->to_device(batch); }
     void to_host(training_batch& batch) { self_->to_host(batch); }
     [[nodiscard]] double device_seconds() const { return self_->device_seconds(); }
+    /// Returns the host memory of a batch in `compute` [bytes]; 0: unknown.
+    [[nodiscard]] std::uint64_t memory_of(const training_batch& batch) const { return self_->memory_of(batch); }
+    /// Frees memory kept for the next batch.
+    void release() { self_->release(); }
 };
 static_assert(train_backend<any_backend>);
 

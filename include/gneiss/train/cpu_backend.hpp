@@ -161,6 +161,14 @@ public:
         step(b.step);
     }
 
+    /// Returns the memory of a batch [bytes], without its rows.
+    [[nodiscard]] std::uint64_t memory_of(const training_batch& b) const { return encode_.memory_of(b.layers, b.nodes.size()); }
+    /// Frees memory kept for the next batch.
+    void release() {
+        encode_.release();
+        output_gradients_ = {};
+    }
+
     void differentiate(training_batch& b) {
         const matrix_view<float> outputs =
             encode_.forward(weights_, b.layers, b.in,

@@ -17,6 +17,7 @@
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/batch_profile.hpp>
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
@@ -82,10 +83,18 @@ public:
         const auto at_most = [](std::uint64_t limit, std::uint64_t value) { return limit == 0 ? value : std::min(limit, value); };
         const link_batch_bound most =
             bound_link_batch(options.negatives, at_most(options.state_edges, options.batch_edges), at_most(options.state_nodes, nodes));
-        const std::uint64_t read = options.step_at == step_place::compute ? layout.floats() : layout.dim;
         return {.sample = most.bytes + 8 * most.nodes + (options.async_relations ? relation_floats * sizeof(float) : 0) + 65536,
-            .rows = most.nodes * (read + layout.dim) * sizeof(float)};
+            .rows = most.nodes * row_bytes(options, layout)};
     }
+    /// Returns the bytes of a node's rows in a batch.
+    [[nodiscard]] static std::uint64_t row_bytes(const embedding_trainer_options& options, const row_layout& layout) noexcept {
+        const std::uint64_t read = options.step_at == step_place::compute ? layout.floats() : layout.dim;
+        return (read + layout.dim) * sizeof(float);
+    }
+    /// Draws the first `count` batches of the first state of `states`, epoch 0, as training would: for `row_memory`. Memory: the
+    /// state's edges and a batch.
+    [[nodiscard]] static batch_profile profile(const embedding_trainer_options& options, edge_buffer& edges, const row_partitioning& rows,
+        const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop = {});
 
     /// As `train_loop::run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
@@ -102,6 +111,9 @@ public:
     [[nodiscard]] staleness_histogram row_staleness() const { return embeddings_.row_staleness(); }
 
 private:
+    [[nodiscard]] static link_task<any_negatives> make_task(const embedding_trainer_options& options, edge_buffer& edges, const row_partitioning& rows);
+    [[nodiscard]] static any_batches make_batches(link_task<any_negatives>& task, no_topology& topology, executor_ref executor);
+
     void check_relations(const any_row_optimizer& optimizer) const {
         if (relations_.rows() != 0) check_state_floats(optimizer, relations_.layout(), "relations");
     }

@@ -43,6 +43,7 @@ class staleness_gate;
 class state_sizes;
 class superbatch_trainer;
 struct batch_memory;
+struct batch_profile;
 struct classification_head;
 struct classified_nodes;
 struct decoder_setup;

@@ -30,6 +30,7 @@
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/batch_profile.hpp>
 #include <gneiss/train/cpu_backend.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/features.hpp>
@@ -128,6 +129,10 @@ public:
     }
     /// Returns upper bounds of a batch.
     [[nodiscard]] const batch_memory& bound_batch() const noexcept { return memory_.batch; }
+    /// Draws the first `count` batches of the first state of `states`, epoch 0, as training on the CPU would: for
+    /// `sample_memory`, `row_memory` and `encoder_memory`. Memory: the state's graph, a sampler and a batch.
+    [[nodiscard]] static batch_profile profile(const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, graph_buffer& graph,
+        const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop = {});
 
     /// As `train_loop::run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
@@ -153,6 +158,10 @@ private:
         return options.resident_partitions != 0 ? options.resident_partitions : inputs.graph.store().rows().partitions;
     }
 
+    /// Returns the memory of the encoder [bytes].
+    [[nodiscard]] static std::uint64_t encoder_memory(const gnn_trainer_options& options, const gnn_memory& bound) noexcept {
+        return options.encoder_memory != 0 ? std::min(options.encoder_memory, bound.encoder) : bound.encoder;
+    }
     /// Checks that the parts fit, then bounds their memory.
     [[nodiscard]] static gnn_memory checked_memory(const gnn_trainer_options& options, const gnn_parts& parts);
 
@@ -161,15 +170,20 @@ private:
 
     [[nodiscard]] static any_backend make_backend(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor);
 
-    [[nodiscard]] any_batches make_batches(
-        const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_charge samplers);
+    /// The task and the graph of batches.
+    struct batch_sources {
+        buffered_topology topology;
+        std::optional<link_task<any_negatives>> links{};
+        std::optional<node_task> nodes{};
+    };
+    /// \param backend  draws neighborhoods, if it samples; null: none
+    [[nodiscard]] static any_batches make_batches(const gnn_trainer_options& options, const gnn_task& task, std::size_t outputs, graph_buffer& graph,
+        batch_sources& from, any_backend* backend, executor_ref executor, memory_charge samplers);
 
     gnn_memory memory_;
     const embedding_table* relations_ = nullptr;
-    std::optional<link_task<any_negatives>> links_;
-    std::optional<node_task> nodes_;
     std::unique_ptr<buffered_embeddings> buffered_;
-    buffered_topology topology_;
+    batch_sources sources_;
     any_features features_;
     any_embeddings embeddings_;
     any_backend backend_;

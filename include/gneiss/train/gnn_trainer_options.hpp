@@ -36,6 +36,9 @@ struct gnn_trainer_options {
     /// maximum of a batch with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`
     std::uint64_t batch_memory = 0;
     std::uint64_t row_memory = 0;      ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
+    /// For the sample of a batch, and for the encoder [bytes]; a batch of more runs alone, in memory up to its bounds, which the
+    /// caller keeps free. 0: the bounds.
+    std::uint64_t sample_memory = 0, encoder_memory = 0;
     std::uint64_t seed = 0;
     /// As `train_loop_options::on_rows`.
     std::function<void(std::span<const node_id>)> on_rows{};

@@ -22,6 +22,7 @@ namespace gneiss {
 struct row_memory {
     reusable_buffer<float> rows, gradients, relations; ///< memory of each array
     std::uint64_t counted = 0;                         ///< by the `row_room` [bytes]
+    bool alone = false;                                ///< no other batch has rows meanwhile
 };
 
 /// Upper bounds of a batch [bytes].
@@ -41,7 +42,8 @@ struct batch_memory {
 ///
 /// Meaning: a batch takes what its rows need; one that does not fit waits until the others are applied, and then runs alone. So
 /// any room that holds the largest batch works, and a larger one lets more batches overlap. Idle memory is kept for the
-/// following batches, and freed if the bound requires it.
+/// following batches, and freed if the bound requires it. `take_alone` is for a batch that needs more than the room: its memory
+/// is freed by `put`.
 /// Thread-safety: `take` by one thread at a time, in batch order; `put` by any. Cost: one lock per call.
 class row_room {
 public:
@@ -53,8 +55,7 @@ public:
     [[nodiscard]] row_memory take(std::uint64_t need, std::string_view what, const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
         if (bytes_ != 0 && need > bytes_) throw over_budget(bytes_, {{std::string(what), need}});
-        if (!freed_.wait(lock, stop, [&] { return bytes_ == 0 || taken_ + need <= bytes_; }))
-            throw error(errc::canceled, "a batch waits for room that others have");
+        wait(lock, stop, [&] { return !alone_ && (bytes_ == 0 || taken_ + need <= bytes_); });
         row_memory memory;
         if (!idle_.empty()) {
             memory = std::move(idle_.back());
@@ -70,16 +71,46 @@ public:
             idle_.pop_back();
         }
         taken_ += memory.counted;
+        ++holders_;
         return memory;
+    }
+
+    /// Waits until no batch has rows. Throws errc::canceled when `stop` is requested first.
+    void drain(const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        wait(lock, stop, [&] { return holders_ == 0; });
+    }
+
+    /// Returns memory of any size for a batch that runs alone: waits until no other has rows, and frees idle memory. Throws
+    /// errc::canceled when `stop` is requested first.
+    [[nodiscard]] row_memory take_alone(std::uint64_t need, const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        wait(lock, stop, [&] { return holders_ == 0; });
+        idle_.clear();
+        idle_bytes_ = 0;
+        alone_ = true;
+        taken_ = need;
+        ++holders_;
+        return {.rows = {}, .gradients = {}, .relations = {}, .counted = need, .alone = true};
     }
 
     /// Returns memory taken before.
     void put(row_memory memory) {
+        if (memory.alone) { // freed before another batch takes any
+            memory.rows = {};
+            memory.gradients = {};
+            memory.relations = {};
+        }
         {
             const std::scoped_lock lock(mutex_);
             taken_ -= memory.counted;
-            idle_bytes_ += memory.counted;
-            idle_.push_back(std::move(memory));
+            --holders_;
+            if (memory.alone) {
+                alone_ = false;
+            } else {
+                idle_bytes_ += memory.counted;
+                idle_.push_back(std::move(memory));
+            }
         }
         freed_.notify_one();
     }
@@ -92,10 +123,17 @@ public:
     }
 
 private:
+    template <class Ready>
+    void wait(std::unique_lock<std::mutex>& lock, const std::stop_token& stop, Ready ready) {
+        if (!freed_.wait(lock, stop, ready)) throw error(errc::canceled, "a batch waits for room that others have");
+    }
+
     std::uint64_t bytes_;
     std::mutex mutex_;
     std::condition_variable_any freed_;
     std::uint64_t taken_ = 0, idle_bytes_ = 0;
+    std::size_t holders_ = 0; // batches with rows
+    bool alone_ = false;      // one of them runs alone
     std::vector<row_memory> idle_;
 };
 

@@ -120,7 +120,9 @@ struct host_backend {
 /// their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until `to_host`
 /// returns. `device_resident`: true if embeddings live and step in the backend; `upload_embeddings` and `download_embeddings`
 /// move all of them. `samples`: true if the backend draws neighborhoods; `draw` takes different slots from different threads.
-/// `prepare` sets the number of batches in flight; their slots are below it.
+/// `prepare` sets the number of batches in flight; their slots are below it. Optional, for bounds on memory: `memory_of(batch)`
+/// returns the host memory that a sampled batch takes in `compute`, without its rows [bytes]; `release()`, called while no batch is
+/// computed, frees what is kept for the next one.
 /// Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors.
 template <class C>
 concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by, const resident_embeddings& rows,
@@ -139,6 +141,22 @@ concept train_backend = requires(C& c, const C& k, training_batch& batch, const 
     c.to_host(batch);
     { k.device_seconds() } -> std::convertible_to<double>;
 };
+
+namespace detail {
+
+/// Returns the host memory of a batch in a backend [bytes]; 0 if it does not say.
+template <class C>
+[[nodiscard]] std::uint64_t memory_in_backend(const C& of, const training_batch& batch) {
+    if constexpr (requires { { of.memory_of(batch) } -> std::convertible_to<std::uint64_t>; }) return of.memory_of(batch);
+    else return 0;
+}
+/// Frees memory that a backend keeps between batches, if it can.
+template <class C>
+void release_backend(C& of) {
+    if constexpr (requires { of.release(); }) of.release();
+}
+
+} // namespace detail
 
 /// A backend with a separate step: `compute(batch)` is `differentiate(batch)`, then `step(batch.step)`.
 ///

@@ -42,6 +42,8 @@ struct superbatch_trainer_options {
     std::size_t sample_workers = 1;    ///< for `conventional`
     /// nodes of a sample to reserve room for, `rows_in_flight` times; a larger one may run alone; 0: any number
     std::uint64_t batch_nodes = 0;
+    std::uint64_t encoder_memory = 0; ///< of the encoder for a batch [bytes]; one of more runs alone; 0: no bound
+    std::uint64_t spare_memory = 0;   ///< in addition, for a batch that runs alone [bytes]; more is an error
     trace_recorder* trace = nullptr;   ///< as `pipeline_options::trace`
     /// `cache_capacity` is set to the cache's if change sets control it; `trace` to this one
     superbatch_options superbatches{};

@@ -30,17 +30,23 @@ struct train_loop_options {
     /// charged for the rows of all batches; a batch that does not fit with others runs alone; 0: no bound
     std::uint64_t row_bytes = 0;
     std::uint64_t most_batch_bytes = 0; ///< largest batch with its rows; more is an error; 0: no bound
+    std::uint64_t sample_bytes = 0;     ///< of a batch, without rows; one of more is drawn again and runs alone; 0: no bound
+    std::uint64_t compute_bytes = 0;    ///< of the backend for a batch; one of more runs alone; 0: no bound
+    /// memory beyond these bounds, for a batch that runs alone; more is an error
+    std::uint64_t spare_bytes = 0;
     /// Called with the nodes whose rows a batch reads, batch by batch in order, on the thread that gathers them: for profiles.
     std::function<void(std::span<const node_id>)> on_rows{};
 
     /// Returns the number of batches in memory at once.
     [[nodiscard]] std::size_t in_flight() const noexcept { return gneiss::batches_in_flight(pipeline, batches_in_flight); }
     /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough for all
-    /// batches that can have rows at once.
-    [[nodiscard]] train_loop_options charging(const batch_memory& most, std::uint64_t rows) const {
+    /// batches that can have rows at once. With `sample`, a batch of more than that runs alone, in memory up to `most`.
+    [[nodiscard]] train_loop_options charging(const batch_memory& most, std::uint64_t rows, std::uint64_t sample = 0) const {
         train_loop_options result = *this;
-        result.batch_bytes = most.sample;
+        result.batch_bytes = sample != 0 ? std::min(sample, most.sample) : most.sample;
+        result.sample_bytes = sample < most.sample ? sample : 0;
         result.row_bytes = rows != 0 ? rows : batches_with_rows(in_flight()) * most.rows;
+        result.spare_bytes += most.sample - result.batch_bytes + (most.rows > result.row_bytes ? most.rows - result.row_bytes : 0);
         return result;
     }
 };
@@ -67,7 +73,9 @@ struct identity_reducer {
 ///
 /// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
 /// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture.md).
-/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`. Thread-safety: one driving thread.
+/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`. A batch over `sample_bytes`, `row_bytes` or
+/// `compute_bytes` waits until all before it are applied and runs alone, with `spare_bytes` in addition, which are freed after it:
+/// bounds change no result. Thread-safety: one driving thread.
 /// Source: Marius, OSDI'21, §3 and Algorithm 2.
 ///
 /// From examples/22_own_task.cpp:
@@ -93,8 +101,7 @@ public:
         : options_(checked(std::move(options), batches, features, embeddings, backend)), batches_(batches), features_(features),
           embeddings_(embeddings), backend_(backend), optimizers_(std::move(optimizers)), reducer_(std::move(reducer)),
           charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes)),
-          // later batches are needed to proceed: all of them fit
-          room_(options_.pipeline.deterministic ? 0 : options_.row_bytes),
+          room_(needs_later_batches() ? 0 : options_.row_bytes),
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, Reducer::batches_per_step) {
         embeddings_.set_optimizer(optimizers_.rows);
         backend_.prepare(options_.in_flight());
@@ -210,11 +217,29 @@ private:
         return result;
     }
 
+    /// True if a batch proceeds only when later ones are gathered: then all of them fit, and none runs alone.
+    [[nodiscard]] bool needs_later_batches() const noexcept { return options_.pipeline.deterministic; }
+
     void produce(training_batch& b) {
-        b.statistics = {};
-        batches_.produce(b, stop_);
+        const bool bounded = !needs_later_batches() && !batches_.in_order();
+        b.drawn = draw(b, bounded ? options_.sample_bytes : 0);
         b.features = b.work->features;
-        b.work.reset(); // the graph is no longer needed
+        if (b.drawn) b.work.reset(); // the graph is no longer needed
+    }
+
+    /// Draws a batch of at most `most` bytes; 0: any. Returns false for a larger one, and frees it: a batch is a pure function of
+    /// its key, so that it can be drawn again.
+    bool draw(training_batch& b, std::uint64_t most) {
+        b.statistics = {};
+        b.link_arena.limit(static_cast<std::size_t>(most));
+        b.sample_arena.limit(static_cast<std::size_t>(most));
+        try {
+            batches_.produce(b, stop_);
+            if (most == 0 || b.sample_bytes() <= most) return true;
+        } catch (const mini_batch_arena::full&) { // drawn again, alone
+        }
+        b.drop_sample();
+        return false;
     }
 
     /// Floats of a node's rows: read, and gradients.
@@ -230,10 +255,28 @@ private:
         return b.nodes.size() * widths().bytes();
     }
 
-    /// Waits for room for the rows.
+    /// Waits for room for the rows, or until the batch may run alone.
     void admit(training_batch& b) {
+        if (!b.drawn) {
+            room_.drain(driver_.failed());
+            (void)draw(b, 0);
+            b.work.reset();
+        }
         check_size(b);
-        b.memory_of_rows = room_.take(row_bytes(b), "rows of a batch", driver_.failed());
+        const std::uint64_t rows = row_bytes(b);
+        if (const std::uint64_t more = needs_later_batches() ? 0 : excess(b, rows); more == 0) {
+            b.memory_of_rows = room_.take(rows, "rows of a batch", driver_.failed());
+        } else if (more <= options_.spare_bytes) {
+            b.memory_of_rows = room_.take_alone(rows, driver_.failed());
+        } else {
+            throw over_budget(options_.spare_bytes, {{to_string(b.key) + " beyond the memory of batches", more}});
+        }
+    }
+    /// Returns the bytes of a batch beyond the bounds of sample, rows and compute.
+    [[nodiscard]] std::uint64_t excess(const training_batch& b, std::uint64_t rows) const {
+        const auto beyond = [](std::uint64_t bytes, std::uint64_t bound) { return bound != 0 && bytes > bound ? bytes - bound : 0; };
+        const std::uint64_t compute = options_.compute_bytes == 0 ? 0 : detail::memory_in_backend(backend_, b);
+        return beyond(b.sample_bytes(), options_.sample_bytes) + beyond(rows, options_.row_bytes) + beyond(compute, options_.compute_bytes);
     }
 
     void gather(training_batch& b) {
@@ -283,6 +326,10 @@ private:
         }
         b.links.reset();
         b.window.reset();
+        if (b.memory_of_rows.alone) { // no other batch is computed
+            b.drop_sample();
+            detail::release_backend(backend_);
+        }
         room_.put(std::move(b.memory_of_rows));
     }
 

@@ -77,6 +77,18 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     sparse_gradients relation_gradients; ///< gradients of relations
 
     mini_batch_arena link_arena, sample_arena; ///< memory of links and samples
+    bool drawn = true; ///< false: the sample exceeds its memory, and is drawn again when the batch runs alone
+
+    /// Returns the memory of links, sample and layers [bytes].
+    [[nodiscard]] std::uint64_t sample_bytes() const noexcept { return link_arena.reserved() + sample_arena.reserved() + layers.memory_bytes(); }
+    /// Frees links, sample and layers.
+    void drop_sample() {
+        links.reset();
+        nodes = {};
+        layers = {};
+        link_arena = {};
+        sample_arena = {};
+    }
 
     /// Returns memory for a custom task's data of this batch. The first call creates it; it is reused from batch to batch.
     template <class T>

@@ -16,9 +16,8 @@ namespace gneiss {
 
 GNEISS_INLINE embedding_trainer::embedding_trainer(
     const embedding_trainer_options& options, const embedding_parts& parts, executor_ref executor, memory_budget& budget)
-    : relations_(parts.relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed},
-          make_negatives(options.negatives, options.seed, options.own_negatives), parts.edges, parts.rows.file().partitioning()),
-      batches_(std::in_place_type<sampled_batches<link_task<any_negatives>, no_topology, no_hops>>, task_, topology_, make_no_hops, executor),
+    : relations_(parts.relations), task_(make_task(options, parts.edges, parts.rows.file().partitioning())),
+      batches_(make_batches(task_, topology_, executor)),
       features_(std::in_place_type<no_features>),
       embeddings_(parts.rows, {.step_at = options.step_at, .relations = options.async_relations && !parts.frozen.relations ? &relations_ : nullptr,
           .frozen = parts.frozen.nodes}, executor),
@@ -37,6 +36,24 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(
 }
 
 GNEISS_INLINE embedding_trainer::~embedding_trainer() = default;
+
+GNEISS_INLINE link_task<any_negatives> embedding_trainer::make_task(const embedding_trainer_options& options, edge_buffer& edges, const row_partitioning& rows) {
+    return {{options.batch_edges, options.batch_from, options.negatives, options.seed},
+        make_negatives(options.negatives, options.seed, options.own_negatives), edges, rows};
+}
+
+GNEISS_INLINE any_batches embedding_trainer::make_batches(link_task<any_negatives>& task, no_topology& topology, executor_ref executor) {
+    return any_batches(std::in_place_type<sampled_batches<link_task<any_negatives>, no_topology, no_hops>>, task, topology, make_no_hops, executor);
+}
+
+GNEISS_INLINE batch_profile embedding_trainer::profile(const embedding_trainer_options& options, edge_buffer& edges, const row_partitioning& rows,
+    const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop) {
+    const epoch_plan first{states.at(0)};
+    link_task<any_negatives> task = make_task(options, edges, rows);
+    no_topology topology;
+    any_batches batches = make_batches(task, topology, executor);
+    return profile_batches(batches, {.states = first}, count, [](const training_batch&) { return std::uint64_t{0}; }, stop);
+}
 
 GNEISS_INLINE training_epoch embedding_trainer::run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const training_observer& observer,
     const std::stop_token& stop) {

@@ -27,18 +27,20 @@ namespace gneiss {
 GNEISS_INLINE gnn_trainer::gnn_trainer(
     const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget)
     : memory_(checked_memory(options, parts)),
-      topology_(parts.inputs.graph,
+      sources_{.topology = {parts.inputs.graph,
           {.resident_partitions = most_resident(options, parts.inputs), .whole_graph = parts.backend != nullptr && parts.backend->samples(),
-              .coverage = options.coverage_correction}),
+              .coverage = options.coverage_correction}}},
       features_(make_features(parts.inputs, executor)),
       embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, parts.frozen.nodes, executor)),
       backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
-      batches_(make_batches(options, parts, executor,
+      batches_(make_batches(options, parts.task, parts.encode.outputs(), parts.inputs.graph, sources_, &backend_, executor,
           budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
-      encoder_charge_(budget.charge("encoder", memory_.encoder)),
+      encoder_charge_(budget.charge("encoder", encoder_memory(options, memory_))),
       loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
-                .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : memory_.batch.bytes(), .on_rows = options.on_rows}.charging(
-                memory_.batch, options.row_memory),
+                .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : memory_.batch.bytes(),
+                .compute_bytes = encoder_memory(options, memory_) < memory_.encoder ? encoder_memory(options, memory_) : 0,
+                .spare_bytes = memory_.encoder - encoder_memory(options, memory_), .on_rows = options.on_rows}.charging(
+                memory_.batch, options.row_memory, options.sample_memory),
           batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, executor, budget) {
     if (const auto* links = std::get_if<predicted_links>(&parts.task)) relations_ = &links->relations;
     check_relations(parts.row_optimizer);
@@ -116,21 +118,32 @@ GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& o
         parts.frozen.weights);
 }
 
-GNEISS_INLINE any_batches gnn_trainer::make_batches(
-    const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_charge samplers) {
-    if (backend_.samples() && options.exclude_target_edges)
+GNEISS_INLINE batch_profile gnn_trainer::profile(const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, graph_buffer& graph,
+    const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop) {
+    const epoch_plan first{states.at(0)};
+    batch_sources from{.topology = {graph, {.resident_partitions = static_cast<std::uint32_t>(first[0].resident.size()),
+        .coverage = options.coverage_correction}}};
+    any_batches batches = make_batches(options, task, encode.outputs(), graph, from, nullptr, executor, {});
+    const auto memory_of = [&](const training_batch& b) { return encode.memory_of(b.layers, b.nodes.size()); };
+    return profile_batches(batches, {.states = first}, count, memory_of, stop);
+}
+
+GNEISS_INLINE any_batches gnn_trainer::make_batches(const gnn_trainer_options& options, const gnn_task& task, std::size_t outputs, graph_buffer& graph,
+    batch_sources& from, any_backend* backend, executor_ref executor, memory_charge samplers) {
+    const bool elsewhere = backend != nullptr && backend->samples();
+    if (elsewhere && options.exclude_target_edges)
         throw error(errc::invalid_argument, "neighborhoods are drawn on a device, where edges of a batch are not hidden");
-    if (backend_.samples() && options.own_sampler)
+    if (elsewhere && options.own_sampler)
         throw error(errc::invalid_argument, "neighborhoods are drawn on a device by the library's samplers: a sampler of your own draws on the CPU");
-    const row_partitioning& partitioning = parts.inputs.graph.store().rows();
+    const row_partitioning& partitioning = graph.store().rows();
     const auto with = [&]<class Task>(std::optional<Task>& held, auto&&... arguments) {
         held.emplace(std::forward<decltype(arguments)>(arguments)...);
         const auto sampling = [&]<class Make>(Make make) {
-            std::function<drawn_nodes(const batch_key&, std::size_t, std::span<const node_id>)> elsewhere;
-            if (backend_.samples())
-                elsewhere = [this](const batch_key& key, std::size_t slot, std::span<const node_id> seeds) { return backend_.draw(key, slot, seeds); };
-            return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>, *held, topology_, std::move(make),
-                executor, std::move(samplers), std::move(elsewhere));
+            std::function<drawn_nodes(const batch_key&, std::size_t, std::span<const node_id>)> draw;
+            if (elsewhere)
+                draw = [backend](const batch_key& key, std::size_t slot, std::span<const node_id> seeds) { return backend->draw(key, slot, seeds); };
+            return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>, *held, from.topology, std::move(make),
+                executor, std::move(samplers), std::move(draw));
         };
         if (options.own_sampler) return sampling([own = *options.own_sampler] { return own; });
         const neighbor_options& hops = options.neighbors;
@@ -138,14 +151,14 @@ GNEISS_INLINE any_batches gnn_trainer::make_batches(
         if (options.sampler == sampler_kind::dense) return sampling([hops, seed] { return dense_sampler<>(hops, seed); });
         return sampling([hops, seed] { return neighbor_sampler<>(hops, seed); });
     };
-    if (const auto* links = std::get_if<predicted_links>(&parts.task))
-        return with(links_, link_task_options{options.batch, options.batch_from, options.negatives, options.seed},
+    if (const auto* links = std::get_if<predicted_links>(&task))
+        return with(from.links, link_task_options{options.batch, options.batch_from, options.negatives, options.seed},
             make_negatives(options.negatives, options.seed, options.own_negatives), links->edges, partitioning,
-            options.exclude_target_edges ? &parts.inputs.graph : nullptr);
-    if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task))
-        return with(nodes_, node_task::options{options.batch, options.seed}, nodes->task.targets, partitioning, nodes->nodes);
-    const auto& nodes = std::get<classified_nodes>(parts.task);
-    return with(nodes_, node_task::options{options.batch, options.seed}, nodes.labels, parts.encode.outputs(), partitioning, nodes.nodes);
+            options.exclude_target_edges ? &graph : nullptr);
+    if (const auto* nodes = std::get_if<targeted_nodes>(&task))
+        return with(from.nodes, node_task::options{options.batch, options.seed}, nodes->task.targets, partitioning, nodes->nodes);
+    const auto& nodes = std::get<classified_nodes>(task);
+    return with(from.nodes, node_task::options{options.batch, options.seed}, nodes.labels, outputs, partitioning, nodes.nodes);
 }
 
 } // namespace gneiss

@@ -27,7 +27,8 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
       loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
                  .sample_workers = workers(options), .queues = {}, .trace = options.trace},
                 .batches_in_flight = in_flight(options),
-                .row_bytes = options.rows_in_flight * options.batch_nodes * features_.columns().dense * sizeof(float)},
+                .row_bytes = options.rows_in_flight * options.batch_nodes * features_.columns().dense * sizeof(float),
+                .compute_bytes = options.encoder_memory, .spare_bytes = options.spare_memory},
           any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
         throw error(errc::invalid_argument, "the encoder is made for other features");
