@@ -60,6 +60,7 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
             layer_stack views;
             test::allocation_meter counted; // see support/replaced_new.hpp, included by out_of_memory.cpp
             constexpr std::size_t products = 1 << 20; // share of the bound for packed matrix products
+            std::uint64_t needed = 0;
             for (std::uint64_t batch = 0; batch < 3; ++batch) { // different sizes: buffers grow
                 std::vector<node_id> seeds(static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
                 std::iota(seeds.begin(), seeds.end(), node_id{0}); // hubs
@@ -74,7 +75,13 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
                     encode.backward(weights, out, back, executor);
                 });
                 CHECK(counted.peak <= bound.encoder - products);
+                needed = std::max(needed, encode.memory_of(views, sources) - products);
+                CHECK(counted.peak <= needed + needed / 8); // buffers grow by an eighth more
+                CHECK(encode.memory_of(views, sources) <= bound.encoder);
             }
+            const std::size_t held = counted.live;
+            counted.during([&] { encode.release(); });
+            CHECK(counted.live <= held / 100 + 1024);
         };
         const auto sampler_fits = [&](auto make) {
             test::allocation_meter counted; // see support/replaced_new.hpp, included by out_of_memory.cpp

@@ -27,6 +27,7 @@
 #include <cmath>
 #include <fstream>
 #include <thread>
+#include <tuple>
 
 namespace test_train_gnn_trainer {
 
@@ -544,6 +545,64 @@ TEST_CASE("a custom sampler that draws like the library's trains the same bits, 
         with.training.own_sampler = [options = with.training.neighbors] { return weighted(neighbor_sampler<>(options, 5), [](edge_index) { return 0.F; }); };
         CHECK(train(data, with).epochs[0].sampled_edges == 0);
     }
+}
+
+TEST_CASE("a batch over the memory of batches runs alone: any capacity trains the bits of a roomy run") {
+    for (std::uint64_t seed = 0; seed < 4; ++seed)
+        for (const bool links : {false, true}) {
+            const graph_data data = graph_data::random(400, 4, 2, 3000, seed);
+            CAPTURE(seed);
+            CAPTURE(links);
+            set_up with;
+            with.links = links;
+            with.rows = links;
+            if (!links) with.features = test::feature_form{};
+            with.layers = "sage:8,gcn:8:residual";
+            if (!links) with.layers = "gat:2x4,sage:4:norm";
+            with.training.batch = 20;
+            with.training.sampler = seed % 2 == 0 ? sampler_kind::dense : sampler_kind::neighbor;
+            with.training.neighbors.fanout = parse_fanout("3,all", neighbor_direction::both); // some batches are far larger
+            with.training.exclude_target_edges = links;
+            const outcome roomy = train(data, with);
+            batch_profile seen;
+            {
+                memory_budget budget;
+                trainer all(data, with);
+                graph_buffer graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(all.order()(0), data.store, all.direction()), budget);
+                bucket_reader reader(data.store, with.engines);
+                edge_buffer edges(reader.source(), {}, budget);
+                const epoch_plan states = all.order()(0);
+                const auto profile = [&](const gnn_task& task) {
+                    return gnn_trainer::profile(with.training, task, *all.encode, graph, states, 4, serial_executor{});
+                };
+                const auto draw = [&] {
+                    if (links) return profile(predicted_links{*all.model, all.relations, edges});
+                    return profile(classified_nodes{data.labels, training_nodes(data, states)});
+                };
+                seen = draw();
+                CHECK(seen.batches != 0);
+                CHECK(seen.batches <= 4);
+                CHECK(seen.nodes != 0);
+                const batch_profile again = draw();
+                CHECK(std::tuple(again.batches, again.nodes, again.sample, again.compute) == std::tuple(seen.batches, seen.nodes, seen.sample, seen.compute));
+                all.run([&](gnn_trainer& training, const auto&) { CHECK(seen.sample <= training.bound_batch().sample); });
+            }
+            for (const std::uint64_t share : {0, 1, 2, 3}) { // of what was seen; 0: nothing fits with others
+                CAPTURE(share);
+                with.training.sample_memory = seen.sample * share / 2 + 1;
+                with.training.encoder_memory = seen.compute * share / 2 + 1;
+                with.training.row_memory = share == 0 ? 1 : 0;
+                with.training.batches_in_flight = 1 + share;
+                with.training.pipeline.sample_workers = 1 + share % 3;
+                with.threads = 1 + share % 2;
+                CHECK(train(data, with) == roomy);
+            }
+            with.training.pipeline.staleness = 3; // no wait is for a batch that waits itself
+            with.training.batches_in_flight = 0;
+            const outcome stale = train(data, with);
+            CHECK(stale.epochs.size() == roomy.epochs.size());
+            for (std::size_t e = 0; e < roomy.epochs.size(); ++e) CHECK(stale.epochs[e].examples == roomy.epochs[e].examples);
+        }
 }
 
 TEST_CASE("samples of a custom sampler are bounded like the library's: a larger one is an error, as is a device that draws") {

@@ -80,6 +80,38 @@ TEST_CASE("memory is kept for the next batch, and freed if the bound requires it
     room.release();
 }
 
+TEST_CASE("a batch of any size runs alone: it waits for all before it, those after it wait, and its memory is freed") {
+    row_room room(100);
+    row_memory first = room.take(40, "rows", {}), second = room.take(30, "rows", {});
+    std::atomic<int> applied = 0;
+    std::jthread applies([&] {
+        for (row_memory* memory : {&first, &second}) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            ++applied;
+            room.put(std::move(*memory));
+        }
+    });
+    row_memory large = room.take_alone(1000, {});
+    CHECK(applied == 2);
+    CHECK(large.alone);
+    CHECK(large.counted == 1000);
+    (void)large.rows.at_least(250);
+    applies = std::jthread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        ++applied;
+        room.put(std::move(large));
+    });
+    const row_memory small = room.take(10, "rows", {});
+    CHECK(applied == 3);
+    CHECK(!small.alone);
+    CHECK(small.counted == 10); // the memory of the large one is gone
+    CHECK(small.rows.size_bytes() == 0);
+    std::stop_source stop;
+    stop.request_stop();
+    CHECK_THROWS_AS((void)room.take_alone(1, stop.get_token()), error);
+    CHECK_THROWS_AS(room.drain(stop.get_token()), error);
+}
+
 TEST_CASE("more than the limit is refused by name, a stop ends a wait, and without a bound nothing waits") {
     row_room room(100);
     CHECK_THROWS_WITH_AS((void)room.take(101, "rows of a batch", {}), doctest::Contains("rows of a batch"), over_budget);
