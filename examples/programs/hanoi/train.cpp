@@ -71,6 +71,8 @@ public:
         gneiss::gnn_trainer_options training = settings.training_options();
         training.batches_in_flight = of.plan.batches;
         training.row_memory = of.plan.row_bytes;
+        training.sample_memory = of.plan.sample_bytes;
+        training.encoder_memory = of.plan.encoder_bytes;
         training.pipeline.trace = of.run.recorder();
         training.resident_partitions = of.plan.slots;
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
@@ -190,7 +192,7 @@ public:
         if (!chosen.reason.empty()) context_.live.say(chosen.reason);
         check_hubs(o, *data_, o.memory->bytes);
         if (!o.repartitions()) {
-            take(plan_training(o, *data_, features_, net_));
+            take(plan_training(o, *data_, features_, net_, drawing()));
             return;
         }
         // The exact sizes are known only after partitioning.
@@ -223,7 +225,7 @@ public:
             features_ = features();
             buckets_ = data_->buckets();
             const std::uint64_t disk = plan_.disk_bytes;
-            take(plan_training(o, *data_, features_, net_));
+            take(plan_training(o, *data_, features_, net_, drawing()));
             plan_.disk_bytes = disk;
         }
         const std::uint32_t pinned = o.pinned(*data_);
@@ -245,6 +247,11 @@ private:
         gneiss::node_features result = data_->features();
         if (*config_.flags.normalize_features) result.normalize_rows();
         return result;
+    }
+    /// Returns the means to draw batches for a plan; none for a device, which is planned by bounds.
+    [[nodiscard]] std::optional<trainers::batch_drawing> drawing() const {
+        if (context_.device) return std::nullopt;
+        return trainers::batch_drawing{context_.engine.make, context_.stop};
     }
     void take(macro_plan chosen) {
         plan_ = std::move(chosen.plan);

@@ -19,6 +19,7 @@
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
+#include "common/gnn/node_classification_training.hpp"
 #include "common/machine.hpp"
 #include "preprocessing.hpp"
 
@@ -127,9 +128,10 @@ std::vector<std::uint64_t> capped_sizes(const options& settings, std::uint64_t n
 class planner {
 public:
     /// \param data  the run's dataset, in the partitions of `of` or others; outlives this, like all arguments by reference
+    /// \param seen  batches of a first macro-batch; none: upper bounds
     planner(const options& settings, const gneiss::dataset& data, planned_graph of, const gneiss::node_features& features, const trainers::classifier& net,
-        std::uint64_t budget)
-        : options_(settings), of_(std::move(of)), net_(net), graph_(data.manifest()), training_(settings.training_options()), layers_(trainers::layers_of(net.encode)),
+        std::uint64_t budget, const trainers::seen_batches& seen = {})
+        : options_(settings), of_(std::move(of)), net_(net), seen_(seen), graph_(data.manifest()), training_(settings.training_options()), layers_(trainers::layers_of(net.encode)),
           budget_(budget), evaluation_(trainers::least_evaluation(settings, net, features, data.buckets())),
           others_(of_.rows.partitions - of_.pinned) {}
 
@@ -163,9 +165,9 @@ public:
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
         plan.memory.add("node labels", trainers::label_memory(graph_) + sizeof(gneiss::partition_id) * hubs(), charged_by::run);
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
-        plan.memory.add("encoder", bound.encoder, charged_by::component);
         plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
-        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, bound.batch,
+        const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float), 8 * *options_.batch);
+        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, needs,
             trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
         plan.further_reads = of_.reads;
         return plan;
@@ -222,6 +224,7 @@ private:
     const options& options_;
     planned_graph of_;
     const trainers::classifier& net_;
+    trainers::seen_batches seen_;
     const gneiss::dataset_manifest& graph_;
     gneiss::gnn_trainer_options training_;
     std::vector<gneiss::layer_options> layers_;
@@ -285,8 +288,41 @@ partitions_choice choose_partitions(
     return chosen;
 }
 
-macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
-    return planner(settings, data, measured(settings, data, features), features, net, settings.memory->bytes).choose(bytes_of_hubs(settings, data).node);
+namespace {
+
+/// Draws batches of a plan's first macro-batch. None if the run needs bounds, or nothing trains there.
+trainers::seen_batches profile_of(const options& settings, const gneiss::dataset& data, const trainers::classifier& net, const training_plan& plan,
+    std::uint32_t macro, const trainers::batch_drawing& by) {
+    if (settings.deterministic || net.encode.inputs().sparse != 0) return std::nullopt;
+    const gneiss::bucket_store buckets = data.buckets();
+    const gneiss::node_plan epoch = gneiss::macro_batches(plan.partitioning.partitions, settings.pinned(data), macro, settings.seed, 0);
+    const gneiss::epoch_plan first{epoch.states.front()};
+    const trainers::node_classification classes(data);
+    gneiss::memory_budget budget;
+    gneiss::graph_buffer graph(buckets, by.engines, settings.neighbors(), gneiss::graph_buffer::bytes_needed(first, buckets, settings.neighbors(), macro_graph), budget,
+        macro_graph);
+    const gneiss::classified_nodes task{classes.labels(), [&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+        gneiss::append_training_nodes(epoch, state, plan.partitioning, classes.train, out);
+    }};
+    const auto seen = gneiss::gnn_trainer::profile(settings.training_options(), task, net.encode, graph, first, trainers::profiled_batches,
+        gneiss::tbb_executor(settings.threads), by.stop);
+    return seen.batches == 0 ? std::nullopt : std::optional(seen);
+}
+
+} // namespace
+
+macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net,
+    const std::optional<trainers::batch_drawing>& draws) {
+    const planned_graph graph = measured(settings, data, features);
+    const auto with = [&](const trainers::seen_batches& seen) { return planner(settings, data, graph, features, net, settings.memory->bytes, seen); };
+    const std::uint64_t hub = bytes_of_hubs(settings, data).node;
+    if (!draws) return with({}).choose(hub);
+    const auto macro_of = [&](const training_plan& plan) { return plan.slots - graph.pinned; };
+    training_plan plan = trainers::choose_by_profile([&](const trainers::seen_batches& seen) { return with(seen).choose(hub).plan; },
+        [&](const training_plan& before, const trainers::seen_batches& seen) { return with(seen).with(macro_of(before)); },
+        [&](const training_plan& of) { return profile_of(settings, data, net, of, macro_of(of), *draws); });
+    const std::uint32_t macro = macro_of(plan);
+    return {std::move(plan), macro};
 }
 
 macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,11 @@ struct macro_plan {
 
 /// Chooses the largest macro-batch of which two fit the budget together with hubs and stages.
 ///
-/// \param data  in the partitions that the run trains on
+/// \param data   in the partitions that the run trains on
+/// \param draws  charges for batches as they are drawn; none: for upper bounds
 /// Throws gneiss::over_budget with the parts of the smallest plan, and what would fit if --macro is too large.
-[[nodiscard]] macro_plan plan_training(
-    const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net);
+[[nodiscard]] macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
+    const trainers::classifier& net, const std::optional<trainers::batch_drawing>& draws);
 
 /// Chooses a plan before the partitions exist: they have the maximum number of nodes and their share of the edges, without
 /// edges between partitions, and the number of hubs that the flags request. `from` is their source.

@@ -44,9 +44,10 @@ gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options traini
     return training;
 }
 
-/// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates. For partitions other than those of `buckets`, edges are estimated.
-std::function<training_plan(const trainers::plan_choice&)> planner(
-    const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets, std::uint64_t candidates) {
+/// Returns a maker of plans by choice, with `candidates` bytes for those of --candidates, for batches as seen, or by upper
+/// bounds. For partitions other than those of `buckets`, edges are estimated.
+std::function<training_plan(const trainers::plan_choice&)> planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
+    std::uint64_t candidates, const trainers::seen_batches& seen) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
@@ -76,7 +77,12 @@ std::function<training_plan(const trainers::plan_choice&)> planner(
         const auto bound = [&](const gneiss::embedding_trainer_options& of) {
             return gneiss::embedding_trainer::bound_batch(of, plan.layout, graph.nodes, relation_rows * model.relation_floats());
         };
-        plan.add_batches(gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, bound(largest), bound(usual), plan.least_ranking_bytes);
+        trainers::batch_needs needs{.bound = bound(largest), .largest = bound(largest), .usual = bound(usual)};
+        if (seen) {
+            needs.largest.rows = std::min(needs.bound.rows, seen->nodes_with_margin() * gneiss::embedding_trainer::row_bytes(largest, plan.layout));
+            needs.usual.rows = std::min(needs.usual.rows, needs.largest.rows);
+        }
+        plan.add_batches(gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, needs, plan.least_ranking_bytes);
         plan.add_evaluation();
         return plan;
     };
@@ -87,6 +93,28 @@ trainers::warm_start open_warm_start(const trainers::configuration<options>& of)
     trainers::warm_start warm(program, of.flags);
     warm.refuse_other_model(of.command(), {"decoder", "dim", "reciprocal"});
     return warm;
+}
+
+/// Draws batches of a plan's first state; if its buckets are still to be made, of a state with the same share of the stored ones.
+/// None if a device or --deterministic needs bounds, or without edges in that state.
+trainers::seen_batches profile_of(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets,
+    const gneiss::engine_factory& engines, const std::stop_token& stop) {
+    if (o.device != "cpu" || o.deterministic) return std::nullopt;
+    trainers::plan_choice choice = trainers::stored_choice(plan, buckets.rows().partitions);
+    if (trainers::is_order_file(choice.order) && choice.partitions != plan.choice.partitions) return std::nullopt;
+    // Some millions of edges are enough to draw from.
+    constexpr double enough = 1 << 24;
+    const auto edges_of = [&](std::uint32_t slots) { return static_cast<double>(buckets.edges()) * slots * slots / choice.partitions / choice.partitions; };
+    for (; choice.slots > 2 && edges_of(choice.slots) > enough; --choice.slots) choice.order = "beta";
+    const gneiss::epoch_plan states = trainers::make_order(choice, o.seed)(0);
+    if (states.empty()) return std::nullopt;
+    const gneiss::epoch_plan first{states.front()};
+    gneiss::bucket_reader reader(buckets, engines);
+    gneiss::memory_budget budget;
+    const gneiss::edge_loader sizes{.size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
+    gneiss::edge_buffer edges(reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
+    const auto seen = gneiss::embedding_trainer::profile(o.training_options(), edges, buckets.rows(), first, trainers::profiled_batches, gneiss::tbb_executor(o.threads), stop);
+    return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
 
 /// Assembles Marius: embeddings in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
@@ -246,7 +274,10 @@ public:
           negatives_(trainers::negatives_for(asked_, asked_.seed, *context_.data, asked_.memory->bytes, context_.stop)) {
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = context_.data->manifest();
-        plan_ = trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_, negatives_.bytes));
+        plan_ = trainers::choose_by_profile(
+            [&](const trainers::seen_batches& seen) { return trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_, negatives_.bytes, seen)); },
+            [&](const training_plan& plan, const trainers::seen_batches& seen) { return trainers::same_plan(plan, planner(asked_, graph, buckets_, negatives_.bytes, seen)); },
+            [&](const training_plan& plan) { return profile_of(asked_, plan, buckets_, context_.engine.make, context_.stop); });
         trainers::take_choice(o, plan_);
         if (keeps_best()) // the former best state and a new one, while it is written
             plan_.disk_bytes += 2 * plan_.partitioning.partitions *
@@ -283,7 +314,8 @@ public:
         rebucketed_ = trainers::rebucketed(*context_.data, opened, plan_, config_.flags.threads, context_.live, context_.stop);
         if (!rebucketed_) return;
         buckets_ = rebucketed_->buckets();
-        plan_ = trainers::choose_again(asked_, plan_, planner(asked_, context_.data->manifest(), buckets_, negatives_.bytes));
+        const auto seen = profile_of(asked_, plan_, buckets_, context_.engine.make, context_.stop);
+        plan_ = trainers::choose_again(asked_, plan_, planner(asked_, context_.data->manifest(), buckets_, negatives_.bytes, seen));
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {

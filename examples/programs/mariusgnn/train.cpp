@@ -233,6 +233,8 @@ private:
         training.batches_in_flight = plan_.batches;
         training.row_memory = plan_.row_bytes;
         training.own_negatives = of_.negatives.source;
+        training.sample_memory = plan_.sample_bytes;
+        training.encoder_memory = plan_.encoder_bytes;
         training.pipeline.trace = of_.run.recorder();
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
@@ -470,7 +472,7 @@ public:
         if (!reshuffled) sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_.threads, context_.live, context_.stop);
         if (!reshuffled && !sorted) return;
         trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
-        plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.bytes}, plan_);
+        plan_ = plan_again(asked_, {*trained_, net_, {}, negatives_.bytes, drawing()}, plan_);
         trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
@@ -480,7 +482,12 @@ public:
 
 private:
     [[nodiscard]] tuned_plan plan_now() {
-        return plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.bytes});
+        return plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }, negatives_.bytes, drawing()});
+    }
+    /// Returns the means to draw batches for plans; none for a device, which is planned by bounds.
+    [[nodiscard]] std::optional<trainers::batch_drawing> drawing() const {
+        if (context_.device) return std::nullopt;
+        return trainers::batch_drawing{context_.engine.make, context_.stop};
     }
     /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open, placement is
     /// used if it saves more reads over all epochs than the copy costs, which is read and written a few times.

@@ -7,11 +7,13 @@
 
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/order/cost.hpp>
+#include <gneiss/order/node_plan.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/train/gnn_memory.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include "common/machine.hpp"
 #include "inference.hpp"
@@ -175,8 +177,9 @@ tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
 /// Makes plans of a run by choice.
 class planner {
 public:
-    planner(const options& settings, const planning& of)
-        : o_(settings), of_(of), training_(settings.training_options()), layers_(trainers::layers_of(of.net.encode)) {
+    /// \param seen  batches of a first state; none: upper bounds
+    planner(const options& settings, const planning& of, const trainers::seen_batches& seen)
+        : o_(settings), of_(of), seen_(seen), training_(settings.training_options()), layers_(trainers::layers_of(of.net.encode)) {
         if (of.graph.features() != nullptr) stored_.emplace(of.graph.features()->files(), of.graph.buckets().rows());
         sizes_.emplace(of.graph.buckets(), stored_ ? &*stored_ : nullptr);
     }
@@ -227,18 +230,20 @@ private:
             plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
         }
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
-        plan.memory.add("encoder", bound.encoder, charged_by::component);
         plan.memory.add("weights", of_.net.bytes(), charged_by::run);
         if (of_.candidate_bytes != 0) plan.memory.add("candidates", of_.candidate_bytes, charged_by::run);
         const std::uint64_t evaluation = trainers::evaluation_part(
             least_evaluation(o_, of_, plan.partitioning, shape, layers_), o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
-        plan.add_batches_and_evaluation(
-            gneiss::gnn_trainer::in_flight(training_), o_.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o_, plan)));
+        const std::uint64_t row = shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
+        const std::uint64_t scratch = 8 * *o_.batch + (shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0);
+        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), o_.deterministic, trainers::needs_of(bound, seen_, row, scratch),
+            std::max(evaluation, least_reshuffle(o_, plan)));
         return plan;
     }
 
     const options& o_;
     const planning& of_;
+    trainers::seen_batches seen_;
     gneiss::gnn_trainer_options training_;
     std::vector<gneiss::layer_options> layers_;
     std::optional<gneiss::feature_store> stored_;
@@ -289,18 +294,63 @@ void take_order(const options& settings, training_plan& plan, const run_graph& g
     if (settings.links()) at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
 }
 
+namespace {
+
+/// Draws batches of a plan's first state; if its partitions are still to be made, of a state with the same share of the stored
+/// ones. None if the run needs bounds, or nothing trains in that state.
+trainers::seen_batches profile_of(const options& o, const planning& of, const training_plan& chosen) {
+    if (!of.draws || o.deterministic || of.net.encode.inputs().sparse != 0) return std::nullopt;
+    const gneiss::bucket_store& buckets = of.graph.buckets();
+    training_plan plan(trainers::stored_choice(chosen, buckets.rows().partitions), buckets.rows());
+    if (o.links() && trainers::is_order_file(plan.choice.order) && plan.choice.partitions != chosen.choice.partitions) return std::nullopt;
+    plan.order = o.links() ? trainers::make_order(plan.choice, o.seed)
+                           : [epochs = node_epochs(o, plan.partitioning, plan.slots, of.graph)](std::uint64_t e) { return epochs(e).states; };
+    const gneiss::epoch_plan states = plan.order(0);
+    if (states.empty()) return std::nullopt;
+    const gneiss::epoch_plan first{states.front()};
+    gneiss::memory_budget budget;
+    const gneiss::tbb_executor executor(o.threads);
+    const gneiss::graph_buffer_options form = graph_form_of(o, plan);
+    gneiss::graph_buffer graph(buckets, of.draws->engines, o.neighbors(), gneiss::graph_buffer::bytes_needed(first, buckets, o.neighbors(), form), budget, form);
+    const auto draw = [&](const gneiss::gnn_task& task) {
+        return gneiss::gnn_trainer::profile(o.training_options(), task, of.net.encode, graph, first, trainers::profiled_batches, executor, of.draws->stop);
+    };
+    gneiss::batch_profile seen;
+    if (o.links()) {
+        const gneiss::edge_loader sizes{.size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
+        gneiss::bucket_reader reader(buckets, of.draws->engines);
+        gneiss::edge_buffer edges(reader.source(), gneiss::edge_buffer_options{.bytes = gneiss::edge_buffer::bytes_needed(first, sizes)}, budget);
+        network drawn(o, of.graph.data().manifest()); // batches are drawn without it
+        seen = draw(gneiss::predicted_links{*drawn.links, drawn.relations, edges});
+    } else {
+        const gneiss::node_plan epoch = node_epochs(o, plan.partitioning, plan.slots, of.graph)(0);
+        seen = draw(gneiss::classified_nodes{of.graph.labels(), [&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+            gneiss::append_training_nodes(epoch, state, plan.partitioning, of.graph.training_nodes(), out);
+        }});
+    }
+    return seen.batches == 0 ? std::nullopt : std::optional(seen);
+}
+
+} // namespace
+
 tuned_plan plan_training(const options& given, const planning& of) {
-    const planner with(given, of);
-    tuned_flags tuned = tune_comet(given, of, with);
-    tuned_plan found{trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(), given.links() ? "comet" : training_first, with),
-        std::move(tuned.reasons)};
+    tuned_plan found;
+    found.plan = trainers::choose_by_profile(
+        [&](const trainers::seen_batches& seen) {
+            const planner with(given, of, seen);
+            tuned_flags tuned = tune_comet(given, of, with);
+            found.reasons = std::move(tuned.reasons);
+            return trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(), given.links() ? "comet" : training_first, with);
+        },
+        [&](const training_plan& plan, const trainers::seen_batches& seen) { return trainers::same_plan(plan, planner(given, of, seen)); },
+        [&](const training_plan& plan) { return profile_of(given, of, plan); });
     add_reshuffle(given, found.plan, of.graph.data().manifest());
     add_placement(given, found.plan, of.graph.data().manifest());
     return found;
 }
 
 training_plan plan_again(const options& given, const planning& of, const training_plan& before) {
-    return trainers::choose_again(given, before, planner(given, of));
+    return trainers::choose_again(given, before, planner(given, of, profile_of(given, of, before)));
 }
 
 } // namespace mariusgnn

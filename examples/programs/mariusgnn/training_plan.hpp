@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct planning {
     const network& net;
     std::function<std::uint64_t()> read_size; ///< D of `gneiss::tune` [bytes], for tuning; empty: the default
     std::uint64_t candidate_bytes = 0;        ///< memory of --candidates
+    std::optional<trainers::batch_drawing> draws{}; ///< none: batches are charged by upper bounds
 };
 
 /// A plan, and the reasons for its partitions if they were tuned: one line each, for display.

@@ -74,7 +74,9 @@ state_edges edges_of_states(const run_options& options, const training_plan& pla
     const double mean = static_cast<double>(graph.train_edges) / static_cast<double>(p * p);
     state_edges result{.most = stored ? sizes.of(plan.slots).edges : static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(s2)) + 1};
     std::vector<std::uint64_t> each;
-    for (std::uint64_t e = 0; e < (stored ? std::min<std::uint64_t>(*options.epochs, 4) : 1); ++e) {
+    const bool counts_all = stored && *options.epochs <= (std::uint64_t{1} << 20) / (p * p);
+    std::uint64_t counted = 0;
+    for (std::uint64_t e = 0; e < (counts_all ? *options.epochs : stored ? std::min<std::uint64_t>(*options.epochs, 4) : 1); ++e) {
         each.clear();
         for (const gneiss::buffer_state& s : plan.order(e)) {
             auto edges = static_cast<std::uint64_t>(mean * static_cast<double>(s.edge_buckets.size()));
@@ -83,12 +85,14 @@ state_edges edges_of_states(const run_options& options, const training_plan& pla
                 for (const gneiss::edge_bucket& b : s.edge_buckets) edges += buckets.extent(b).edges;
             }
             each.push_back(edges);
+            counted = std::max(counted, edges);
         }
         if (each.empty()) continue;
         const auto middle = each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2);
         std::ranges::nth_element(each, middle);
         result.median = std::max(result.median, *middle);
     }
+    if (counts_all) result.most = std::min(result.most, counted);
     result.median += result.median / 4 + 1; // most states have somewhat more
     return result;
 }
@@ -137,39 +141,59 @@ std::vector<gneiss::memory_charge> memory_plan::charge_run(gneiss::memory_budget
     return charges;
 }
 
+gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row, std::uint64_t scratch) {
+    gnn_needs result{batch_needs::bounded(bound.batch), bound.encoder};
+    if (!seen) return result;
+    const gneiss::batch_memory drawn{.sample = std::min(bound.batch.sample, seen->with_margin(seen->sample) + scratch),
+        .rows = std::min(bound.batch.rows, seen->nodes_with_margin() * row)};
+    result.encoder = std::min(bound.encoder, seen->with_margin(seen->compute));
+    result.batches.largest = result.batches.usual = drawn;
+    result.batches.alone = bound.encoder - result.encoder + bound.sampler; // it is drawn again by another sampler
+    return result;
+}
+
 void training_plan::add_evaluation() {
     const std::uint64_t used = memory_bytes();
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    evaluation_bytes = std::clamp(used < budget ? (budget - used) / 2 : 0, least_ranking_bytes, most);
-    memory.add("evaluation", evaluation_bytes, charged_by::run);
+    add_evaluation_of(std::clamp(used < budget ? (budget - used) / 2 : 0, least_ranking_bytes, most));
 }
 
-void training_plan::add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& largest, const gneiss::batch_memory& usual,
-    std::uint64_t others) {
-    const std::uint64_t used = memory_bytes() + others, left = used < budget ? budget - used : 0;
+void training_plan::add_evaluation_of(std::uint64_t bytes) {
+    memory.add("evaluation", bytes, charged_by::run);
+    evaluation_bytes = std::max(bytes, alone_bytes);
+    if (evaluation_bytes > bytes) memory.add("a batch alone", evaluation_bytes - bytes, charged_by::run);
+}
+
+void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t others) {
     const std::uint64_t with_rows = gneiss::batches_with_rows(in_flight);
     const auto least = [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); };
-    if (fixed) {
+    if (fixed) { // none can run alone
         batches = in_flight;
-        row_bytes = with_rows * largest.rows;
+        row_bytes = with_rows * of.bound.rows;
+        sample_bytes = of.bound.sample;
     } else {
         // Gather, compute and update each have a batch with rows, and one may wait between them; others are only sampled ahead.
-        const std::uint64_t floor = std::max(largest.rows, choice.sparing ? 0 : least(2, with_rows) * usual.rows);
-        const std::uint64_t sampled = least(left, least(5, in_flight) * largest.sample);
-        row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * usual.rows));
+        const std::uint64_t floor = std::max(of.largest.rows, choice.sparing ? 0 : least(2, with_rows) * of.usual.rows);
+        sample_bytes = of.largest.sample;
+        const auto beyond = [&](std::uint64_t rows) { return of.bound.sample - sample_bytes + of.bound.rows - least(of.bound.rows, rows) + of.alone; };
+        const std::uint64_t used = memory_bytes() + std::max(others, beyond(floor)), left = used < budget ? budget - used : 0;
+        const std::uint64_t sampled = least(left, least(5, in_flight) * sample_bytes);
+        row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * of.usual.rows));
         batches = static_cast<std::size_t>(
-            std::clamp<std::uint64_t>((left - least(left, row_bytes)) / largest.sample, least(2, in_flight), in_flight));
+            std::clamp<std::uint64_t>((left - least(left, row_bytes)) / sample_bytes, least(2, in_flight), in_flight));
+        alone_bytes = beyond(row_bytes);
     }
-    memory.add("batches", batches * largest.sample + row_bytes, charged_by::component);
+    memory.add("batches", batches * sample_bytes + row_bytes, charged_by::component);
 }
 
-void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t least) {
-    add_batches(in_flight, fixed, one, one, least);
+void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least) {
+    encoder_bytes = of.encoder;
+    memory.add("encoder", of.encoder, charged_by::component);
+    add_batches(in_flight, fixed, of.batches, least);
     constexpr std::uint64_t most = std::uint64_t{8} << 30;
     const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
-    least_evaluation_bytes = least;
-    evaluation_bytes = std::max(least, std::min(left / 4 * 3, most));
-    memory.add("evaluation", evaluation_bytes, charged_by::run);
+    least_evaluation_bytes = std::max(least, alone_bytes);
+    add_evaluation_of(std::max(least, std::min(left / 4 * 3, most)));
 }
 
 programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
@@ -397,10 +421,43 @@ training_plan choose_again(const run_options& given, const training_plan& before
         plan = with(choice);
     }
     if (!fits(plan)) throw gneiss::over_budget(plan.budget, plan.memory.parts());
+    return same_plan(before, [&](const plan_choice&) { return std::move(plan); });
+}
+
+training_plan same_plan(const training_plan& before, const std::function<training_plan(const plan_choice&)>& with) {
+    training_plan plan = with(before.choice);
     plan.spare = before.spare;
     plan.disk_bytes = before.disk_bytes;
     plan.runner_up = before.runner_up;
     return plan;
+}
+
+training_plan choose_by_profile(const std::function<training_plan(const seen_batches&)>& choose,
+    const std::function<training_plan(const training_plan&, const seen_batches&)>& again, const std::function<seen_batches(const training_plan&)>& profile) {
+    const auto draw = [&](const training_plan& plan) {
+        seen_batches seen = profile(plan);
+        programs::trim_memory();
+        return seen;
+    };
+    const training_plan most = choose(gneiss::batch_profile{});
+    const seen_batches seen = draw(most);
+    training_plan found = choose(seen);
+    if (!seen || (found.partitioning.partitions == most.partitioning.partitions && found.slots == most.slots)) return found;
+    if (const seen_batches own = draw(found)) {
+        training_plan exact = again(found, own);
+        if (fits(exact)) return exact;
+    }
+    return found;
+}
+
+plan_choice stored_choice(const training_plan& plan, std::uint32_t stored) {
+    plan_choice choice = plan.choice;
+    if (choice.partitions == stored) return choice;
+    const std::uint64_t share = (std::uint64_t{plan.slots} * stored + choice.partitions - 1) / choice.partitions;
+    choice.partitions = stored;
+    choice.slots = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(share, 2), stored));
+    if (choice.slots == stored) choice.order = "memory";
+    return choice;
 }
 
 void take_choice(run_options& flags, const training_plan& plan) {

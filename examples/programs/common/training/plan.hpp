@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,9 @@
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/train/batch_profile.hpp>
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/row_room.hpp>
 
@@ -52,6 +55,28 @@ struct plan_choice {
     bool sparing = false;          ///< rows of only one batch of the largest size, so that large batches run alone
 };
 
+/// Memory of the batches of a run.
+struct batch_needs {
+    gneiss::batch_memory bound{};   ///< upper bound of any batch
+    gneiss::batch_memory largest{}; ///< of the large ones; one of more runs alone
+    gneiss::batch_memory usual{};   ///< of most
+    std::uint64_t alone = 0; ///< in other parts, of a batch of the bound [bytes]; beyond their own bytes
+
+    /// Returns the needs of batches that no profile was drawn of.
+    [[nodiscard]] static batch_needs bounded(const gneiss::batch_memory& bound) { return {bound, bound, bound}; }
+};
+
+/// Memory of the batches of a GNN, and of its encoder.
+struct gnn_needs {
+    batch_needs batches{};
+    std::uint64_t encoder = 0; ///< [bytes]
+};
+/// Returns the needs by a profile, within the bounds; without one, the bounds.
+///
+/// \param row      bytes of a node's rows
+/// \param scratch  of a batch, in addition to what the profile counts [bytes]
+[[nodiscard]] gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row, std::uint64_t scratch);
+
 /// Memory, traffic and disk space of a run, decided before it begins.
 struct training_plan {
     training_plan() = default;
@@ -75,6 +100,8 @@ struct training_plan {
     std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< buffers of a trainer that samples neighbors
     std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
     std::uint64_t row_bytes = 0;   ///< all batches' rows, see gneiss::row_room
+    std::uint64_t sample_bytes = 0, encoder_bytes = 0; ///< of a batch, and of the encoder: one of more runs alone
+    std::uint64_t alone_bytes = 0; ///< of a batch of the bound, alone, beyond the parts of training
     std::uint64_t state_edges = 0; ///< maximum per state; 0: unlimited
     std::uint64_t disk_bytes = 0; ///< maximum of the run
     struct alternative {
@@ -97,6 +124,8 @@ struct training_plan {
     }
     /// Gives evaluation half of the remaining budget, `least_ranking_bytes` to 1 GiB.
     void add_evaluation();
+    /// Adds the part of evaluation, and what a batch that runs alone needs beyond it: they use this memory at different times.
+    void add_evaluation_of(std::uint64_t bytes);
     static constexpr std::uint64_t least_ranking_bytes = std::uint64_t{8} << 20;
     /// Returns the bytes that a full-graph evaluation may use in addition to its own part: graph and features of states, which
     /// are reread after it. 0 if everything is resident.
@@ -106,17 +135,16 @@ struct training_plan {
         return keeps_all() ? partitioning.nodes : std::min(partitioning.nodes, slots * partitioning.capacity());
     }
     /// Adds the part of batches. If memory is scarce, fewer are in flight, down to one that is sampled while one is computed,
-    /// and fewer have rows in memory, down to two usual ones, or one with `sparing`; the largest always fits.
+    /// and fewer have rows in memory, down to two usual ones, or one with `sparing`, or a large one. A batch of the bound fits
+    /// alone, with the part of evaluation.
     ///
-    /// \param in_flight  batches that the stages can use; all of them with --deterministic, `fixed`
-    /// \param largest    maximum of a batch
-    /// \param usual      maximum of most batches
+    /// \param in_flight  batches that the stages can use; all of them, of the bound, with --deterministic, `fixed`
     /// \param others     minimum of parts that are added later [bytes]
-    void add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& largest, const gneiss::batch_memory& usual, std::uint64_t others);
-    /// Adds the parts of batches and of evaluation of a GNN: evaluation gets three quarters of the remainder, up to 8 GiB.
+    void add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t others);
+    /// Adds the parts of encoder, batches and evaluation of a GNN: evaluation gets three quarters of the remainder, up to 8 GiB.
     ///
     /// \param least  of the part of evaluation [bytes]
-    void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t least);
+    void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least);
     /// Returns one epoch's states and traffic, edges included.
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };
@@ -162,6 +190,31 @@ struct state_edges {
 /// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the smallest plan.
 [[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before,
     const std::function<training_plan(const plan_choice&)>& with);
+/// Returns the exact plan of the same choice, whether it fits or not.
+[[nodiscard]] training_plan same_plan(const training_plan& before, const std::function<training_plan(const plan_choice&)>& with);
+/// Returns a choice with `stored` partitions, whose states have at least the share of the nodes that the plan's have.
+[[nodiscard]] plan_choice stored_choice(const training_plan& plan, std::uint32_t stored);
+
+/// Batches of a state, or none.
+using seen_batches = std::optional<gneiss::batch_profile>;
+/// Number of batches that a profile draws.
+inline constexpr std::uint64_t profiled_batches = 8;
+
+/// Means to draw batches for a plan.
+struct batch_drawing {
+    gneiss::engine_factory engines;
+    std::stop_token stop;
+};
+
+/// Chooses a plan by the batches that its first state draws: first for batches of no size, which leaves as much memory for the
+/// other parts as any profile can; then by the batches of that plan. The charge is that of the chosen plan's own batches.
+///
+/// \param choose   choose(seen) returns the best plan for batches as seen, or by upper bounds if none were
+/// \param again    again(plan, seen) returns the plan of the same choice
+/// \param profile  profile(plan) draws batches of the plan's first state; none if it has none, or bounds are wanted
+[[nodiscard]] training_plan choose_by_profile(const std::function<training_plan(const seen_batches&)>& choose,
+    const std::function<training_plan(const training_plan&, const seen_batches&)>& again, const std::function<seen_batches(const training_plan&)>& profile);
+
 /// Sets the flags to the plan's choice.
 void take_choice(run_options& flags, const training_plan& plan);
 
