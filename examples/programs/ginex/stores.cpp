@@ -25,10 +25,22 @@ std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& 
     return bytes;
 }
 
+gneiss::disk_csc_options reading_of(const options& settings) {
+    gneiss::disk_csc_options result;
+    std::uint64_t nodes = *settings.batch, largest = 0;
+    for (const gneiss::hop_fanout& hop : settings.neighbor_options().fanout) {
+        const std::uint64_t places = nodes * (std::uint64_t{hop.in} + hop.out + hop.both); // nodes: at most a wave
+        largest = std::max(largest, places);
+        nodes = std::min<std::uint64_t>(nodes + places, result.wave);
+    }
+    result.wave = static_cast<std::size_t>(std::clamp<std::uint64_t>(largest, 1, result.wave));
+    return result;
+}
+
 topology::topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget)
     : options_(settings) {
     if (*settings.topology == "disk")
-        disk_ = std::make_unique<gneiss::disk_csc>(files, engines, budget);
+        disk_ = std::make_unique<gneiss::disk_csc>(files, engines, budget, reading_of(settings));
     else if (*settings.topology == "mmap")
         mapped_ = std::make_unique<gneiss::mapped_csc>(files, budget);
     else

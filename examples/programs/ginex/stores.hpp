@@ -38,6 +38,9 @@ struct counting_sampler {
     std::optional<gneiss::any_sampler> sampler;
 };
 
+/// Returns how neighbors are read from disk: a wave holds the largest hop of a batch.
+[[nodiscard]] gneiss::disk_csc_options reading_of(const options& settings);
+
 /// The graph as samplers see it, by `--topology`.
 class topology {
 public:

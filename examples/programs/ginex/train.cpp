@@ -71,7 +71,7 @@ public:
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
         gneiss::superbatch_trainer_options options{.batch = *how.batch, .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
-            .batch_nodes = plan.batch_nodes, .trace = of.run.recorder(),
+            .batch_nodes = plan.room_nodes, .encoder_memory = plan.encoder_bytes, .spare_memory = plan.spare_bytes, .trace = of.run.recorder(),
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
                 .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
@@ -274,7 +274,7 @@ private:
         });
         lists_.emplace(o, *files, context_.engine.make, budget_);
         const gneiss::node_batches first(classes_.train, *o.batch, o.seed, 0, 0);
-        const profile seen = take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first, executor, context_.stop);
+        const profile seen = take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first, net_, executor, context_.stop);
         plan_ = plan_training(o, data_, features_, net_, seen, budget_.used());
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;

@@ -79,7 +79,7 @@ double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t me
 } // namespace
 
 profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
-    const gneiss::node_batches& batches, const gneiss::tbb_executor& executor, const std::stop_token& stop) {
+    const gneiss::node_batches& batches, const trainers::classifier& net, const gneiss::tbb_executor& executor, const std::stop_token& stop) {
     profile seen;
     seen.list_bytes = memory_of_lists(settings, files);
     seen.batches = std::min<std::uint64_t>(16, batches.size());
@@ -107,6 +107,7 @@ profile take_profile(const options& settings, const topology& graph, const gneis
         seen.sample_bytes += static_cast<double>(result.bytes().size());
         seen.most_nodes = std::max<std::uint64_t>(seen.most_nodes, sample.nodes.size());
         seen.most_edges = std::max<std::uint64_t>(seen.most_edges, sample.edges);
+        seen.most_encoder = std::max(seen.most_encoder, net.encode.memory_of(layers, sample.nodes.size()));
         seen.most_bytes = std::max<std::uint64_t>(seen.most_bytes, result.bytes().size() + layers.memory_bytes());
         if (*settings.feature_cache == "belady") seen.asked.append(sample.nodes);
         if (both_caches)
@@ -187,14 +188,22 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         (graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4, charged_by::run);
     add("weights", net.weights.size_bytes() + 4096, charged_by::run);
     add("lists of neighbors", seen.list_bytes, charged_by::component);
-    if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes({}), charged_by::component);
+    if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes(reading_of(settings)), charged_by::component);
     if (*settings.feature_cache == "memory")
         add("features", gneiss::feature_buffer::bytes_needed({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store), charged_by::component);
     else if (*settings.feature_cache != "mmap")
         add("row gather", gneiss::gather_options{}.staging_bytes + result.batch_nodes * 28, charged_by::component);
-    add("batches", (*settings.in_flight + workers + (settings.superbatches() ? 1 : 0)) * sample + *settings.in_flight * rows_of_batch + staged, charged_by::run);
-    add("samplers", workers * bound.sampler, charged_by::run);
-    add("encoder", bound.encoder, charged_by::run);
+    const bool bounded = net.encode.inputs().sparse == 0; // entries of sparse rows are known later
+    result.encoder_bytes = bounded ? std::min(bound.encoder, some_more(seen.most_encoder)) : 0;
+    const std::uint64_t encoder = bounded ? result.encoder_bytes : bound.encoder, samplers = workers * bound.sampler,
+        samples = (*settings.in_flight + workers + (settings.superbatches() ? 1 : 0)) * sample + staged;
+    // If memory is scarce, a batch waits with its gather until the one before it is computed, unless both have fewer rows.
+    const std::uint64_t with_all = plan.memory_bytes() + samples + *settings.in_flight * rows_of_batch + samplers + encoder + least_evaluation;
+    const std::uint64_t with_rows = with_all + plan.budget / 8 <= plan.budget ? *settings.in_flight : 1;
+    result.room_nodes = gneiss::ceil_div(with_rows * result.batch_nodes, *settings.in_flight);
+    add("batches", samples + with_rows * rows_of_batch, charged_by::run);
+    add("samplers", samplers, charged_by::run);
+    add("encoder", encoder, charged_by::run);
     plan.evaluation_bytes = least_evaluation;
     add("evaluation", plan.evaluation_bytes, charged_by::run);
     const std::uint64_t margin = plan.budget / 20; // the paper leaves 5 %
@@ -280,6 +289,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         add("neighbor cache", result.neighbor_bytes, charged_by::component);
         add("feature cache", rows, charged_by::component);
     }
+    result.spare_bytes = plan.evaluation_bytes + plan.budget - std::min(plan.budget, plan.memory_bytes());
     plan.disk_bytes = result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
     if (*settings.gather == "scan" && result.dealing_bytes != 0) plan.disk_bytes += result.accesses * (row_bytes + 8);
     if (!settings.no_eval) { // rows of a layer and the next, if they exceed memory

@@ -25,6 +25,7 @@ struct profile {
     std::uint64_t batches = 0;
     double nodes = 0, sample_bytes = 0;    ///< means of a batch: distinct nodes; sample with its lists
     std::uint64_t most_nodes = 0, most_edges = 0, most_bytes = 0;
+    std::uint64_t most_encoder = 0; ///< memory of the encoder [bytes]
     double seconds = 0;                    ///< mean time of sampling a batch
     std::uint64_t list_bytes = 0;          ///< offsets and, in memory, adjacency lists
     gneiss::memory_trace asked;            ///< ids of each batch, if change sets are to be computed
@@ -34,12 +35,14 @@ struct profile {
 /// Samples some batches of epoch 0. Throws errc::canceled, and errors of samplers. Uses 16 bytes per node meanwhile if memory
 /// is to be split between two caches.
 [[nodiscard]] profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
-    const gneiss::node_batches& batches, const gneiss::tbb_executor& executor, const std::stop_token& stop);
+    const gneiss::node_batches& batches, const trainers::classifier& net, const gneiss::tbb_executor& executor, const std::stop_token& stop);
 
 /// Memory and disk space of a run, decided before it begins.
 struct training_plan {
     trainers::training_plan common;
-    std::uint64_t batch_nodes = 0;      ///< maximum of a sample
+    std::uint64_t batch_nodes = 0;      ///< of the large samples; one of more runs alone
+    std::uint64_t room_nodes = 0;       ///< rows in memory at once, for each batch in flight
+    std::uint64_t encoder_bytes = 0, spare_bytes = 0; ///< of the encoder, and for a batch that runs alone; 0: no bound
     std::uint64_t neighbor_bytes = 0;  ///< neighbor cache; 0: none
     std::size_t slots = 0;              ///< rows of the feature cache
     gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
