@@ -102,8 +102,8 @@ trainers::seen_batches profile_of(const options& o, const training_plan& plan, c
     if (o.device != "cpu" || o.deterministic) return std::nullopt;
     trainers::plan_choice choice = trainers::stored_choice(plan, buckets.rows().partitions);
     if (trainers::is_order_file(choice.order) && choice.partitions != plan.choice.partitions) return std::nullopt;
-    // Some millions of edges are enough to draw from.
-    constexpr double enough = 1 << 24;
+    // Some millions of edges are enough to draw from, within a quarter of the budget.
+    const double enough = std::min<double>(1 << 24, static_cast<double>(o.memory->bytes) / 4 / sizeof(gneiss::edge));
     const auto edges_of = [&](std::uint32_t slots) { return static_cast<double>(buckets.edges()) * slots * slots / choice.partitions / choice.partitions; };
     for (; choice.slots > 2 && edges_of(choice.slots) > enough; --choice.slots) choice.order = "beta";
     const gneiss::epoch_plan states = trainers::make_order(choice, o.seed)(0);
