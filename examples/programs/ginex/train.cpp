@@ -89,7 +89,7 @@ public:
                 programs::trim_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             },
-            .targets = of.classes.truth.task(how.class_weights, of.data, of.classes.train)};
+            .targets = of.classes.truth.target_task(how.class_weights, of.data, of.classes.train)};
         training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
         training_->set_steps(first_steps());
     }

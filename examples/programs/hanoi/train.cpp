@@ -79,8 +79,7 @@ public:
         const auto nodes = [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out, homes_.values());
         };
-        gneiss::gnn_task task = gneiss::classified_nodes{of.classes.labels(), nodes, of.classes.truth.class_weights(settings.class_weights, of.data, of.classes.train)};
-        if (auto targets = of.classes.truth.task(settings.class_weights, of.data, of.classes.train)) task = gneiss::targeted_nodes{std::move(*targets), nodes};
+        const gneiss::gnn_task task = of.classes.truth.task(nodes, settings.class_weights, of.data, of.classes.train);
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
             gneiss::gnn_parts{.task = task, .encode = of.net.encode, .weights = of.net.weights, .optimizer = settings.dense_optimizer(0),
                 .inputs = {.features = features_.get(), .graph = *graph_}, .backend = of.backend},

@@ -301,9 +301,11 @@ trainers::seen_batches profile_of(const options& settings, const gneiss::dataset
     gneiss::memory_budget budget;
     gneiss::graph_buffer graph(buckets, by.engines, settings.neighbors(), gneiss::graph_buffer::bytes_needed(first, buckets, settings.neighbors(), macro_graph), budget,
         macro_graph);
-    const gneiss::classified_nodes task{classes.labels(), [&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-        gneiss::append_training_nodes(epoch, state, plan.partitioning, classes.train, out);
-    }};
+    gneiss::mapped_array<gneiss::partition_id> homes;
+    if (settings.pinned(data) != 0) homes = data.hub_partitions();
+    const gneiss::gnn_task task = classes.truth.task([&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+        gneiss::append_training_nodes(epoch, state, plan.partitioning, classes.train, out, homes.values());
+    }, settings.class_weights, data, classes.train);
     const auto seen = gneiss::gnn_trainer::profile(settings.training_options(), task, net.encode, graph, first, trainers::profiled_batches,
         gneiss::tbb_executor(settings.threads), by.stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);

@@ -311,10 +311,7 @@ private:
             const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(epochs(epoch_), state, plan_.partitioning, data_->training_nodes(), out);
             };
-            if (auto targets = data_->truth().task(of_.how.class_weights, data_->data(), data_->training_nodes()))
-                return gneiss::targeted_nodes{std::move(*targets), nodes};
-            return gneiss::classified_nodes{data_->truth().labels(), nodes,
-                data_->truth().class_weights(of_.how.class_weights, data_->data(), data_->training_nodes())};
+            return data_->truth().task(nodes, of_.how.class_weights, data_->data(), data_->training_nodes());
         }
         return gneiss::predicted_links{*net_.links, net_.relations, *edges_};
     }

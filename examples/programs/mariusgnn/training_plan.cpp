@@ -324,9 +324,9 @@ trainers::seen_batches profile_of(const options& o, const planning& of, const tr
         seen = draw(gneiss::predicted_links{*drawn.links, drawn.relations, edges});
     } else {
         const gneiss::node_plan epoch = node_epochs(o, plan.partitioning, plan.slots, of.graph)(0);
-        seen = draw(gneiss::classified_nodes{of.graph.labels(), [&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+        seen = draw(of.graph.truth().task([&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(epoch, state, plan.partitioning, of.graph.training_nodes(), out);
-        }});
+        }, o.class_weights, of.graph.data(), of.graph.training_nodes()));
     }
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }

@@ -46,7 +46,13 @@ node_truth::node_truth(const gneiss::dataset& data)
     : kind_(data.manifest().node_attributes.target), columns_(static_cast<std::size_t>(data.manifest().node_attributes.classes)),
       labels_(data.labels()), targets_(data.targets()), scale_(data) {}
 
-std::optional<gneiss::target_task> node_truth::task(const std::optional<std::string>& class_weights, const gneiss::dataset& data,
+gneiss::gnn_task node_truth::task(std::function<void(std::uint32_t, std::vector<gneiss::node_id>&)> nodes,
+    const std::optional<std::string>& class_weights, const gneiss::dataset& data, std::span<const gneiss::node_id> train) const {
+    if (auto targets = target_task(class_weights, data, train)) return gneiss::targeted_nodes{std::move(*targets), std::move(nodes)};
+    return gneiss::classified_nodes{labels(), std::move(nodes), this->class_weights(class_weights, data, train)};
+}
+
+std::optional<gneiss::target_task> node_truth::target_task(const std::optional<std::string>& class_weights, const gneiss::dataset& data,
     std::span<const gneiss::node_id> train) const {
     if (kind_ == gneiss::node_target_kind::classes) return std::nullopt;
     const auto read = [this](std::span<const gneiss::node_id> nodes, std::span<float> out) {

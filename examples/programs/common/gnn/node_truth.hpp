@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 namespace trainers {
 
@@ -46,8 +48,11 @@ public:
     [[nodiscard]] const gneiss::mapped_targets& targets() const noexcept { return targets_; }
     [[nodiscard]] const target_scale& scale() const noexcept { return scale_; }
 
+    /// Returns the node task of a trainer: `nodes` writes the seeds of a state, and classes or targets weigh as by --class-weights.
+    [[nodiscard]] gneiss::gnn_task task(std::function<void(std::uint32_t state, std::vector<gneiss::node_id>& out)> nodes,
+        const std::optional<std::string>& class_weights, const gneiss::dataset& data, std::span<const gneiss::node_id> train) const;
     /// Returns the training of rows of targets with the weights of --class-weights; empty if nodes have one class.
-    [[nodiscard]] std::optional<gneiss::target_task> task(const std::optional<std::string>& class_weights, const gneiss::dataset& data,
+    [[nodiscard]] std::optional<gneiss::target_task> target_task(const std::optional<std::string>& class_weights, const gneiss::dataset& data,
         std::span<const gneiss::node_id> train) const;
     /// Returns the weights of classes by --class-weights; empty without it, and if nodes have rows of targets.
     [[nodiscard]] std::vector<float> class_weights(const std::optional<std::string>& spec, const gneiss::dataset& data,
