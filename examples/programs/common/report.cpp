@@ -509,7 +509,7 @@ std::string io_table(const run_record& run) {
     };
     bytes("read", &epoch_record::read_bytes);
     bytes("written", &epoch_record::write_bytes);
-    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling", "read by passes that deal rows out", "written by them"};
+    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling", "read by scan passes", "written by scan passes"};
     for (std::size_t i = 0; i < titles.size(); ++i) {
         const auto sum = total(run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, moved_keys[i]); });
         if (sum && *sum > 0) rows.push_back({{titles[i]}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});

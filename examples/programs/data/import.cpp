@@ -231,8 +231,8 @@ void add_import(programs::command_line& to) {
         .choices({"error", "zero", "mean"});
     command
         .option("standardize", flags->standardize,
-            "dense features less the column's mean, over its standard deviation: those of FILE (.npy [2, columns]), which is "
-            "made from these features if it does not exist")
+            "subtract the mean of each column of dense features and divide by its standard deviation: both from FILE (.npy "
+            "[2, columns]); import writes FILE if it does not exist")
         .value_name("FILE");
     command
         .option("labels", flags->labels, "classes: integers (.npy, .npz, .tsv) or names (.tsv); none: below 0 or NaN")

@@ -45,7 +45,7 @@ void options::add_to(programs::command& to) {
     to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files").neutral();
     to.option("run-files", run_files, "disk space for two superbatches").default_text("10GiB, a tenth of the free space").neutral();
     to.option("carry", carry, "keep cached rows from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate").neutral();
-    to.option("gather", gather, "rows that the cache misses, with belady: one pass deals them out to the batches, or each is read where it is").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
+    to.option("gather", gather, "reads of the rows that belady misses; scan: one pass for all batches of a superbatch; random: each at its place").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
     to.option("gather-threads", gather_threads, "threads that wait for pages with mmap").range(1, 1024).default_text("4 per CPU").neutral();
     add_disk(to);
     add_device(to);

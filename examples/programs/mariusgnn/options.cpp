@@ -165,7 +165,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     else
         o.resolve_classes(graph);
     if (!o.links()) o.resolve_node_task(graph);
-    o.check_stop_metric(o.links() ? std::vector<std::string>{"mrr", "mean_rank", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
+    o.check_stop_metric(o.links() ? std::vector<std::string>{"mrr", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
     o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
     o.resolve_sampling(graph, o.links() ? "linear" : "constant", (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0);
     if (o.eval_fanout) o.check_fanout(*o.eval_fanout);

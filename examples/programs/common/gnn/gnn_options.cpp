@@ -30,7 +30,7 @@ void gnn_options::add_sampling(programs::command& to) {
 
 void gnn_options::add_coverage(programs::command& to, const std::string& default_value) {
     to.option("coverage-correction", coverage_correction, "sage: impute neighbors outside of the buffer by the average neighbor").value_name("BOOL").default_text(default_value);
-    to.option("coverage-share", coverage_share, "share of those neighbors that is imputed").range(0, 1);
+    to.option("coverage-share", coverage_share, "imputed share of these neighbors").range(0, 1);
 }
 
 void gnn_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
@@ -44,7 +44,7 @@ void gnn_options::add_optimizer(programs::command& to, const std::string& defaul
 
 void gnn_options::add_early_stop(programs::command& to) {
     to.option("early-stop", stop_early, "stop after N validations without improvement and use the best state; 0: never").default_text("from the graph");
-    to.option("early-stop-metric", early_stop_metric, "metric of validations by which states are compared, such as macro_f1").value_name("NAME").default_text("the first one reported");
+    to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1").value_name("NAME").default_text("the first one reported");
 }
 
 void gnn_options::add_node_task(programs::command& to) {
@@ -95,7 +95,7 @@ void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
 
 void gnn_options::resolve_coverage(bool corrected) {
     if (coverage_correction.value_or(false) && device != "cpu")
-        throw programs::usage_error("--coverage-correction true is computed on the CPU: leave it or --device out");
+        throw programs::usage_error("--coverage-correction true is for --device cpu");
     if (!coverage_correction) coverage_correction = corrected && device == "cpu";
 }
 

@@ -13,7 +13,7 @@ namespace trainers {
 
 void run_options::add_dataset(programs::command& to) {
     to.positional("dataset", dataset, "dataset made by gneiss-data; also as --dataset DIR").neutral().also_by_name();
-    to.option("warm-start", warm_start, "begin with the parameters of another run, whose nodes and relations are found by name").value_name("RUN").default_text("none").added_later();
+    to.option("warm-start", warm_start, "start from the parameters of another run; nodes and relations match by name").value_name("RUN").default_text("none").added_later();
     to.option("warm-start-dataset", warm_start_dataset, "dataset of that run, if it was moved").value_name("DIR").default_text("from the run").neutral();
 }
 
@@ -159,7 +159,7 @@ void link_options::add_negatives(programs::command& to) {
 void link_options::add_ranking(programs::command& to) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
     to.option("eval-edges", eval_edges, "number of ranked edges, a random subset").range(1).default_text("about one minute's worth").neutral();
-    to.option("valid-edges", valid_edges, "number of edges that a validation before the last ranks").range(1).default_text("a fifth of training's work").neutral();
+    to.option("valid-edges", valid_edges, "edges that each validation but the last ranks").range(1).default_text("a fifth of training's work").neutral();
     to.option("eval-negatives-by-degree", eval_negatives_by_degree, "fraction of candidates sampled by degree").range(0, 1).neutral();
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for valid or test").value_name("FILE").neutral();
 }
