@@ -130,7 +130,7 @@ TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
     const ginex_workshop shop;
     REQUIRE(shop.run("generate planted --nodes 30000 --edges 200000 --classes 4 --partitions 4 --out data --force --seed 5 --task node "
                      "--num-features 256 --train-fraction .2 --quiet", "gneiss-data").code == 0);
-    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 30 "
+    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 40 "
                               "--memory 96MiB --no-report --force --out run --json --gather ";
     const auto scan = shop.run(flags + "scan"), random = shop.run(flags + "random"), chosen = shop.run(flags + "auto");
     CAPTURE(scan.err);
@@ -199,7 +199,7 @@ TEST_CASE("the caches have the memory of evaluation until training ends, if eval
     const ginex_workshop shop;
     REQUIRE(shop.run("generate planted --nodes 30000 --edges 100000 --classes 4 --undirected --partitions 4 --out data --force --seed 5 --task node "
                      "--num-features 256 --train-fraction .1 --quiet", "gneiss-data").code == 0);
-    const std::string options = "--epochs 2 --layers sage:8,sage --fanout 5,5 --batch 50 --topology disk --feature-cache belady --memory 120MiB --out run --force ";
+    const std::string options = "--epochs 2 --layers sage:8,sage --fanout 5,5 --batch 50 --topology disk --feature-cache belady --memory 90MiB --out run --force ";
     for (const std::string pipeline : {"--pipeline overlap ", "--pipeline alternate ", "--feature-cache lru --pipeline conventional "}) {
         CAPTURE(pipeline);
         const auto each = shop.train(options + pipeline + "--eval-every 1"), once = shop.train(options + pipeline + "--eval-every 0");

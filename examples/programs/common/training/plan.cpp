@@ -412,6 +412,7 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
 
 training_plan choose_again(const run_options& given, const training_plan& before,
     const std::function<training_plan(const plan_choice&)>& with) {
+    programs::trim_memory(); // sorting edges again and drawing batches left some
     plan_choice choice = before.choice;
     training_plan plan = with(choice);
     // If buckets are larger than estimated, fewer are resident, down to the rows of one batch.
