@@ -144,7 +144,7 @@ TEST_CASE("each missing or mistyped field is one error that names file and field
 TEST_CASE("wrong versions, choices, shapes and overflows have different errors") {
     const auto code = [](auto change) { return reading(changed(change)).code(); };
     using gneiss::errc;
-    CHECK(code([](auto& m) { m["version"] = 4; }) == errc::version_mismatch);
+    CHECK(code([](auto& m) { m["version"] = 5; }) == errc::version_mismatch);
     CHECK(code([](auto& m) { m["endianness"] = "big"; }) == errc::unsupported);
     CHECK(code([](auto& m) { m["partitions"] = 0; }) == errc::out_of_range);
     CHECK(code([](auto& m) { m["partitions"] = 4294967296; }) == errc::out_of_range);
