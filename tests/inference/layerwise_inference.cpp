@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -332,6 +333,34 @@ TEST_CASE("a streamed run moves the bytes of its plan, and inputs and edges once
     }
 }
 
+/// Checks that with any fault, once or from then on if `sticky`, a run ends with a typed error or the rows `expected`, and leaves
+/// no file and no charge. Faults are at operation 1 and each an nth later than the one before.
+void sweep_faults(model& m, const stored_graph& graph, const layerwise_input& source, layerwise_options options, std::uint64_t memory,
+    const std::vector<float>& expected, std::initializer_list<bool> stickiness, std::uint64_t nth, bool streamed) {
+    for (const fault_kind kind :
+        {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read})
+        for (const bool sticky : stickiness)
+            for (std::uint64_t at = 1;; at += 1 + at / nth) {
+                const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky});
+                options.engines = [&] { return any_engine(faulty(threads_engine(4), injector)); };
+                memory_budget budget(memory);
+                try {
+                    const auto result =
+                        infer_layerwise(m.encode, m.weights, source, graph.store, options, serial_executor{}, budget);
+                    if (streamed) CHECK(result.plan.streamed);
+                    const auto rows = all_rows(*result.rows);
+                    CHECK(same_bits(rows, expected));
+                } catch (const io_error&) {
+                    CHECK(injector->operations() >= at);
+                } catch (const error& e) {
+                    CHECK(e.code() == errc::corrupt);
+                }
+                CHECK(graph.scratch_files() == 0);
+                CHECK(budget.used() == 0);
+                if (injector->operations() < at) break;
+            }
+}
+
 TEST_CASE("on any disk fault, a streamed run ends with a typed error or the right rows, and leaves no file") {
     const stored_graph graph(2500, 9, 12000);
     const inputs in(2500, 12, 0);
@@ -341,27 +370,7 @@ TEST_CASE("on any disk fault, a streamed run ends with a typed error or the righ
     const std::uint64_t memory = memory_of_groups(m, graph, source);
     layerwise_options options{.engines = threads(), .scratch = graph.scratch(), .streamed = true};
     const auto expected = infer(m, graph, source, neighbor_direction::in, memory, serial_executor{}, true).rows;
-    for (const fault_kind kind :
-        {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read})
-        for (std::uint64_t at = 1;; at += 1 + at / 2) {
-            const auto injector = std::make_shared<fault_injector>(fault{kind, at, false});
-            options.engines = [&] { return any_engine(faulty(threads_engine(4), injector)); };
-            memory_budget budget(memory);
-            try {
-                const auto result =
-                    infer_layerwise(m.encode, m.weights, source, graph.store, options, serial_executor{}, budget);
-                CHECK(result.plan.streamed);
-                const auto rows = all_rows(*result.rows);
-                CHECK(same_bits(rows, expected));
-            } catch (const io_error&) {
-                CHECK(injector->operations() >= at);
-            } catch (const error& e) {
-                CHECK(e.code() == errc::corrupt);
-            }
-            CHECK(graph.scratch_files() == 0);
-            CHECK(budget.used() == 0);
-            if (injector->operations() < at) break;
-        }
+    sweep_faults(m, graph, source, options, memory, expected, {false}, 2, true);
 }
 
 TEST_CASE("a streamed run detects a changed byte in each of its files") {
@@ -534,27 +543,7 @@ TEST_CASE("on any disk fault, a run ends with a typed error or the right rows, a
     layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
     const std::uint64_t memory = least_memory(m, graph, source, options);
     const auto expected = infer(m, graph, source, neighbor_direction::in, memory, serial_executor{}).rows;
-    for (const fault_kind kind :
-        {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read})
-        for (const bool sticky : {false, true})
-            for (std::uint64_t at = 1;; at += 1 + at / 4) {
-                const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky});
-                options.engines = [&] { return any_engine(faulty(threads_engine(4), injector)); };
-                memory_budget budget(memory);
-                try {
-                    const auto result =
-                        infer_layerwise(m.encode, m.weights, source, graph.store, options, serial_executor{}, budget);
-                    const auto rows = all_rows(*result.rows);
-                    CHECK(same_bits(rows, expected));
-                } catch (const io_error&) {
-                    CHECK(injector->operations() >= at);
-                } catch (const error& e) {
-                    CHECK(e.code() == errc::corrupt);
-                }
-                CHECK(graph.scratch_files() == 0);
-                CHECK(budget.used() == 0);
-                if (injector->operations() < at) break;
-            }
+    sweep_faults(m, graph, source, options, memory, expected, {false, true}, 4, false);
 }
 
 TEST_CASE("rows of a partition buffer are read unchanged, more than once") {

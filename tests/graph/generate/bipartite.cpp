@@ -1,7 +1,5 @@
 #include <gneiss/graph/generate/bipartite.hpp>
 
-#include <gneiss/core/executor/tbb.hpp>
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,17 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include <support/generated_graph.hpp>
+
 namespace test_graph_generate_bipartite {
 
 using namespace gneiss;
+using test::all_edges;
 
 namespace {
-
-std::vector<edge> all_edges(const bipartite<>& g) {
-    std::vector<edge> edges(g.edges());
-    g.fill(0, edges);
-    return edges;
-}
 
 /// Returns the share of rank r among `size` nodes: the integral of (x + 1)^−skew over [r, r + 1), normalized.
 double share(std::uint64_t r, std::uint64_t size, double skew) {
@@ -105,20 +100,8 @@ TEST_CASE("popularity and activity follow their power laws by rank, by chi-squar
 
 TEST_CASE("edges are functions of seed and number: chunks, threads and passes agree") {
     const bipartite<> g({.users = 70000, .items = 3000, .edges = 30000, .seed = 8});
-    const std::vector<edge> whole = all_edges(g);
-    for (edge_index i = 0; i < g.edges(); i += 97) CHECK(g(i) == whole[i]);
-    std::vector<edge> parallel(g.edges());
-    generate_edges(g, 0, std::span(parallel), tbb_executor(2));
-    CHECK(parallel == whole);
-    generated_edges stream(g, 999);
-    for (int pass = 0; pass < 2; ++pass) {
-        std::vector<edge> streamed;
-        for (auto chunk = stream.next(); !chunk.empty(); chunk = stream.next())
-            streamed.insert(streamed.end(), chunk.begin(), chunk.end());
-        CHECK(streamed == whole);
-        stream.rewind();
-    }
-    CHECK(all_edges(bipartite<>({.users = 70000, .items = 3000, .edges = 30000, .seed = 9})) != whole);
+    test::check_edges_are_functions_of_their_number(g, 999);
+    CHECK(all_edges(bipartite<>({.users = 70000, .items = 3000, .edges = 30000, .seed = 9})) != all_edges(g));
 }
 
 TEST_CASE("invalid options are refused by name") {

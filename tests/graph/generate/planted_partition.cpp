@@ -1,7 +1,5 @@
 #include <gneiss/graph/generate/planted_partition.hpp>
 
-#include <gneiss/core/executor/tbb.hpp>
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,17 +8,14 @@
 #include <string>
 #include <vector>
 
+#include <support/generated_graph.hpp>
+
 namespace test_graph_generate_planted_partition {
 
 using namespace gneiss;
+using test::all_edges;
 
 namespace {
-
-std::vector<edge> all_edges(const planted_partition<>& g) {
-    std::vector<edge> edges(g.edges());
-    g.fill(0, edges);
-    return edges;
-}
 
 std::vector<std::uint32_t> all_labels(const planted_partition<>& g) {
     std::vector<std::uint32_t> labels(g.nodes());
@@ -152,21 +147,9 @@ TEST_CASE("the relation of an edge is a function of the communities it joins") {
 
 TEST_CASE("edges are functions of seed and number: chunks, threads and passes agree") {
     const planted_partition<> g({.nodes = 70000, .edges = 30000, .relations = 3, .seed = 8});
-    const std::vector<edge> whole = all_edges(g);
-    for (edge_index i = 0; i < g.edges(); i += 97) CHECK(g(i) == whole[i]);
-    std::vector<edge> parallel(g.edges());
-    generate_edges(g, 0, std::span(parallel), tbb_executor(2));
-    CHECK(parallel == whole);
-    generated_edges stream(g, 999);
-    for (int pass = 0; pass < 2; ++pass) {
-        std::vector<edge> streamed;
-        for (auto chunk = stream.next(); !chunk.empty(); chunk = stream.next())
-            streamed.insert(streamed.end(), chunk.begin(), chunk.end());
-        CHECK(streamed == whole);
-        stream.rewind();
-    }
+    test::check_edges_are_functions_of_their_number(g, 999);
     const planted_partition<> other({.nodes = 70000, .edges = 30000, .relations = 3, .seed = 9});
-    CHECK(all_edges(other) != whole);
+    CHECK(all_edges(other) != all_edges(g));
     CHECK(all_labels(other) != all_labels(g));
 }
 

@@ -9,18 +9,15 @@
 #include <set>
 #include <vector>
 
+#include <support/generated_graph.hpp>
+
 namespace test_graph_generate_rmat {
 
 using namespace gneiss;
 
 namespace {
 
-std::vector<edge> all_edges(const rmat_options& options) {
-    const rmat<> g(options);
-    std::vector<edge> edges(g.edges());
-    g.fill(0, edges);
-    return edges;
-}
+std::vector<edge> all_edges(const rmat_options& options) { return test::all_edges(rmat<>(options)); }
 
 double chi_square(const std::vector<double>& count, const std::vector<double>& probability) {
     double total = 0, chi = 0;
@@ -115,22 +112,9 @@ TEST_CASE("relations are uniform, or skewed towards the first") {
 
 TEST_CASE("an edge is a function of seed and number: chunks, threads and passes agree") {
     const rmat<> g({.nodes = 777, .edges = 30000, .relations = 3, .scramble = true, .seed = 8});
-    std::vector<edge> whole(g.edges()), parallel(g.edges());
-    g.fill(0, whole);
-    for (edge_index i = 0; i < g.edges(); i += 97) CHECK(g(i) == whole[i]);
-    generate_edges(g, 0, std::span(parallel), tbb_executor(2));
-    CHECK(parallel == whole);
-
-    generated_edges stream(g, 1000);
-    CHECK(stream.nodes() == 777);
-    for (int pass = 0; pass < 2; ++pass) {
-        std::vector<edge> streamed;
-        for (auto chunk = stream.next(); !chunk.empty(); chunk = stream.next())
-            streamed.insert(streamed.end(), chunk.begin(), chunk.end());
-        CHECK(streamed == whole);
-        stream.rewind();
-    }
-    CHECK(rmat<>({.nodes = 777, .edges = 1, .relations = 3, .scramble = true, .seed = 9})(0) != whole[0]);
+    CHECK(g.nodes() == 777);
+    test::check_edges_are_functions_of_their_number(g, 1000);
+    CHECK(rmat<>({.nodes = 777, .edges = 1, .relations = 3, .scramble = true, .seed = 9})(0) != g(0));
 }
 
 TEST_CASE("scrambling renames the nodes by a bijection") {
