@@ -140,7 +140,8 @@ TEST_CASE("in a graph of users and items the answers are items, and no node answ
     };
     CHECK(names_of(got["predictions"][0]["answers"]) ==
           sorted_names(rows, score, [&](const std::string& name) { return seen_items.contains(name) && !known(name); }));
-    for (const auto& a : shop.json("predict a --tail item3 --k 1000")["predictions"][0]["answers"]) CHECK(!is_item(a["node"]));
+    const auto heads = shop.json("predict a --tail item3 --k 1000");
+    for (const auto& a : heads["predictions"][0]["answers"]) CHECK(!is_item(a["node"]));
 
     const auto all = shop.json("predict a --head user7 --k 1000 --candidates all");
     CHECK(all["candidates"] == "all");
@@ -248,7 +249,8 @@ TEST_CASE("gneiss-mariusgnn compares and ranks the outputs of its network in the
     auto expected = sorted_names(rows, score, [](const std::string& name) { return name != "user7"; });
     expected.resize(6);
     CHECK(names_of(shop.json("predict a --similar user7 --k 6 --measure dot")["predictions"][0]["answers"]) == expected);
-    for (const auto& a : shop.json("predict a --head user7 --k 1000")["predictions"][0]["answers"]) CHECK(is_item(a["node"]));
+    const auto tails = shop.json("predict a --head user7 --k 1000");
+    for (const auto& a : tails["predictions"][0]["answers"]) CHECK(is_item(a["node"]));
     CHECK(shop.json("eval a --k 10 --candidates range")["metrics"]["test"].contains("ndcg@10"));
     shop.succeed("train data --task link --inputs rows --layers sage:8 --fanout 5 --dim 8 --batch 16 --negatives 10 --epochs 2 --quiet --out b --candidates range");
     CHECK(nlohmann::json::parse(shop.read("b/run.json"))["metrics"] != nlohmann::json::parse(shop.read("a/run.json"))["metrics"]);

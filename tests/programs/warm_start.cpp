@@ -311,7 +311,8 @@ TEST_CASE("a GNN on embeddings is carried over through a reshuffled graph, and i
     shop.succeed("train grown --warm-start old --out grown-run --store disk --buffer 2" + keep);
     CHECK(shop.result("grown-run")["warm_start"]["nodes"] == nlohmann::json{{"taken", 120}, {"new", 12}, {"left", 0}});
     shop.succeed("train data --epochs 2 --no-eval --freeze nodes --out frozen --task node --inputs both --dim 4 --store disk --partitions 4 --buffer 2" + std::string(network));
-    for (const auto& epoch : shop.result("frozen")["epochs"]) CHECK(epoch["write_bytes"] == 0);
+    const auto frozen = shop.result("frozen");
+    for (const auto& epoch : frozen["epochs"]) CHECK(epoch["write_bytes"] == 0);
     shop.refuses(2, "train data --epochs 1 --freeze nodes,weights --out new" + flags, {"--freeze leaves nothing to train"});
     shop.refuses(2, "train data --epochs 1 --task node --inputs features --freeze nodes --out new" + std::string(network), {"--freeze nodes: this run has none"});
 }
