@@ -106,7 +106,7 @@ features::features(const options& how, const gneiss::node_features& from, const 
         waiting_.emplace(*how.gather_threads);
         rows_.emplace(std::in_place_type<gneiss::mapped_rows>, rows, *waiting_);
     } else {
-        const gneiss::gather_options reads{.coalesce_bytes = with.coalesce_bytes};
+        const gneiss::gather_options reads{.coalesce_bytes = with.coalesce_bytes, .staging_bytes = with.staging_bytes};
         gneiss::any_row_source on_disk(std::in_place_type<gneiss::disk_rows>, engines, rows, reads, executor, budget);
         if (with.deal) {
             gneiss::extent_options deal = *with.deal;

@@ -73,7 +73,8 @@ private:
 class features {
 public:
     struct settings {
-        std::size_t slots = 0; ///< rows of the cache
+        std::size_t staging_bytes = 0; ///< memory that requests read into
+        std::size_t slots = 0;         ///< rows of the cache
         gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
         std::size_t coalesce_bytes = std::size_t{16} << 10;
         std::span<const std::uint32_t> rank; ///< [nodes] ranking for `static`

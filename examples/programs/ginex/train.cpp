@@ -38,7 +38,7 @@ std::string text_of(const gneiss::gather_choice& of) {
 /// Returns the settings of the features: the rates of the device say which rows are read together, and whether they are dealt out.
 features::settings feature_settings(const gneiss::dataset& data, const options& how, const training_plan& plan, std::span<const std::uint32_t> rank,
     const std::filesystem::path& directory, programs::progress& live) {
-    features::settings result{.slots = plan.slots, .table = plan.table, .rank = rank};
+    features::settings result{.staging_bytes = static_cast<std::size_t>(plan.staging_bytes), .slots = plan.slots, .table = plan.table, .rank = rank};
     const auto device = trainers::device_profile(data, how);
     if (device) result.coalesce_bytes = static_cast<std::size_t>(device->coalesce_bytes);
     if (plan.dealing_bytes == 0) return result;

@@ -25,9 +25,9 @@ using trainers::charged_by;
 namespace {
 
 /// Returns somewhat more than was observed: the batches of an epoch are much alike, small ones less so. Their sizes are sums of
-/// draws, so eight square roots are far more than they ever differ by.
+/// draws, so eight square roots are far more than they ever differ by. A batch beyond that runs alone.
 std::uint64_t some_more(std::uint64_t most) {
-    return most + most / 12 + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(most))) + 16;
+    return most + most / 24 + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(most))) + 16;
 }
 
 /// Returns the memory of batches of the observed sizes.
@@ -178,11 +178,12 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::size_t row_bytes = static_cast<std::size_t>(features.columns()) * store.value_bytes();
     const std::uint64_t workers = settings.superbatches() ? 1 : std::max<std::uint64_t>(settings.pipeline_options().sample_workers, 1);
     result.batch_nodes = std::min(graph.nodes, some_more(seen.most_nodes));
+    result.staging_bytes = std::clamp<std::uint64_t>(plan.budget / 32, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
     const std::uint64_t sample = seen.most_bytes * 9 / 8 + (std::uint64_t{1} << 20);
     const std::uint64_t rows_of_batch = result.batch_nodes * net.encode.inputs().dense * sizeof(float);
     const bool halves = store.f16() && *settings.feature_cache != "memory";
     const std::uint64_t staged = halves ? result.batch_nodes * row_bytes * 9 / 8 : 0;
-    const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{24} << 20;
+    const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{20} << 20;
     add("program", rss - std::min(rss, charged) + code, charged_by::run);
     add("node labels", graph.nodes * graph.node_attributes.label_bytes() +
         (graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4, charged_by::run);
@@ -192,7 +193,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     if (*settings.feature_cache == "memory")
         add("features", gneiss::feature_buffer::bytes_needed({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store), charged_by::component);
     else if (*settings.feature_cache != "mmap")
-        add("row gather", gneiss::gather_options{}.staging_bytes + result.batch_nodes * 28, charged_by::component);
+        add("row gather", result.staging_bytes + result.batch_nodes * 28, charged_by::component);
     const bool bounded = net.encode.inputs().sparse == 0; // entries of sparse rows are known later
     result.encoder_bytes = bounded ? std::min(bound.encoder, some_more(seen.most_encoder)) : 0;
     const std::uint64_t encoder = bounded ? result.encoder_bytes : bound.encoder, samplers = workers * bound.sampler,

@@ -51,6 +51,7 @@ struct training_plan {
     bool direct_table = false;          ///< its change sets are computed with an array over all nodes
     std::uint64_t run_file_bytes = 0;   ///< disk space of two superbatches
     std::uint64_t cache_bytes = 0;      ///< neighbor and feature cache together, in memory at the end
+    std::uint64_t staging_bytes = 0;    ///< memory that requests for rows read into
     std::uint64_t dealing_bytes = 0;    ///< memory for dealing rows out, without bitmaps; 0: rows are read at random
     bool shares_caches = false;          ///< evaluation, after training, may use the caches' memory in addition to its part
     double cache_split = 1;              ///< --cache-split
