@@ -27,7 +27,7 @@ namespace {
 /// Returns somewhat more than was observed: the batches of an epoch are much alike, small ones less so. Their sizes are sums of
 /// draws, so eight square roots are far more than they ever differ by. A batch beyond that runs alone.
 std::uint64_t some_more(std::uint64_t most) {
-    return most + most / 24 + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(most))) + 16;
+    return most + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(most))) + 16;
 }
 
 /// Returns the memory of batches of the observed sizes.
