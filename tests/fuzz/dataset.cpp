@@ -57,7 +57,7 @@ static void make(const std::filesystem::path& at, bool named) {
         options.fractions = {.8, .1, .1};
         data.computed_columns = 3;
         data.compute_features = [](std::uint64_t node, std::span<float> out) { std::ranges::fill(out, static_cast<float>(node) / 8); };
-        data.feature_type = npy_dtype::f16;
+        data.feature_type = feature_type::f16;
     }
     (void)import_dataset(options, serial_executor{});
 }

@@ -80,7 +80,7 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
     if (has('k')) data.classes = 5;
     if (has('N')) data.nodes = nodes;
     if (has('p')) data.project = 3;
-    if (has('h')) data.feature_type = npy_dtype::f16;
+    if (has('h')) data.feature_type = feature_type::f16;
     if (has('c')) data.num_features = 50;
     if (has('d')) data.fractions = {.5, .25, .25};
     if (has('A')) { // arrays

@@ -18,7 +18,7 @@ namespace {
 using namespace gneiss;
 
 /// Makes a ring of 500 nodes with 8 dense features, uniform values around 3.
-void make_ring(const std::filesystem::path& to, npy_dtype type) {
+void make_ring(const std::filesystem::path& to, feature_type type) {
     import_options options;
     options.sources = {{.path = "ring",
         .compute =
@@ -40,8 +40,8 @@ void make_ring(const std::filesystem::path& to, npy_dtype type) {
 
 } // namespace
 
-TEST_CASE("noise of dense features has mean 0 and the requested deviation, in f32 and f16") {
-    for (const npy_dtype type : {npy_dtype::f32, npy_dtype::f16}) {
+TEST_CASE("noise of dense features has mean 0 and the requested deviation, in every type") {
+    for (const feature_type type : {feature_type::f32, feature_type::f16, feature_type::bf16, feature_type::int8}) {
         const test::temporary_directory at;
         make_ring(at / "a", type);
         import_options options = expansion_of(
@@ -51,7 +51,7 @@ TEST_CASE("noise of dense features has mean 0 and the requested deviation, in f3
         CHECK(result.nodes == 3500);
         CHECK(result.edges == 10000);
         const dataset a(at / "a"), b(at / "b");
-        CHECK(b.features().dtype() == type);
+        CHECK(b.features().type() == type);
         std::vector<float> from(500 * 8), to(3500 * 8);
         a.features().read_dense(0, from);
         b.features().read_dense(0, to);
@@ -72,7 +72,7 @@ TEST_CASE("noise of dense features has mean 0 and the requested deviation, in f3
 
 TEST_CASE("sizes are predicted; invalid noise and fractions are refused") {
     const test::temporary_directory at;
-    make_ring(at / "a", npy_dtype::f32);
+    make_ring(at / "a", feature_type::f32);
     const dataset a(at / "a");
     const seed_graph by = random_seed_graph(4, 9, 0);
     const expansion_size size = expansion_size_of(a, by);

@@ -306,6 +306,19 @@ TEST_CASE("node attributes survive import, inspect, verify, export and a second 
     REQUIRE(shop.run("import text --feature-type f16 --out again").code == 0);
     for (const char* array : {"features", "labels", "split", "class_names.bytes"})
         CHECK(shop.read("data/" + std::string(array) + ".npy") == shop.read("again/" + std::string(array) + ".npy"));
+    const auto converted = nlohmann::json::parse(shop.run("convert data --feature-type int8 --out bytes --json").out);
+    CHECK(converted["feature_bytes"] == 4 * (4 + 2));
+    CHECK(converted["feature_bytes_before"] == 4 * 2 * 2);
+    CHECK(nlohmann::json::parse(shop.run("inspect bytes --json").out)["feature_type"] == "int8");
+    CHECK(shop.run("verify bytes").code == 0);
+    REQUIRE(shop.run("import text --feature-type int8 --out again --force").code == 0);
+    CHECK(shop.read("bytes/features.npy") == shop.read("again/features.npy"));
+    REQUIRE(shop.run("export bytes --format npy --out arrays").code == 0);
+    CHECK(shop.read("arrays/features.npy").find("'<f4'") != std::string::npos);
+    shop.refuses(2, "convert data --feature-type int8 --out bytes", {"bytes", "exists already"});
+    REQUIRE(shop.run("convert data --feature-type f32 --out bytes --force").code == 0);
+    CHECK(nlohmann::json::parse(shop.run("inspect bytes --json").out)["feature_type"] == "f32");
+    shop.refuses(2, "convert data --feature-type f64 --out new", {"--feature-type"});
     shop.refuses(1, "import e.tsv --features none.npy --out new", {"none.npy"});
     shop.write("f.tsv", "a\t1\t0\nb\t0\tnan\nc\t.5\t.5\nd\t2\t2\n");
     shop.refuses(1, "import e.tsv --features f.tsv --out new", {"f.tsv: line 2", "feature 1"});

@@ -77,7 +77,7 @@ struct graph_data {
     }
     [[nodiscard]] stored_rows stored() const {
         return {.path = features.values.path, .offset = features.values.checksums.data_offset(), .rows = rows.nodes,
-            .row_bytes = columns * (features.f16 ? sizeof(half) : sizeof(float))};
+            .row_bytes = row_bytes(features.type, columns)};
     }
 };
 
@@ -288,7 +288,7 @@ struct trainer {
             if (with.cache == "s3fifo") policy.emplace(s3_fifo(cache->capacity()));
         }
         return feature_rows{.source = *source, .cache = cache.get(), .policy = policy ? &*policy : nullptr, .extents = extents, .columns = columns,
-            .f16 = data.features.f16, .normalized = data.features.normalized};
+            .type = data.features.type, .normalized = data.features.normalized};
     }
 
     outcome operator()() {
@@ -361,16 +361,20 @@ TEST_CASE("rows dealt out train the same bits, for any schedule, superbatch, cac
                     CHECK(std::filesystem::is_empty(result.dealt.path()));
                 }
     for (const bool carry : {true, false}) CHECK(train(data, {.threads = 3, .carry = carry, .deal = gather_way::scan, .deal_memory = 96U << 10}) == expected);
-    const graph_data halves(200, {.f16 = true});
-    CHECK(train(halves, {.deal = gather_way::scan}) == in_memory(halves, sampler_kind::neighbor, 2));
+    for (const test::feature_form& form : {test::feature_form{.f16 = true}, test::feature_form{.i8 = true}}) {
+        const graph_data small(200, form);
+        CHECK(train(small, {.deal = gather_way::scan}) == in_memory(small, sampler_kind::neighbor, 2));
+    }
 }
 
-TEST_CASE("f16, normalized and sparse features equal those of GNN training") {
-    graph_data halves(200, {.f16 = true});
-    CHECK(train(halves, {}) == in_memory(halves, sampler_kind::neighbor, 2));
-    halves.features.normalized = true;
-    CHECK(train(halves, {}) == in_memory(halves, sampler_kind::neighbor, 2));
-    CHECK(train(halves, {.cache = "memory"}) == in_memory(halves, sampler_kind::neighbor, 2));
+TEST_CASE("f16, i8, normalized and sparse features equal those of GNN training") {
+    for (const test::feature_form& form : {test::feature_form{.f16 = true}, test::feature_form{.i8 = true}}) {
+        graph_data small(200, form);
+        CHECK(train(small, {}) == in_memory(small, sampler_kind::neighbor, 2));
+        small.features.normalized = true;
+        CHECK(train(small, {}) == in_memory(small, sampler_kind::neighbor, 2));
+        CHECK(train(small, {.cache = "memory"}) == in_memory(small, sampler_kind::neighbor, 2));
+    }
     const graph_data sparse(200, {.sparse = true});
     CHECK(train(sparse, {.cache = "memory"}) == in_memory(sparse, sampler_kind::neighbor, 2));
 }

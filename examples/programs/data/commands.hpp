@@ -67,6 +67,9 @@ void check_output(const output_flags& output, const common_flags& common);
 /// Makes the same checks for commands that write a file. Throws usage_error.
 void check_file_out(const std::filesystem::path& out, const common_flags& common);
 
+/// Makes the directory `out` by `make(path)`: beside an existing one, which it then replaces.
+void make_or_replace(const std::filesystem::path& out, const std::function<void(const std::filesystem::path&)>& make);
+
 /// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code. `source_memory`
 /// [bytes] is the memory of the sources in addition to the import.
 programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common,
@@ -88,6 +91,7 @@ void add_sample(programs::command_line& to);
 void add_inspect(programs::command_line& to);
 void add_verify(programs::command_line& to);
 void add_export(programs::command_line& to);
+void add_convert(programs::command_line& to);
 void add_doctor(programs::command_line& to);
 
 } // namespace data_tool

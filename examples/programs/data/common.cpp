@@ -10,6 +10,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/importer.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 #include "commands.hpp"
 
@@ -50,8 +51,8 @@ std::optional<gneiss::dataset_task> output_flags::chosen_task() const {
 }
 
 void feature_flags::add_to(programs::command& to) {
-    to.option("feature-type", feature_type, "type of stored features")
-        .choices({"f32", "f16"})
+    to.option("feature-type", feature_type, "type of stored dense features; int8 has a scale for each row")
+        .choices({"f32", "f16", "bf16", "int8"})
         .default_text("f16 for arrays of f16, else f32");
     to.option("project", project, "project features to N dense columns by seeded random signs")
         .default_text("no projection")
@@ -59,7 +60,7 @@ void feature_flags::add_to(programs::command& to) {
 }
 
 void feature_flags::apply(gneiss::import_node_attributes& data) const {
-    if (feature_type) data.feature_type = gneiss::parse_dtype(*feature_type);
+    if (feature_type) data.feature_type = gneiss::parse_feature_type(*feature_type);
     data.project = project;
 }
 
@@ -114,6 +115,15 @@ std::string progress_text(const gneiss::import_progress& at, double seconds) {
 }
 
 } // namespace
+
+void make_or_replace(const std::filesystem::path& out, const std::function<void(const std::filesystem::path&)>& make) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(out, ignored)) return make(out);
+    const std::filesystem::path made = out.string() + ".new";
+    std::filesystem::remove_all(made);
+    make(made);
+    gneiss::replace_directory(made, out);
+}
 
 programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common,
     std::uint64_t source_memory) {

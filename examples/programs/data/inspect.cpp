@@ -111,7 +111,7 @@ exit_code inspect(const read_flags& flags) {
             {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}}};
         if (nodes.features != 0) {
             result["features"] = nodes.features;
-            result["feature_type"] = std::string(to_string(features.dtype()));
+            result["feature_type"] = std::string(to_string(features.type()));
             result["feature_entries"] = features.nnz();
             result["sparse"] = features.sparse();
         }
@@ -132,8 +132,8 @@ exit_code inspect(const read_flags& flags) {
             {"features", features.sparse() ? fmt::format("{}, sparse: {:.1f} a node, {}", nodes.features,
                                                  static_cast<double>(features.nnz()) /
                                                      static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)),
-                                                 features.values() ? to_string(features.dtype()) : "all 1")
-                                           : fmt::format("{}, dense {}", nodes.features, to_string(features.dtype()))});
+                                                 features.values() ? to_string(features.type()) : "all 1")
+                                           : fmt::format("{}, dense {}", nodes.features, to_string(features.type()))});
     if (nodes.classes != 0)
         facts.add({nodes.target == node_target_kind::regression ? "targets" : "classes",
             std::to_string(nodes.classes) + (nodes.target == node_target_kind::multilabel ? ", any number a node" : "")});
@@ -211,19 +211,16 @@ exit_code run_export(const read_flags& flags) {
     programs::progress live(flags.common.quiet);
     const programs::interrupt_guard interrupts;
     const dataset data(flags.dataset);
-    const auto target = flags.common.force && std::filesystem::exists(flags.out, failed)
-                            ? std::filesystem::path(flags.out.string() + ".new")
-                            : flags.out;
-    std::filesystem::remove_all(target, failed);
-    export_dataset(data, target, flags.format == "npy" ? export_format::npy : export_format::tsv,
-        [&](std::uint64_t done, std::uint64_t total) {
-            if (interrupts.token().stop_requested()) throw error(errc::canceled, "interrupted: nothing was exported");
-            live.update([&] {
-                return "export  " + programs::human_percent(static_cast<double>(done) /
-                                                            static_cast<double>(std::max<std::uint64_t>(total, 1)));
+    make_or_replace(flags.out, [&](const std::filesystem::path& out) {
+        export_dataset(data, out, flags.format == "npy" ? export_format::npy : export_format::tsv,
+            [&](std::uint64_t done, std::uint64_t total) {
+                if (interrupts.token().stop_requested()) throw error(errc::canceled, "interrupted: nothing was exported");
+                live.update([&] {
+                    return "export  " + programs::human_percent(static_cast<double>(done) /
+                                                                static_cast<double>(std::max<std::uint64_t>(total, 1)));
+                });
             });
-        });
-    if (target != flags.out) replace_directory(target, flags.out);
+    });
     live.clear();
     const dataset_manifest& m = data.manifest();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
     data_tool::add_partition(tool);
     data_tool::add_hubs(tool);
     data_tool::add_reorder(tool);
+    data_tool::add_convert(tool);
     data_tool::add_sample(tool);
     data_tool::add_inspect(tool);
     data_tool::add_verify(tool);

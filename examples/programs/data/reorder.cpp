@@ -51,12 +51,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
                 total == 0 ? "" : programs::human_percent(static_cast<double>(done) / static_cast<double>(total)));
         });
     };
-    std::error_code failed;
-    const bool replaces = std::filesystem::exists(flags.out, failed);
-    const auto result = replaces ? std::filesystem::path(flags.out.string() + ".new") : flags.out;
-    if (replaces) std::filesystem::remove_all(result);
-    reorder(from, result, options, executor);
-    if (replaces) replace_directory(result, flags.out);
+    make_or_replace(flags.out, [&](const std::filesystem::path& out) { reorder(from, out, options, executor); });
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const dataset to(flags.out);

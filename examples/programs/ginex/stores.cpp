@@ -90,7 +90,7 @@ features::features(const options& how, const gneiss::node_features& from, const 
     gneiss::executor_ref executor, gneiss::memory_budget& budget)
     : normalized_(*how.normalize_features), columns_(static_cast<std::size_t>(from.columns())) {
     const gneiss::feature_files files = from.files();
-    halves_ = files.f16;
+    type_ = files.type;
     const std::string& kind = *how.feature_cache;
     if (kind == "memory") { // one partition, always resident
         store_.emplace(files, gneiss::row_partitioning{files.rows, 1});
@@ -101,7 +101,7 @@ features::features(const options& how, const gneiss::node_features& from, const 
         return;
     }
     const gneiss::stored_rows rows{.path = files.values.path, .offset = files.values.checksums.data_offset(), .rows = files.rows,
-        .row_bytes = columns_ * (halves_ ? sizeof(gneiss::half) : sizeof(float))};
+        .row_bytes = gneiss::row_bytes(type_, columns_)};
     if (kind == "mmap") {
         waiting_.emplace(*how.gather_threads);
         rows_.emplace(std::in_place_type<gneiss::mapped_rows>, rows, *waiting_);
@@ -127,7 +127,7 @@ features::features(const options& how, const gneiss::node_features& from, const 
 gneiss::feature_input features::input() {
     if (all_) return all_;
     return gneiss::feature_rows{.source = *rows_, .cache = cache_.get(), .policy = policy_ ? &*policy_ : nullptr, .extents = extents_, .columns = columns_,
-        .f16 = halves_, .normalized = normalized_};
+        .type = type_, .normalized = normalized_};
 }
 
 gneiss::gather_stats features::statistics() const {

@@ -92,7 +92,8 @@ public:
     [[nodiscard]] gneiss::gather_stats statistics() const;
 
 private:
-    bool halves_ = false, normalized_ = false;
+    gneiss::feature_type type_ = gneiss::feature_type::f32;
+    bool normalized_ = false;
     std::size_t columns_ = 0;
     std::optional<gneiss::tbb_executor> waiting_; ///< threads that wait for pages
     std::optional<gneiss::any_row_source> rows_;

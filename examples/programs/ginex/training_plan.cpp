@@ -175,14 +175,14 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     };
     const gneiss::feature_store store(features.files(), {graph.nodes, 1});
     const gneiss::gnn_memory bound = memory_of_batches(settings, net, seen, graph.nodes, store.sparse() ? store.nnz() : 0);
-    const std::size_t row_bytes = static_cast<std::size_t>(features.columns()) * store.value_bytes();
+    const std::size_t row_bytes = store.row_bytes();
     const std::uint64_t workers = settings.superbatches() ? 1 : std::max<std::uint64_t>(settings.pipeline_options().sample_workers, 1);
     result.batch_nodes = std::min(graph.nodes, some_more(seen.most_nodes));
     result.staging_bytes = std::clamp<std::uint64_t>(plan.budget / 32, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
     const std::uint64_t sample = seen.most_bytes * 9 / 8 + (std::uint64_t{1} << 20);
     const std::uint64_t rows_of_batch = result.batch_nodes * net.encode.inputs().dense * sizeof(float);
-    const bool halves = store.f16() && *settings.feature_cache != "memory";
-    const std::uint64_t staged = halves ? result.batch_nodes * row_bytes * 9 / 8 : 0;
+    const bool decoded = store.type() != gneiss::feature_type::f32 && *settings.feature_cache != "memory";
+    const std::uint64_t staged = decoded ? result.batch_nodes * row_bytes * 9 / 8 : 0;
     const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{20} << 20;
     add("program", rss - std::min(rss, charged) + code, charged_by::run);
     add("node labels", graph.nodes * graph.node_attributes.label_bytes() +

@@ -69,11 +69,11 @@ struct node_classifier::parts {
             throw error(errc::invalid_argument, "has sparse features: a cache holds dense rows", {.path = data_.directory(), .field = "features"});
         const auto columns = static_cast<std::size_t>(store_.columns());
         const feature_files::array& values = store_.file(feature_part::values);
-        const stored_rows rows{values.path, values.checksums.data_offset(), store_.rows().nodes, columns * store_.value_bytes()};
+        const stored_rows rows{values.path, values.checksums.data_offset(), store_.rows().nodes, store_.row_bytes()};
         rows_.emplace(std::in_place_type<disk_rows>, run_.engines(), rows, gather_options{}, run_.executor(), run_.budget());
         policy_.emplace(options_.own_cache());
         cache_.emplace(*rows_, policy_->capacity(), slot_table_kind::hashed, run_.executor(), run_.budget());
-        return {.stored_features = feature_rows{.source = *rows_, .cache = &*cache_, .policy = &*policy_, .columns = columns, .f16 = store_.f16(),
+        return {.stored_features = feature_rows{.source = *rows_, .cache = &*cache_, .policy = &*policy_, .columns = columns, .type = store_.type(),
                     .normalized = store_.normalized()}, .graph = graph_buffer_};
     }
     [[nodiscard]] io_stats io() const {

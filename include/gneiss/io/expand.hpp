@@ -97,16 +97,12 @@ public:
         std::call_once(measured_, [&] { measure(); });
         const checked_array& array = features.dense();
         const std::uint64_t first = row(node / how.by.nodes) * out.size();
-        if (array.header.dtype == npy_dtype::f32) {
+        if (features.type() == feature_type::f32) {
             array.file.read_at(page_alignment + first * sizeof(float), std::as_writable_bytes(out));
         } else {
-            const auto halves = std::as_writable_bytes(out).subspan(out.size() * sizeof(half));
-            array.file.read_at(page_alignment + first * sizeof(half), halves);
-            for (std::size_t i = 0; i < out.size(); ++i) { // from the front: each is read before it is overwritten
-                half value{};
-                std::memcpy(&value, halves.data() + i * sizeof value, sizeof value);
-                out[i] = to_float(value);
-            }
+            std::vector<std::byte> stored(row_bytes(features.type(), out.size()));
+            array.file.read_at(page_alignment + row(node / how.by.nodes) * stored.size(), stored);
+            decode_row(features.type(), stored.data(), out);
         }
         if (deviation_ == 0) return;
         const random_key noise = noise_of(node);
@@ -326,7 +322,7 @@ struct expansion_size {
         };
     }
     if (features.empty()) return result;
-    data.feature_type = features.dtype();
+    data.feature_type = features.type();
     if (features.sparse()) {
         data.num_features = features.columns();
         data.compute_sparse = [source](std::uint64_t node, std::vector<std::uint32_t>& columns,

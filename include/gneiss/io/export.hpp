@@ -155,12 +155,28 @@ inline void copy_array(const dataset& data, std::string_view name, const std::fi
     out.close();
 }
 
-/// Writes the arrays of node attributes as stored, by row; class names as a table.
+/// Writes dense features as f32 [nodes, columns]. Memory: 1 MiB, or a row.
+inline void export_decoded(const node_features& features, const std::filesystem::path& directory) {
+    npy_writer out(directory / "features.npy", npy_dtype::f32, {features.columns()});
+    const std::uint64_t step = std::max<std::uint64_t>((std::uint64_t{1} << 18) / features.columns(), 1);
+    std::vector<float> some;
+    for (std::uint64_t first = 0; first < features.rows(); first += step) {
+        some.resize(static_cast<std::size_t>(std::min(step, features.rows() - first) * features.columns()));
+        features.read_dense(first, some);
+        out.append(std::span<const float>(some));
+    }
+    out.close();
+}
+
+/// Writes the arrays of node attributes as stored, by row, but decodes features of bf16 and int8; class names as a table.
 inline void export_node_arrays(const dataset& data, const std::filesystem::path& directory) {
     for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "targets",
              "split"}) {
         if (!data.has(name)) continue;
-        copy_array(data, name, directory);
+        if (std::string_view(name) == "features" && (data.features().type() == feature_type::bf16 || data.features().type() == feature_type::int8))
+            export_decoded(data.features(), directory);
+        else
+            copy_array(data, name, directory);
     }
     if (data.label_names().size() == 0) return;
     text_writer out(directory / "classes.tsv");

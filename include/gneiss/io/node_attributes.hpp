@@ -20,6 +20,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -111,7 +112,21 @@ private:
     std::span<const float> numbers_;
 };
 
-/// Features of all nodes by row, as stored on disk: a dense matrix or compressed sparse rows, of f32 or f16.
+/// Returns the type of elements of an array of features: bf16 is stored as u16, int8 as i8.
+[[nodiscard]] constexpr npy_dtype dtype_of(feature_type type) noexcept {
+    return type == feature_type::int8   ? npy_dtype::i8
+           : type == feature_type::bf16 ? npy_dtype::u16
+           : type == feature_type::f16  ? npy_dtype::f16
+                                        : npy_dtype::f32;
+}
+/// Returns the type of features whose array has this type of elements.
+[[nodiscard]] constexpr feature_type feature_type_of(npy_dtype dtype) noexcept {
+    for (const feature_type type : {feature_type::int8, feature_type::bf16, feature_type::f16})
+        if (dtype_of(type) == dtype) return type;
+    return feature_type::f32;
+}
+
+/// Features of all nodes by row, as stored on disk: a dense matrix, or compressed sparse rows of f32 or f16.
 ///
 ///     const node_features features = data.features();
 ///     if (features.sparse()) use(features.read_sparse(first, count));
@@ -123,12 +138,14 @@ private:
 class node_features {
 public:
     node_features() = default;
-    /// Constructs dense features: [nodes, columns] of f32 or f16.
+    /// Constructs dense features: [nodes, columns] of f32, f16 or u16 (bf16), or i8 [nodes, 4 + columns], see `feature_type`.
     explicit node_features(checked_array dense) : dense_(std::move(dense)) {
         const npy_header& h = dense_->header;
-        need(h.shape.size() == 2 && is_real(h.dtype), *dense_, "features are f32 or f16 [nodes, columns]");
+        const bool scaled = h.dtype == npy_dtype::i8;
+        need(h.shape.size() == 2 && (is_real(h.dtype) || h.dtype == npy_dtype::u16 || (scaled && h.shape[1] > feature_scale_bytes)), *dense_,
+            "features are f32, f16 or u16 [nodes, columns], or i8 [nodes, 4 + columns]");
         rows_ = h.shape[0];
-        columns_ = h.shape[1];
+        columns_ = h.shape[1] - (scaled ? feature_scale_bytes : 0);
     }
     /// Constructs sparse features: i64 [nodes + 1], u32 [entries], and f32 or f16 [entries] unless all values are 1.
     node_features(
@@ -158,11 +175,13 @@ public:
     [[nodiscard]] std::uint64_t nnz() const noexcept {
         return sparse() ? indices_->header.size() : rows_ * columns_;
     }
-    /// f32 or f16; f32 if all values are 1.
+    /// Type of elements of the array of values; f32 if all values are 1.
     [[nodiscard]] npy_dtype dtype() const noexcept {
         const auto& from = sparse() ? values_ : dense_;
         return from ? from->header.dtype : npy_dtype::f32;
     }
+    /// Returns the type of features.
+    [[nodiscard]] feature_type type() const noexcept { return feature_type_of(dtype()); }
     /// Returns the bytes of all arrays on disk.
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t total = 0;
@@ -175,7 +194,7 @@ public:
         const auto of = [](const std::optional<checked_array>& array) {
             return array ? feature_files::array{array->file.path(), array->checksums} : feature_files::array{};
         };
-        return {rows_, columns_, dtype() == npy_dtype::f16, normalized_, of(sparse() ? values_ : dense_), of(indptr_), of(indices_)};
+        return {rows_, columns_, type(), normalized_, of(sparse() ? values_ : dense_), of(indptr_), of(indices_)};
     }
     /// Makes later reads scale rows by `normalize_row`, here and through `files()`.
     void normalize_rows() noexcept { normalized_ = true; }
@@ -192,14 +211,15 @@ public:
     /// Reads rows first, first + 1, … as floats: out [count, columns]. Precondition: dense, within rows.
     void read_dense(std::uint64_t first, std::span<float> out) const {
         GNEISS_ASSERT(!sparse() && out.size() % columns_ == 0);
-        read_floats(*dense_, first * columns_, out);
+        if (type() == feature_type::int8) read_scaled(first, out);
+        else read_floats(*dense_, first * columns_, out);
         for (std::size_t at = 0; normalized_ && at < out.size(); at += static_cast<std::size_t>(columns_))
             normalize_row(out.subspan(at, static_cast<std::size_t>(columns_)));
     }
-    /// Reads the bytes of rows as stored: out [count · columns] of `dtype`. Precondition: dense, within rows.
+    /// Reads the bytes of rows as stored: out [count] of `row_bytes`. Precondition: dense, within rows.
     void read_bytes(std::uint64_t first, std::span<std::byte> out) const {
         GNEISS_ASSERT(!sparse());
-        dense_->checksums.read(dense_->file, first * columns_ * size_of(dtype()), out);
+        dense_->checksums.read(dense_->file, first * row_bytes(type(), columns_), out);
     }
     /// Reads the entries of rows first … first + count − 1. Precondition: sparse, within rows.
     [[nodiscard]] sparse_feature_rows read_sparse(std::uint64_t first, std::uint64_t count) const {
@@ -247,17 +267,28 @@ public:
     void verify() const {
         constexpr std::uint64_t at_once = 1 << 20;
         std::vector<float> some;
+        const auto finite = [&](std::uint64_t at, const checked_array& array) {
+            const auto bad = std::ranges::find_if_not(some, [](float x) { return std::isfinite(x); });
+            if (bad != some.end())
+                throw error(errc::corrupt,
+                    "element " + std::to_string(at + static_cast<std::uint64_t>(bad - some.begin())) + " is not a finite number",
+                    {.path = array.file.path()});
+        };
+        if (dense_ && type() == feature_type::int8) {
+            const std::uint64_t step = std::max<std::uint64_t>(at_once / columns_, 1);
+            for (std::uint64_t row = 0; row < rows_; row += step) {
+                some.resize(static_cast<std::size_t>(std::min(step, rows_ - row) * columns_));
+                read_scaled(row, some);
+                finite(row * columns_, *dense_);
+            }
+            return;
+        }
         for (const auto& array : {&dense_, &values_}) {
             if (!*array) continue;
             for (std::uint64_t at = 0; at < (*array)->header.size(); at += some.size()) {
                 some.resize(static_cast<std::size_t>(std::min(at_once, (*array)->header.size() - at)));
                 read_floats(**array, at, some);
-                const auto bad = std::ranges::find_if_not(some, [](float x) { return std::isfinite(x); });
-                if (bad != some.end())
-                    throw error(errc::corrupt,
-                        "element " + std::to_string(at + static_cast<std::uint64_t>(bad - some.begin())) +
-                            " is not a finite number",
-                        {.path = (*array)->file.path()});
+                finite(at, **array);
             }
         }
         if (!sparse()) return;
@@ -278,13 +309,21 @@ private:
     static void read_floats(const checked_array& array, std::uint64_t first, std::span<float> out) {
         if (array.header.dtype == npy_dtype::f32) return array.read(first, out);
         // f16 values are read into the back of `out` and widened from the front: each is read before it is overwritten.
-        const auto bytes = std::as_writable_bytes(out);
-        const auto halves = bytes.subspan(out.size() * 2);
+        const auto halves = std::as_writable_bytes(out).subspan(out.size() * sizeof(half));
         array.checksums.read(array.file, first * sizeof(half), halves);
-        for (std::size_t i = 0; i < out.size(); ++i) {
-            half value{};
-            std::memcpy(&value, halves.data() + i * sizeof(half), sizeof(half));
-            out[i] = to_float(value);
+        decode_row(feature_type_of(array.header.dtype), halves.data(), out);
+    }
+    /// Reads dense rows of int8, with up to 1 MiB, or a row.
+    void read_scaled(std::uint64_t first, std::span<float> out) const {
+        const auto columns = static_cast<std::size_t>(columns_);
+        const std::size_t each = row_bytes(feature_type::int8, columns_), rows = out.size() / columns;
+        const std::size_t step = std::clamp<std::size_t>((std::size_t{1} << 20) / each, 1, std::max<std::size_t>(rows, 1));
+        std::vector<std::byte> some(step * each);
+        for (std::size_t row = 0; row < rows; row += step) {
+            const std::size_t count = std::min(step, rows - row);
+            read_bytes(first + row, std::span(some).first(count * each));
+            for (std::size_t i = 0; i < count; ++i)
+                decode_row(feature_type::int8, some.data() + i * each, out.subspan((row + i) * columns, columns));
         }
     }
 

@@ -14,9 +14,9 @@
 #include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/core/float16.hpp>
 #include <gneiss/storage/feature/cached_rows.hpp>
 #include <gneiss/storage/feature/extent_gather.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
 #include <gneiss/train/slots.hpp>
@@ -117,7 +117,7 @@ struct feature_rows {
     any_cache_policy* policy = nullptr; ///< controls the contents of the cache; null: the change sets of superbatches
     extent_rows* extents = nullptr; ///< the source, with a cache without a policy: deals the misses of superbatches out
     std::size_t columns = 0;            ///< values of a row
-    bool f16 = false;                   ///< values are f16, else f32
+    feature_type type = feature_type::f32; ///< of the values
     bool normalized = false;            ///< rows are scaled by `normalize_row`
 };
 
@@ -154,7 +154,8 @@ public:
         if (rows_.cache != nullptr) timed(times_.fill, [&] { fill(b); });
         const std::span<const node_id> ids = b.nodes;
         gather_target to = gather_target::of(dense);
-        if (rows_.f16) to = {f16_rows_.at_least(ids.size() * rows_.columns * sizeof(half)), rows_.columns * sizeof(half)};
+        const std::size_t row = row_bytes(rows_.type, rows_.columns);
+        if (rows_.type != feature_type::f32) to = {stored_.at_least(ids.size() * row), row};
         timed(times_.gather, [&] {
             trace_span span(b.trace, "read rows", b.traced());
             const std::uint64_t before = span ? bytes_read() : 0;
@@ -164,7 +165,7 @@ public:
             if (span) span.bytes(bytes_read() - before);
         });
         if (rows_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
-        if (rows_.f16 || rows_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
+        if (rows_.type != feature_type::f32 || rows_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
     }
 
     void enter(phase /*next*/) noexcept {} // superbatches rely on cached rows
@@ -186,9 +187,7 @@ private:
     void convert(std::size_t count, const gather_target& read, matrix_view<float> dense) const {
         parallel_for(executor_, count, 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
-                if (rows_.f16)
-                    std::ranges::transform(std::span(reinterpret_cast<const half*>(read.row(i)), rows_.columns), dense[i].begin(),
-                        [](half h) { return to_float(h); });
+                if (rows_.type != feature_type::f32) decode_row(rows_.type, read.row(i), dense[i]);
                 if (rows_.normalized) normalize_row(dense[i]);
             }
         });
@@ -238,7 +237,7 @@ private:
     executor_ref executor_;
     bool filled_ = false; // the policy's rows are in the cache
     change_set changes_;
-    reusable_buffer<std::byte> f16_rows_;
+    reusable_buffer<std::byte> stored_; // rows before they are decoded
     times times_;
 };
 static_assert(feature_source<cached_features>);

@@ -163,7 +163,7 @@ TEST_CASE("features, labels and parts of arrays reach their nodes, dense or spar
     CHECK(result.node_attributes.train == static_cast<std::uint64_t>(std::ranges::count(w.parts, 0)));
     w.check(dataset(options.out), by_number);
     CHECK(dataset(options.out).features().dtype() == npy_dtype::f32);
-    options.node_attributes.feature_type = npy_dtype::f16;
+    options.node_attributes.feature_type = feature_type::f16;
     run(options);
     w.check(dataset(options.out), by_number);
     CHECK(dataset(options.out).features().dtype() == npy_dtype::f16);
@@ -575,7 +575,7 @@ TEST_CASE("invalid node attributes are reported with file and row") {
     refuses(options, {"features.npy", "row 17", "feature 3", "NaN"});
     features[17 * 5 + 3] = 1e9F;
     save(w.path("features.npy"), npy_dtype::f32, features, 5);
-    options.node_attributes.feature_type = npy_dtype::f16;
+    options.node_attributes.feature_type = feature_type::f16;
     refuses(options, {"features.npy", "row 17", "f16"});
     options.node_attributes.feature_type.reset();
     features.resize(59 * 5);
@@ -663,7 +663,6 @@ TEST_CASE("mutually exclusive options are refused") {
     change([](import_options& o) { o.node_attributes.indptr = o.node_attributes.features; });
     change([](import_options& o) { o.node_attributes.fractions = {.5, .5, 0}; });
     change([](import_options& o) { o.node_attributes.values = o.node_attributes.features; });
-    change([](import_options& o) { o.node_attributes.feature_type = npy_dtype::f64; });
     change([](import_options& o) { o.ids = id_kind::string; });
     change([](import_options& o) {
         o.node_attributes.labels.clear();

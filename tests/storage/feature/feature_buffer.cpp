@@ -41,14 +41,23 @@ struct stored {
     feature_store store;
 
     stored(row_partitioning of, std::uint64_t width, const test::feature_form& options)
-        : rows(of), columns(width), values(draw(of.nodes * width, options)),
+        : rows(of), columns(width), values(draw(of.nodes, width, options)),
           store(test::feature_writer(directory.path(), of, options).write(values, width), of) {}
 
-    static std::vector<float> draw(std::uint64_t count, const test::feature_form& options) {
+    static std::vector<float> draw(std::uint64_t nodes, std::uint64_t width, const test::feature_form& options) {
+        const std::uint64_t count = nodes * width;
         random_stream draw(random_key(count, random_domain::user));
         std::vector<float> result(static_cast<std::size_t>(count));
         for (float& x : result) // exact in f16
             x = draw.below(3) != 0 ? 0 : options.ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
+        if (options.i8) { // as they are read
+            std::vector<std::byte> stored(row_bytes(feature_type::int8, width));
+            for (std::uint64_t v = 0; v < nodes; ++v) {
+                const std::span<float> row = std::span(result).subspan(static_cast<std::size_t>(v * width), static_cast<std::size_t>(width));
+                (void)encode_row(row, feature_type::int8, stored.data());
+                decode_row(feature_type::int8, stored.data(), row);
+            }
+        }
         return result;
     }
     /// Returns rows `ids` of `features`, expanded.
@@ -83,7 +92,7 @@ struct stored {
     }
 };
 
-const test::feature_form forms[] = {{}, {.f16 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
+const test::feature_form forms[] = {{}, {.f16 = true}, {.i8 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
     {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .aligned = false, .block_bytes = 704}};
 
 void damage(const std::filesystem::path& path, std::uint64_t at) {
@@ -102,6 +111,7 @@ TEST_CASE("the features of a state equal those of the array, in every form, on e
     for (const test::feature_form& form : forms) {
         CAPTURE(form.sparse);
         CAPTURE(form.f16);
+        CAPTURE(form.i8);
         CAPTURE(form.aligned);
         const stored data(round++ % 2 == 0 ? row_partitioning{211, 7} : test::cut_into({5, 100, 0, 20, 16, 1, 69}), 13, form);
         auto engines = storage_test::all_engines(4);
@@ -271,7 +281,7 @@ TEST_CASE("features that do not fit the budget are refused; damaged ones name th
 TEST_CASE("a store refuses files that do not match its nodes, and invalid offsets") {
     const row_partitioning rows{50, 3};
     const test::temporary_directory directory;
-    const std::vector<float> values = stored::draw(50 * 4, {});
+    const std::vector<float> values = stored::draw(50, 4, {});
     const auto write = [&](const test::feature_form& options) { return test::feature_writer(directory.path(), rows, options).write(values, 4); };
     CHECK_NOTHROW(feature_store(write({}), rows));
     CHECK_THROWS_AS(feature_store(write({}), row_partitioning{51, 3}), error);

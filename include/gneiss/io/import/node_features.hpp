@@ -14,11 +14,12 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/float16.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/import/feature_scale.hpp>
 #include <gneiss/io/import/node_job.hpp>
+#include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 
 namespace gneiss::importing {
 
@@ -150,14 +151,14 @@ private:
         return is_text_table(data.features) ? text_columns(setup_.text(data.features)).size()
                                             : read_npy_header(plain_file::open(data.features)).row_size();
     }
-    [[nodiscard]] npy_dtype type() const {
+    [[nodiscard]] feature_type type() const {
         const import_node_attributes& data = *setup_.data;
         if (data.feature_type) return *data.feature_type;
         for (const auto& path : {data.features, data.values})
             if (!path.empty() && !is_text_table(path) && data.project == 0 &&
                 read_npy_header(plain_file::open(path)).dtype == npy_dtype::f16)
-                return npy_dtype::f16;
-        return npy_dtype::f32;
+                return feature_type::f16;
+        return feature_type::f32;
     }
     [[nodiscard]] bool fills() const noexcept { return setup_.data->missing != missing_features::error; }
     /// Reads dense features of files; missing values are NaN.
@@ -182,22 +183,14 @@ private:
         made.write(path);
         return made;
     }
-    /// Appends the values as stored to `out`.
-    void encode(std::span<const float> values, npy_dtype as, std::uint64_t at, std::vector<std::byte>& out) const {
+    /// Appends a row, or values of sparse rows, as stored to `out`.
+    void encode(std::span<const float> values, feature_type as, std::uint64_t at, std::vector<std::byte>& out) const {
         const std::size_t start = out.size();
-        out.resize(start + values.size() * size_of(as));
-        if (as == npy_dtype::f32) {
-            if (!values.empty()) std::memcpy(out.data() + start, values.data(), values.size_bytes());
-            return;
-        }
-        for (std::size_t i = 0; i < values.size(); ++i) {
-            const half small = to_half(values[i]);
-            if (!std::isfinite(to_float(small)))
-                throw error(errc::out_of_range,
-                    std::to_string(values[i]) + " is too large for f16: use the feature type f32",
-                    node_place(features_path(), at));
-            std::memcpy(out.data() + start + i * sizeof small, &small, sizeof small);
-        }
+        out.resize(start + row_bytes(as, values.size()));
+        if (const std::size_t bad = encode_row(values, as, out.data() + start); bad != values.size())
+            throw error(errc::out_of_range,
+                std::to_string(values[bad]) + " is too large for " + std::string(to_string(as)) + ": use the feature type f32 or int8",
+                node_place(features_path(), at));
     }
     /// Cuts rows of a window at the ends of partitions.
     template <class Append>
@@ -226,8 +219,8 @@ private:
         const import_node_attributes& data = *setup_.data;
         const std::uint64_t columns = dense_columns();
         if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = features_path()});
-        const npy_dtype as = type();
-        const std::uint64_t row_bytes = columns * size_of(as);
+        const feature_type as = type();
+        const std::uint64_t row_bytes = gneiss::row_bytes(as, columns);
         sign_projection project(setup_.seed, std::max<std::uint64_t>(data.project, 1));
         std::vector<std::byte> record, absent; // the row of a node without a line
         std::vector<float> fill, filled;
@@ -248,7 +241,7 @@ private:
             need_dense();
         }
         if (fills()) absent.resize(static_cast<std::size_t>(row_bytes));
-        npy_writer out(setup_.array("features"), as, {columns});
+        npy_writer out(setup_.array("features"), dtype_of(as), {row_bytes / value_bytes(as)});
         arrange_rows(
             row_windows(setup_.rows.nodes, row_bytes, setup_.quarter()), map_, features_ascend(), setup_.quarter(),
             setup_.partial / "work-features",
@@ -302,7 +295,9 @@ private:
 
     std::uint64_t write_sparse() {
         need_dense();
-        const npy_dtype as = type();
+        const feature_type as = type();
+        if (as != feature_type::f32 && as != feature_type::f16)
+            throw error(errc::invalid_argument, "sparse features are stored as f32 or f16", {.path = features_path()});
         // Length of each row; whether any value is not 1; number of columns.
         std::uint64_t columns = setup_.data->num_features;
         bool valued = false;
@@ -336,10 +331,10 @@ private:
             out.close();
         }
         if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = features_path()});
-        const std::uint64_t value_bytes = valued ? size_of(as) : 0, entry_bytes = sizeof(std::uint32_t) + value_bytes;
+        const std::uint64_t value_bytes = valued ? gneiss::value_bytes(as) : 0, entry_bytes = sizeof(std::uint32_t) + value_bytes;
         npy_writer indices_out(setup_.array("features.indices"), npy_dtype::u32);
         std::optional<npy_writer> values_out;
-        if (valued) values_out.emplace(setup_.array("features.values"), as);
+        if (valued) values_out.emplace(setup_.array("features.values"), dtype_of(as));
         npy_reader begins(setup_.array("features.indptr"));
         std::vector<std::uint64_t> some(8192);
         std::size_t got = 0, next = 0;

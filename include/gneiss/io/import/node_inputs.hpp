@@ -34,8 +34,6 @@ inline void check_node_attributes(const import_node_attributes& data) {
         "several label columns are for nodes with several labels (multilabel) or for numbers (regression): a class has one");
     for (const import_node_list& list : data.lists)
         need(list.labels.empty() || data.target == node_target_kind::classes, "labels of lists of nodes are classes");
-    if (data.feature_type && *data.feature_type != npy_dtype::f32 && *data.feature_type != npy_dtype::f16)
-        throw error(errc::invalid_argument, "features are stored as f32 or f16");
     if (data.fractions) {
         const auto& f = *data.fractions;
         need(f[0] >= 0 && f[1] >= 0 && f[2] >= 0 && f[0] + f[1] + f[2] > 1 - 1e-9 && f[0] + f[1] + f[2] < 1 + 1e-9,

@@ -60,7 +60,7 @@ struct import_node_attributes {
     /// File of means and deviations, f32 [2, columns], by which columns of dense features are standardized; made from these
     /// features if it does not exist. Empty: values stay.
     std::filesystem::path standardize{};
-    std::optional<npy_dtype> feature_type{};             ///< f32 or f16; default: f16 for an array of f16, else f32
+    std::optional<gneiss::feature_type> feature_type{};  ///< type of stored features; default: f16 for an array of f16, else f32
     std::uint64_t project = 0;                           ///< columns of a random, seeded projection; 0: none
     std::filesystem::path labels{};        ///< integers, or names in a text file; negative, NaN or empty: none
     table_column label_column = 1;         ///< in a text file

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -30,6 +29,7 @@
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
 
@@ -94,11 +94,11 @@ public:
                                                     "] do not go to [" + std::to_string(out.rows()) + ", " +
                                                     std::to_string(out.columns()) + (sparse() ? "], they are sparse" : "]"));
         check_rows(ids, store_.rows().nodes);
-        const std::size_t row_bytes = static_cast<std::size_t>(columns()) * store_.value_bytes();
+        const std::size_t row_bytes = store_.row_bytes();
         parallel_for(executor, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const auto [from, row] = place(ids[i]);
-                widen(from.stored_values() + row * row_bytes, store_.f16(), out[i]);
+                decode_row(store_.type(), from.stored_values() + row * row_bytes, out[i]);
                 if (store_.normalized()) normalize_row(out[i]);
             }
         });
@@ -133,7 +133,7 @@ public:
                 if (ones)
                     std::ranges::fill(values, 1.0F);
                 else
-                    widen(from.stored_values() + first * store_.value_bytes(), store_.f16(), values);
+                    decode_row(store_.type(), from.stored_values() + first * store_.value_bytes(), values);
                 if (store_.normalized()) normalize_row(values);
             }
         });
@@ -144,18 +144,6 @@ private:
         const partition_id p = store_.rows().of(node);
         GNEISS_ASSERT(blocks_[p] != nullptr);
         return {*blocks_[p], static_cast<std::size_t>(node - store_.rows().begin(p))};
-    }
-    static void widen(const std::byte* from, bool f16, std::span<float> to) noexcept {
-        if (to.empty()) return;
-        if (!f16) {
-            std::memcpy(to.data(), from, to.size_bytes());
-            return;
-        }
-        for (std::size_t k = 0; k < to.size(); ++k) {
-            half value{};
-            std::memcpy(&value, from + k * sizeof value, sizeof value);
-            to[k] = to_float(value);
-        }
     }
 
     const feature_store& store_;

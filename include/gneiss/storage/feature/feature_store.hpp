@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/float16.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/sparse_rows.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -37,9 +37,9 @@ struct feature_files {
         checksum_table checksums;   ///< checksums of its blocks
     };
     std::uint64_t rows = 0, columns = 0; ///< shape of the features
-    bool f16 = false;                    ///< values are f16, else f32
+    feature_type type = feature_type::f32; ///< of values
     bool normalized = false;             ///< scale rows by `normalize_row` on read
-    array values{};                      ///< dense: [rows, columns]; sparse: [entries], absent if all are 1
+    array values{};                      ///< dense: [rows] of `row_bytes`; sparse: [entries], absent if all are 1
     array offsets{};                     ///< sparse: u64 [rows + 1]
     array indices{};                     ///< sparse: u32 [entries], ascending within a row
 
@@ -68,7 +68,7 @@ public:
             throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
                                                     std::to_string(rows_.nodes) + " nodes");
         if (!files_.sparse()) {
-            need(files_.values, files_.rows * files_.columns, value_bytes());
+            need(files_.values, files_.rows * row_bytes() / value_bytes(), value_bytes());
             return;
         }
         need(files_.offsets, files_.rows + 1, sizeof(std::uint64_t));
@@ -92,12 +92,14 @@ public:
     [[nodiscard]] std::uint64_t columns() const noexcept { return files_.columns; }
     /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return files_.sparse(); }
-    /// True if values are stored in 16 bits.
-    [[nodiscard]] bool f16() const noexcept { return files_.f16; }
+    /// Returns the type of stored values.
+    [[nodiscard]] feature_type type() const noexcept { return files_.type; }
     /// True if gathering normalizes rows.
     [[nodiscard]] bool normalized() const noexcept { return files_.normalized; }
     /// Returns the bytes of a stored value.
-    [[nodiscard]] std::size_t value_bytes() const noexcept { return files_.f16 ? sizeof(half) : sizeof(float); }
+    [[nodiscard]] std::size_t value_bytes() const noexcept { return gneiss::value_bytes(files_.type); }
+    /// Returns the bytes of a stored dense row.
+    [[nodiscard]] std::size_t row_bytes() const noexcept { return gneiss::row_bytes(files_.type, files_.columns); }
     /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t nnz() const noexcept { return sparse() ? nnz_ : files_.rows * files_.columns; }
     /// Sparse: returns the number of the first entry of a partition's rows; for partition `partitions`, of all entries.
@@ -116,7 +118,7 @@ public:
         const auto of = [](std::uint64_t begin, std::uint64_t size, std::uint64_t bytes) {
             return byte_range{begin * bytes, size * bytes};
         };
-        if (!sparse()) return of(first, count, files_.columns * value_bytes());
+        if (!sparse()) return of(first, count, row_bytes());
         if (part == feature_part::offsets) return of(first, count + 1, sizeof(std::uint64_t));
         return of(first_entry_[p], first_entry_[p + 1] - first_entry_[p],
             part == feature_part::indices ? sizeof(std::uint32_t) : value_bytes());
