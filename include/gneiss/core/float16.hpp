@@ -11,14 +11,14 @@ namespace gneiss {
 /// IEEE 754 binary16 storage type; no arithmetic.
 enum class half : std::uint16_t {};
 
-/// Exact, including subnormals, infinities and NaN (payload kept).
+/// Exact, including subnormals, infinities and NaN (payload kept). Without branches, so that loops over it are vectorized: a
+/// multiplication corrects the exponent, also of subnormals.
 [[nodiscard]] constexpr float to_float(half value) noexcept {
     const auto bits = static_cast<std::uint32_t>(value);
-    const std::uint32_t sign = (bits & 0x8000U) << 16, exponent = (bits >> 10) & 0x1fU, fraction = bits & 0x3ffU;
-    if (exponent == 0x1fU) return std::bit_cast<float>(sign | 0x7f800000U | (fraction << 13));
-    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-    return sign != 0 ? -magnitude : magnitude;
+    const std::uint32_t magnitude = (bits & 0x7fffU) << 13;
+    const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
+    const std::uint32_t special = magnitude | 0x7f800000U;
+    return std::bit_cast<float>(((bits & 0x8000U) << 16) | ((bits & 0x7c00U) == 0x7c00U ? special : finite));
 }
 
 /// Rounds to nearest, ties to even. Values too large become infinity; NaN becomes a quiet NaN.

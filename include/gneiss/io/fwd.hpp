@@ -38,6 +38,7 @@ class partition_order;
 class row_shuffle;
 struct carried_rows;
 struct checked_array;
+struct convert_options;
 struct csc_build_options;
 struct dataset_array;
 struct dataset_manifest;

@@ -42,6 +42,7 @@ namespace gneiss {
 
 enum class fault_kind : std::uint8_t;
 enum class feature_part : std::uint8_t;
+enum class feature_type : std::uint8_t;
 enum class graph_form : std::uint8_t;
 enum class io_operation : std::uint8_t;
 enum class lease_use : std::uint8_t;

@@ -20,7 +20,10 @@
 #endif
 #if defined(GNEISS_ORDERS_RINGS) || defined(__SANITIZE_THREAD__)
 #define GNEISS_ORDERS_RINGS 1
-#include <sanitizer/tsan_interface.h>
+extern "C" {
+void __tsan_acquire(void* address);
+void __tsan_release(void* address);
+}
 #endif
 
 #include <gneiss/storage/engine/concepts.hpp>
