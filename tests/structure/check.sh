@@ -81,7 +81,7 @@ may_include() {
         train/embeddings.hpp:storage/* | train/features.hpp:storage/* | train/features.hpp:cache/* | train/tasks.hpp:storage/*) return 0 ;;
         train/*_batches.hpp:storage/* | train/*_trainer.hpp:storage/* | train/gnn_memory.hpp:storage/*) return 0 ;;
         sampling/link_batches.hpp:storage/edge/* | sampling/any_graph_sampler.hpp:storage/adjacency/resident_graph.hpp) return 0 ;;
-         sampling/superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/*) return 0 ;;
+        sampling/superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/* | sampling/superbatch_sampler.hpp:storage/*) return 0 ;;
         train/device_*.cuh:storage/* | train/device_setup.hpp:graph/csr.hpp) return 0 ;;
         inference/layerwise_*.hpp:model/* | inference/layerwise_*.hpp:storage/* | inference/layerwise_input.hpp:io/node_attributes.hpp) return 0 ;;
         esac

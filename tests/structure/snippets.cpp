@@ -48,6 +48,7 @@
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/sampling/link_batches.hpp>
 #include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/sampling/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
@@ -415,6 +416,20 @@ void node_batches_snippet(const ids_list& nodes, std::uint64_t seed, std::uint64
     //<
     const node_batches batches(nodes, 1000, seed, epoch, state);
     for (std::uint64_t k = 0; k < batches.size(); ++k) batches.choose(k, seeds);
+    //>
+}
+
+// sampling/superbatch_sampler.hpp
+void superbatch_sampler_snippet(const disk_csc& graph, const neighbor_options& options, std::uint64_t seed, std::uint64_t bytes, const tbb_executor& executor, memory_budget& budget, const node_batches& batches, std::uint64_t epoch, const std::stop_token& stop, std::vector<node_id>& seeds, mini_batch_arena& arena, std::uint64_t& edges) {
+    //<
+    const auto make = [=] { return neighbor_sampler<>(options, seed); };
+    superbatch_sampler ahead(graph, 2, make, {.memory = bytes}, executor, budget);
+    for (std::uint64_t k = 0; k < batches.size(); ++k) {
+        if (!ahead.holds(epoch, k) && !ahead.read(epoch, batches, k, batches.size(), stop)) break; // stopped
+        batches.choose(k, seeds);
+        edges += neighbor_sample<>::of(ahead.sample(k, seeds, arena)).edges();
+    }
+    ahead.finish();
     //>
 }
 

@@ -90,6 +90,7 @@ struct set_up {
     bool carry = true, direct_table = false;
     std::optional<gather_way> deal{}; ///< rows are dealt out; empty: read at random
     std::uint64_t deal_memory = std::uint64_t{1} << 20;
+    std::uint64_t pass_memory = 0; ///< of passes over neighbors; 0: read at random
     engine_factory engines = test_train_superbatch_trainer::threads();
     change_set_maker change_sets{};
     std::chrono::microseconds slow_rows{0}; ///< per gather
@@ -187,6 +188,7 @@ struct trainer {
     tbb_executor on;
     network net;
     std::unique_ptr<disk_csc> disk{};
+    std::unique_ptr<superbatch_sampler> ahead{};
     std::unique_ptr<mapped_csc> mapped{};
     std::unique_ptr<memory_csc> whole{};
     std::optional<any_row_source> source{};
@@ -234,6 +236,11 @@ struct trainer {
         if (with.topology == "disk") {
             disk = std::make_unique<disk_csc>(files, with.engines, budget);
             sampler = sampler_of(*disk);
+            const superbatch_sampler_options passes{.way = gather_way::scan, .memory = with.pass_memory};
+            if (with.pass_memory != 0 && with.sampler == sampler_kind::dense)
+                ahead = std::make_unique<superbatch_sampler>(*disk, 2, [] { return dense_sampler<>(hops(), 9); }, passes, on, budget);
+            else if (with.pass_memory != 0)
+                ahead = std::make_unique<superbatch_sampler>(*disk, 2, [] { return neighbor_sampler<>(hops(), 9); }, passes, on, budget);
         } else if (with.topology == "mmap") {
             mapped = std::make_unique<mapped_csc>(files, budget);
             sampler = sampler_of(*mapped);
@@ -258,7 +265,8 @@ struct trainer {
                     watch.use(!watch.gathering);
                     if (cache) cache->acquire();
                     watch.for_gathering = true;
-                }},
+                },
+                .ahead = ahead.get()},
             on);
     }
 
@@ -317,6 +325,34 @@ TEST_CASE("superbatches train the same bits as GNN training in memory, for every
                 CAPTURE(static_cast<int>(schedule));
                 CHECK(train(data, {.cache = cache, .schedule = schedule, .sampler = sampler}) == expected);
             }
+    }
+}
+
+TEST_CASE("passes over neighbors train the same bits in any groups, under every schedule and after any stop") {
+    const graph_data data(400); // 14 batches
+    for (const auto sampler : {sampler_kind::neighbor, sampler_kind::dense}) {
+        const outcome expected = in_memory(data, sampler, 2);
+        for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
+            for (const std::uint64_t memory : {500U, 3000U, 1000000U})
+                for (const std::uint64_t batches : {3U, 14U}) {
+                    CAPTURE(memory);
+                    CAPTURE(batches);
+                    trainer result(data, {.schedule = schedule, .sampler = sampler, .superbatch = batches, .threads = 1 + batches % 2, .pass_memory = memory});
+                    CHECK(result() == expected);
+                    if (memory > 500) CHECK(result.ahead->scanned().read_bytes > 0);
+                }
+    }
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
+    for (std::uint64_t at = 0; at < 13; at += 2) {
+        trainer result(data, {.superbatch = 5, .epochs = 1, .pass_memory = 3000});
+        std::stop_source stop;
+        training_observer observer;
+        observer.on_batch = [&](const batch_key& key, const training_statistics&) {
+            if (key.number.index == at) stop.request_stop();
+        };
+        const auto part = result.training->run(0, {}, observer, stop.get_token());
+        if (part.stopped) (void)result.training->run(0, part.position.next);
+        CHECK(result.net.end({}).weights == expected.weights);
     }
 }
 
@@ -518,7 +554,7 @@ TEST_CASE("faults of the engine end in the right answer or a typed error, never 
             const auto injector = std::make_shared<fault_injector>(fault{.kind = kind, .at = n});
             const engine_factory engines = [injector] { return any_engine(faulty<threads_engine>(threads_engine(4), injector)); };
             try {
-                const outcome result = train(data, {.epochs = 1, .deal = n % 2 == 0 ? std::optional(gather_way::scan) : std::nullopt, .engines = engines});
+                const outcome result = train(data, {.epochs = 1, .deal = n % 2 == 0 ? std::optional(gather_way::scan) : std::nullopt, .pass_memory = n % 4 < 2 ? 3000U : 0U, .engines = engines});
                 CHECK(result == expected);
             } catch (const std::runtime_error& e) { // error or io_error
                 CHECK((dynamic_cast<const error*>(&e) != nullptr || dynamic_cast<const io_error*>(&e) != nullptr));

@@ -15,6 +15,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/visit_counter.hpp>
 #include <gneiss/sample/neighbor.hpp>
+#include <gneiss/sampling/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 
@@ -105,6 +106,40 @@ BENCHMARK(disk_csc_direct_quarter_cached)
     ->DenseRange(0, 1)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
+
+/// Groups of 16 batches, whose neighbors are read in one pass for each hop: the same samples as `disk_csc_direct`.
+void disk_csc_passes(benchmark::State& state) {
+    constexpr std::uint64_t group = 16;
+    if (!storage_bench::works(state.range(0), state)) return;
+    memory_budget budget;
+    const disk_csc graph(
+        stored_graph::shared().files(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
+    const tbb_executor executor(2);
+    superbatch_sampler ahead(
+        graph, 3, [] { return neighbor_sampler<>({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 1); },
+        {.way = gather_way::scan, .memory = std::uint64_t{1} << 30}, executor, budget);
+    mini_batch_arena arena;
+    std::vector<node_id> seeds;
+    std::int64_t sampled = 0;
+    std::uint64_t epoch = 0;
+    for (auto _ : state) {
+        state.PauseTiming();
+        const keyed_permutation order(nodes, random_key(++epoch, random_domain::user));
+        std::vector<node_id> chosen(1000 * group);
+        for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = static_cast<node_id>(order(i));
+        const node_batches batches(chosen, 1000, 1, epoch, 0);
+        state.ResumeTiming();
+        if (!ahead.read(epoch, batches, 0, group, {})) return state.SkipWithError("stopped");
+        for (std::uint64_t k = 0; k < group && ahead.holds(epoch, k); ++k) {
+            batches.choose(k, seeds);
+            sampled += static_cast<std::int64_t>(neighbor_sample<>::of(ahead.sample(k, seeds, arena)).edges());
+        }
+        ahead.finish();
+    }
+    state.SetItemsProcessed(sampled);
+    report_reads(state, graph.statistics().io);
+}
+BENCHMARK(disk_csc_passes)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void mapped_csc_cold(benchmark::State& state) {
     memory_budget budget;

@@ -26,6 +26,7 @@
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/sampling/superbatch.hpp>
+#include <gneiss/sampling/superbatch_sampler.hpp>
 #include <gneiss/storage/io/run_file.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
 
@@ -46,7 +47,8 @@ namespace gneiss {
 ///
 /// One thread loads batches and one gathers them, both in order. `next` rethrows errors of the inspecting thread. `halt` ends
 /// the inspection; only it decides when batches may be drawn and gathered without the inspector.
-/// Memory: one sample, and the state of the change sets, as in `belady_policy`.
+/// Memory: one sample, that of `surroundings::ahead` while it samples, and the state of the change sets, as in
+/// `belady_policy`.
 class superbatch_inspector {
 public:
     /// Numbers of an epoch and of a batch in it.
@@ -55,6 +57,7 @@ public:
     /// Inputs of the inspection.
     struct surroundings {
         any_sampler sampler; ///< sampler of batches, with its graph
+        superbatch_sampler* ahead = nullptr; ///< draws the same samples, with one pass over the neighbors; null: `sampler` does
         /// Returns the batches of an epoch, a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
         /// For `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered or drawn.
@@ -242,7 +245,10 @@ private:
     [[nodiscard]] std::shared_ptr<superbatch> sample(const std::stop_token& stop) {
         std::shared_ptr<superbatch> result;
         trace_span span(track_.get(), "sample superbatch", {.epoch = next_.first, .batch = next_.second});
-        timed(&superbatch_statistics::sample_seconds, [&] { result = sample_now(stop); });
+        timed(&superbatch_statistics::sample_seconds, [&] {
+            result = sample_now(stop);
+            if (around_.ahead != nullptr) around_.ahead->finish();
+        });
         if (result) span.bytes(result->file_bytes());
         return result;
     }
@@ -259,8 +265,13 @@ private:
         const std::uint64_t end = std::min(batches_->size(), next_.second + options_.batches);
         for (; result->last_ < end; ++result->last_) {
             if (stop.stop_requested()) return nullptr;
+            superbatch_sampler* const ahead = around_.ahead;
+            const bool held = ahead == nullptr || ahead->holds(next_.first, result->last_);
+            if (!held && !ahead->read(next_.first, *batches_, result->last_, end, stop)) return nullptr;
             batches_->choose(result->last_, seeds_);
-            const mini_batch batch = around_.sampler.sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
+            const mini_batch batch = ahead != nullptr
+                                         ? ahead->sample(result->last_, seeds_, arena_)
+                                         : around_.sampler.sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
             const std::span<const node_id> ids = around_.sampler.nodes(batch);
             const bool full = options_.accesses != 0 && result->accesses_ + ids.size() > options_.accesses;
             if (full && result->last_ != result->first_) break; // drawn again for the next superbatch

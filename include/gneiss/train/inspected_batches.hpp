@@ -49,6 +49,7 @@ public:
         /// `alternate`: caches take turns in memory, as in `superbatch_inspector`
         std::function<void()> before_sampling{}, before_gathering{};
         node_targets targets{}; ///< instead of labels
+        superbatch_sampler* ahead = nullptr; ///< as in `superbatch_inspector`
     };
     /// Nanoseconds of each part of the work.
     struct times {
@@ -65,7 +66,7 @@ public:
         if (inspector_ && !inspector_->halted() && inspector_->position() == std::pair{start.epoch, start.from.index}) return;
         end_inspection();
         auto inspector = std::make_unique<superbatch_inspector>(options_.superbatches,
-            superbatch_inspector::surroundings{.sampler = parts_.sampler, .batches = [this](std::uint64_t e) { return batches_of(e); },
+            superbatch_inspector::surroundings{.sampler = parts_.sampler, .ahead = parts_.ahead, .batches = [this](std::uint64_t e) { return batches_of(e); },
                 .before_sampling = parts_.before_sampling, .before_gathering = parts_.before_gathering, .nodes = parts_.targets.columns != 0 ? parts_.targets.nodes : parts_.labels.size(), .on = executor_},
             superbatch_inspector::place{start.epoch, start.from.index});
         const std::scoped_lock lock(mutex_);

@@ -62,6 +62,7 @@ struct superbatch_parts {
     any_backend* backend = nullptr;      ///< computes batches in place of the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
     std::optional<target_task> targets{}; ///< instead of labels; only without a backend of your own
+    superbatch_sampler* ahead = nullptr; ///< samples superbatches in place of `sampler`, on the same graph with its options
 };
 
 /// Busy seconds of each stage. `sample` and `change_set` are the inspector's; `switching` is the cost of turns: loading,

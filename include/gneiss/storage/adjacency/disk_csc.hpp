@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,26 @@ struct disk_csc_options {
     std::size_t wave =
         std::size_t{1} << 20; ///< maximum places sorted at once: a larger call makes several waves
     std::size_t engines = 1;  ///< calls that read at once; others wait for them
+};
+
+/// Rule by which blocks of neighbors share a request.
+struct block_coalescing {
+    std::uint64_t gap_bytes = 0;   ///< unneeded bytes that are read rather than split a request
+    std::size_t request_bytes = 0; ///< longest request
+};
+
+/// A block of neighbors in memory, verified.
+struct csc_block {
+    const csc_lists* lists = nullptr;  ///< lists that it is of
+    const node_id* entries = nullptr;  ///< neighbors in the block
+    edge_index first = 0;              ///< place of the first of them among all neighbors of the lists
+
+    /// Returns a neighbor. Throws errc::corrupt for one beyond the nodes.
+    [[nodiscard]] node_id at(std::uint32_t entry) const {
+        const node_id neighbor = entries[entry];
+        if (neighbor >= lists->nodes()) throw lists->no_such_neighbor(first + entry);
+        return neighbor;
+    }
 };
 
 /// Requests of a `disk_csc` and their cost.
@@ -63,6 +84,7 @@ struct disk_csc_stats {
 ///
 /// A call is one wave: blocks are sorted, nearby ones read together, requests kept in flight, and answers written as blocks
 /// arrive, in any order. Every block is verified before use. Degrees need no read.
+/// `locate` and `read_blocks` are the two halves of a call, for those who read the blocks of many calls together.
 /// Memory, charged: that of `csc_lists`, and `engine_bytes` per engine. Thread-safe, except `set_cache`.
 /// Errors: those of csc_lists; io_error; errc::corrupt with path and offset. The graph remains usable after an error.
 /// Source: Ginex, section 3.2 (choice of cached lists); coalescing as measured in docs/architecture.md.
@@ -114,20 +136,83 @@ public:
 
     void neighbors_at(const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         detail::csc_sides::check(answer);
-        const auto lists = sides_.lists(request.direction);
-        const neighbor_cache* cache = caches_[static_cast<std::size_t>(request.direction)];
-        std::unique_ptr<lane> executor = lease();
-        try {
-            if (!executor) executor = std::make_unique<lane>(engines_(), sides_, options_);
-            const disk_csc_stats asked =
-                look_up(*executor, lists, cache != nullptr && cache->loaded() ? cache : nullptr, request, answer);
-            give_back(std::move(executor), asked);
-        } catch (...) {
-            executor.reset();
-            give_back(nullptr, {});
-            throw;
-        }
+        (void)sides_.lists(request.direction); // throws if absent
+        with_lane([&](lane& mine) { return look_up(mine, request, answer); });
     }
+
+    /// Neighbors in a block.
+    static constexpr std::size_t block_entries = csc_block_bytes / sizeof(node_id);
+    /// Exclusive upper bound on the numbers in keys of `read_blocks`.
+    static constexpr std::uint64_t number_end = std::uint64_t{1} << 31;
+
+    /// Finds the neighbors of a request without reading: calls cached(k, neighbor) for each position k of a list in the
+    /// cache, stored(k, block, entry) for the others. Blocks are numbered in the order of the files. Returns the counts.
+    template <class Cached, class Stored>
+    disk_csc_stats locate(const neighbor_request<>& request, Cached&& cached_at, Stored&& stored_at) const {
+        constexpr std::size_t group = 256;
+        const detail::list_pair<csc_lists> lists = sides_.lists(request.direction);
+        const neighbor_cache* cache = caches_[static_cast<std::size_t>(request.direction)];
+        std::array<const node_id*, group> cached{};
+        disk_csc_stats asked;
+        const auto ids = request.ids;
+        for (std::size_t first = 0; first < ids.size(); first += group) {
+            const std::size_t count = std::min(group, ids.size() - first);
+            if (cache != nullptr) cache->find(ids.subspan(first, count), std::span(cached).first(count));
+            for (std::size_t i = 0; i < count; ++i)
+                if (cached[i] == nullptr) lists.prefetch_offsets(ids[first + i]);
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::size_t begin = request.offsets[first + i] - request.offsets[0],
+                                  end = request.offsets[first + i + 1] - request.offsets[0];
+                if (begin == end) continue;
+                asked.neighbors += end - begin;
+                ++asked.lists;
+                if (cached[i] != nullptr) {
+                    asked.cached_neighbors += end - begin;
+                    ++asked.cached_lists;
+                    for (std::size_t k = begin; k < end; ++k) cached_at(k, cached[i][request.positions[k]]);
+                } else {
+                    locate_list(lists, ids[first + i], request.positions, begin, end, stored_at);
+                }
+            }
+        }
+        return asked;
+    }
+
+    /// Reads blocks in ascending order and calls visit(number, block) for each key, as blocks arrive. A key is block · 2³¹ +
+    /// number. Returns the I/O; nothing if a stop was requested before all keys were visited. Errors as `neighbors_at`.
+    /// \param keys   ascending
+    /// \param how    request_bytes: a multiple of csc_block_bytes, at most `most_request_bytes()`
+    /// \param asked  counts of the keys, added to the statistics
+    template <class Visit>
+    [[nodiscard]] std::optional<io_stats> read_blocks(std::span<const std::uint64_t> keys, const block_coalescing& how,
+        const disk_csc_stats& asked, const std::stop_token& stop, Visit&& visit) const {
+        bool whole = true;
+        disk_csc_stats done = asked;
+        with_lane([&](lane& mine) {
+            io_queue queue(mine.engine);
+            whole = read_sorted(mine, queue, keys, how, stop, visit);
+            done.io = queue.stats();
+            return done;
+        });
+        return whole ? std::optional(done.io) : std::nullopt;
+    }
+    /// Returns the requests and bytes by which blocks are read, as `reads` and `read_bytes`.
+    /// \param keys  ascending
+    [[nodiscard]] io_stats cost_of(std::span<const std::uint64_t> keys, const block_coalescing& how) const {
+        io_stats cost;
+        for (std::size_t next = 0; next < keys.size();) {
+            const request_run run = next_run(keys, next, how);
+            ++cost.reads;
+            cost.read_bytes += run.bytes;
+        }
+        return cost;
+    }
+    /// Returns how a call reads blocks.
+    [[nodiscard]] block_coalescing coalescing() const noexcept {
+        return {options_.coalesce_bytes, options_.request_bytes};
+    }
+    /// Returns the longest request that the memory of an engine allows [bytes].
+    [[nodiscard]] std::size_t most_request_bytes() const noexcept { return options_.requests * options_.request_bytes; }
 
     /// Returns requests and hits so far.
     [[nodiscard]] disk_csc_stats statistics() const {
@@ -136,15 +221,15 @@ public:
     }
 
 private:
-    /// Requested neighbors of one list in one block: answers [first, first + count), each at base + its position.
+    /// Requested neighbors in one block: answers [first, first + count). Until the block arrives they hold places in it.
     struct wanted {
-        std::uint64_t base; // start of the list among all neighbors of its file; modulo 2⁶⁴ for the second list of two
         std::uint32_t first, count;
     };
     /// Blocks that one request reads.
     struct request_run {
         std::size_t first = 0, last = 0; // places in the order of blocks
         std::uint64_t block = 0;
+        std::size_t bytes = 0;
     };
     /// An engine with the buffers of a wave. Sort keys: file, block, number of the wanted piece.
     struct lane {
@@ -166,7 +251,20 @@ private:
         std::vector<std::uint64_t> keys;
     };
 
-    static constexpr std::size_t block_entries = csc_block_bytes / sizeof(node_id);
+    /// Calls work(lane), which returns what it requested.
+    template <class Work>
+    void with_lane(Work&& work) const {
+        std::unique_ptr<lane> mine = lease();
+        try {
+            if (!mine) mine = std::make_unique<lane>(engines_(), sides_, options_);
+            const disk_csc_stats asked = work(*mine);
+            give_back(std::move(mine), asked);
+        } catch (...) {
+            mine.reset();
+            give_back(nullptr, {});
+            throw;
+        }
+    }
 
     /// Returns an idle lane; null: the caller may make one.
     [[nodiscard]] std::unique_ptr<lane> lease() const {
@@ -193,129 +291,124 @@ private:
         returned_.notify_one();
     }
 
-    disk_csc_stats look_up(lane& executor, const detail::list_pair<csc_lists>& lists, const neighbor_cache* cache,
-        const neighbor_request<>& request, const neighbor_answer<>& answer) const {
-        constexpr std::size_t group = 256;
-        std::array<const node_id*, group> cached{};
-        disk_csc_stats asked;
+    disk_csc_stats look_up(lane& executor, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         io_queue queue(executor.engine); // its destructor waits for requests left in flight by an error
         executor.pieces.clear();
         executor.keys.clear();
-        const auto ids = request.ids;
-        for (std::size_t first = 0; first < ids.size(); first += group) {
-            const std::size_t count = std::min(group, ids.size() - first);
-            if (cache != nullptr) cache->find(ids.subspan(first, count), std::span(cached).first(count));
-            for (std::size_t i = 0; i < count; ++i)
-                if (cached[i] == nullptr) lists.prefetch_offsets(ids[first + i]);
-            for (std::size_t i = 0; i < count; ++i) {
-                const std::size_t k = request.offsets[first + i] - request.offsets[0],
-                                  end = request.offsets[first + i + 1] - request.offsets[0];
-                if (k == end) continue;
-                asked.neighbors += end - k;
-                ++asked.lists;
-                if (cached[i] != nullptr) {
-                    asked.cached_neighbors += end - k;
-                    ++asked.cached_lists;
-                    for (std::size_t at = k; at < end; ++at) answer.neighbors[at] = cached[i][request.positions[at]];
+        std::uint64_t last_block = ~std::uint64_t{0};
+        std::size_t last = 0;
+        disk_csc_stats asked = locate(
+            request, [&](std::size_t k, node_id neighbor) { answer.neighbors[k] = neighbor; },
+            [&](std::size_t k, std::uint64_t block, std::uint32_t entry) {
+                answer.neighbors[k] = entry;
+                if (block == last_block && last + 1 == k && !executor.pieces.empty()) {
+                    ++executor.pieces.back().count;
                 } else {
-                    want(executor, queue, lists, ids[first + i], k, end, request, answer);
+                    if (executor.pieces.size() == options_.wave) read_wave(executor, queue, answer);
+                    executor.keys.push_back((block << 31) | executor.pieces.size());
+                    executor.pieces.push_back({static_cast<std::uint32_t>(k), 1});
+                    last_block = block;
                 }
-            }
-        }
-        read_wave(executor, queue, request, answer);
+                last = k;
+            });
+        read_wave(executor, queue, answer);
         asked.io = queue.stats();
         return asked;
     }
 
-    /// Adds the positions [k, end) of a node's list to the wave; positions in the same block become one piece.
-    void want(lane& executor, io_queue& queue, const detail::list_pair<csc_lists>& lists, node_id v, std::size_t k,
-        std::size_t end, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
+    /// Calls stored_at(k, block, entry) for the positions [k, end) of a node's list.
+    template <class Stored>
+    void locate_list(const detail::list_pair<csc_lists>& lists, node_id v, std::span<const std::uint32_t> positions,
+        std::size_t k, std::size_t end, Stored&& stored_at) const {
         const std::uint32_t outgoing = lists.second == nullptr ? ~std::uint32_t{0} : lists.first->degree(v);
         const std::uint64_t base = lists.first->begin(v),
-                            other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing;
-        std::uint64_t last = ~std::uint64_t{0};
+                            other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing; // modulo 2⁶⁴
         for (; k < end; ++k) {
-            const std::uint32_t position = request.positions[k];
-            const bool second = position >= outgoing;
-            const std::uint64_t from = second ? other : base;
+            const bool second = positions[k] >= outgoing;
+            const std::uint64_t place = (second ? other : base) + positions[k];
             const std::uint64_t side = sides_.which(second ? *lists.second : *lists.first);
-            const std::uint64_t block = (side << 32) | ((from + position) / block_entries);
-            if (block == last) {
-                ++executor.pieces.back().count;
-                continue;
-            }
-            if (executor.pieces.size() == options_.wave) read_wave(executor, queue, request, answer);
-            executor.keys.push_back((block << 31) | executor.pieces.size());
-            executor.pieces.push_back({from, static_cast<std::uint32_t>(k), 1});
-            last = block;
+            stored_at(k, (side << 32) | (place / block_entries), static_cast<std::uint32_t>(place % block_entries));
         }
     }
 
     /// Reads the wave and writes the answers.
-    void read_wave(
-        lane& executor, io_queue& queue, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
+    void read_wave(lane& executor, io_queue& queue, const neighbor_answer<>& answer) const {
         std::ranges::sort(executor.keys);
-        std::size_t next = 0;
-        const auto begin = [&](std::size_t slot) {
-            if (next == executor.keys.size()) return;
-            request_run& run = executor.runs[slot];
-            run.first = next;
-            run.block = executor.keys[next] >> 31;
-            std::uint64_t last = run.block;
-            for (; next < executor.keys.size(); ++next) {
-                const std::uint64_t block = executor.keys[next] >> 31;
-                if (block > last && ((block - last - 1) * csc_block_bytes > options_.coalesce_bytes ||
-                                        (block + 1 - run.block) * csc_block_bytes > options_.request_bytes))
-                    break;
-                last = block;
-            }
-            run.last = next;
-            const std::size_t side = run.block >> 32;
-            const std::uint64_t offset = (run.block & 0xffffffff) * csc_block_bytes;
-            const auto length = static_cast<std::size_t>((last + 1 - run.block) * csc_block_bytes);
-            const checksum_table& sums = sides_.side(side)->checksums();
-            queue.read(*executor.files[side], sums.data_offset() + offset, part(executor, slot).first(length), slot,
-                static_cast<std::size_t>(std::min<std::uint64_t>(length, sums.data_bytes() - offset)));
+        const auto write = [&](std::uint32_t number, const csc_block& block) {
+            const wanted piece = executor.pieces[number];
+            for (node_id& at : answer.neighbors.subspan(piece.first, piece.count)) at = block.at(at);
         };
-        for (std::size_t slot = 0; slot < options_.requests; ++slot) begin(slot);
-        while (const auto slot = queue.next_done()) {
-            write_answers(executor, static_cast<std::size_t>(*slot), request, answer);
-            begin(static_cast<std::size_t>(*slot));
-        }
+        (void)read_sorted(executor, queue, executor.keys, coalescing(), {}, write);
         executor.pieces.clear();
         executor.keys.clear();
     }
 
-    void write_answers(
-        lane& executor, std::size_t slot, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
-        const request_run& run = executor.runs[slot];
-        const csc_lists& lists = *sides_.side(static_cast<std::size_t>(run.block >> 32));
-        const std::span<const std::byte> bytes = part(executor, slot);
-        std::uint64_t verified = ~std::uint64_t{0};
-        std::span<const std::byte> block;
-        for (std::size_t at = run.first; at < run.last; ++at) {
-            const std::uint64_t number = executor.keys[at] >> 31;
-            const std::uint64_t first = (number & 0xffffffff) * block_entries;
-            if (number != verified) {
-                const std::uint64_t offset = first * sizeof(node_id);
-                block = bytes.subspan(static_cast<std::size_t>((number - run.block) * csc_block_bytes),
-                    static_cast<std::size_t>(
-                        std::min<std::uint64_t>(csc_block_bytes, lists.checksums().data_bytes() - offset)));
-                lists.checksums().verify(lists.path(), offset, block);
-                verified = number;
-            }
-            const wanted& piece = executor.pieces[static_cast<std::size_t>(executor.keys[at] & 0x7fffffff)];
-            const auto* const entries = reinterpret_cast<const node_id*>(block.data());
-            for (std::size_t k = piece.first; k < std::size_t{piece.first} + piece.count; ++k) {
-                const node_id neighbor = entries[piece.base + request.positions[k] - first];
-                if (neighbor >= lists.nodes()) throw lists.no_such_neighbor(piece.base + request.positions[k]);
-                answer.neighbors[k] = neighbor;
-            }
+    /// Returns the next request for sorted keys, and moves `next` behind its keys.
+    [[nodiscard]] request_run next_run(
+        std::span<const std::uint64_t> keys, std::size_t& next, const block_coalescing& how) const noexcept {
+        request_run run{.first = next, .last = next, .block = keys[next] >> 31, .bytes = 0};
+        std::uint64_t last = run.block;
+        for (; next < keys.size(); ++next) {
+            const std::uint64_t block = keys[next] >> 31;
+            if (block > last && ((block - last - 1) * csc_block_bytes > how.gap_bytes ||
+                                    (block + 1 - run.block) * csc_block_bytes > how.request_bytes))
+                break;
+            last = block;
         }
+        run.last = next;
+        const csc_lists& lists = *sides_.side(static_cast<std::size_t>(run.block >> 32));
+        const std::uint64_t left = lists.checksums().data_bytes() - (run.block & 0xffffffff) * csc_block_bytes;
+        run.bytes = static_cast<std::size_t>(std::min((last + 1 - run.block) * csc_block_bytes, left));
+        return run;
     }
 
-    [[nodiscard]] std::span<std::byte> part(lane& executor, std::size_t slot) const noexcept {
-        return executor.staging.span().subspan(slot * options_.request_bytes, options_.request_bytes);
+    /// Reads the blocks of sorted keys, and calls visit(number, block) for each.
+    template <class Visit>
+    bool read_sorted(lane& executor, io_queue& queue, std::span<const std::uint64_t> keys, const block_coalescing& how,
+        const std::stop_token& stop, Visit&& visit) const {
+        const std::size_t parts = std::min(executor.runs.size(), executor.staging.size() / how.request_bytes);
+        const auto part = [&](std::size_t slot) {
+            return executor.staging.span().subspan(slot * how.request_bytes, how.request_bytes);
+        };
+        std::size_t next = 0;
+        const auto begin = [&](std::size_t slot) {
+            if (next == keys.size() || stop.stop_requested()) return;
+            const request_run& run = executor.runs[slot] = next_run(keys, next, how);
+            const auto side = static_cast<std::size_t>(run.block >> 32);
+            const std::uint64_t offset = (run.block & 0xffffffff) * csc_block_bytes;
+            queue.read(*executor.files[side], sides_.side(side)->checksums().data_offset() + offset,
+                part(slot).first(round_up(run.bytes, csc_block_bytes)), slot, run.bytes);
+        };
+        for (std::size_t slot = 0; slot < parts; ++slot) begin(slot);
+        while (const auto done = queue.next_done()) {
+            const auto slot = static_cast<std::size_t>(*done);
+            visit_run(executor.runs[slot], part(slot), keys, visit);
+            begin(slot);
+        }
+        return next == keys.size();
+    }
+
+    /// Verifies the blocks of a request that has arrived, and visits its keys.
+    template <class Visit>
+    void visit_run(const request_run& run, std::span<const std::byte> bytes, std::span<const std::uint64_t> keys,
+        Visit&& visit) const {
+        const csc_lists& lists = *sides_.side(static_cast<std::size_t>(run.block >> 32));
+        const std::uint64_t end = lists.checksums().data_bytes();
+        std::uint64_t verified = ~std::uint64_t{0};
+        csc_block block{.lists = &lists, .entries = nullptr, .first = 0};
+        for (std::size_t at = run.first; at < run.last; ++at) {
+            const std::uint64_t number = keys[at] >> 31;
+            if (number != verified) {
+                const std::uint64_t offset = (number & 0xffffffff) * csc_block_bytes;
+                const auto data = bytes.subspan(static_cast<std::size_t>((number - run.block) * csc_block_bytes),
+                    static_cast<std::size_t>(std::min<std::uint64_t>(csc_block_bytes, end - offset)));
+                lists.checksums().verify(lists.path(), offset, data);
+                block.entries = reinterpret_cast<const node_id*>(data.data());
+                block.first = offset / sizeof(node_id);
+                verified = number;
+            }
+            visit(static_cast<std::uint32_t>(keys[at] & (number_end - 1)), block);
+        }
     }
 
     detail::csc_sides sides_;

@@ -20,7 +20,7 @@ namespace gneiss {
 
 GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor)
     : batches_(batch_options(options, parts), {std::move(parts.sampler), parts.labels, parts.encode.outputs(), std::move(parts.training_nodes),
-          std::move(parts.before_sampling), std::move(parts.before_gathering), parts.targets ? parts.targets->targets : node_targets{}}, executor),
+          std::move(parts.before_sampling), std::move(parts.before_gathering), parts.targets ? parts.targets->targets : node_targets{}, parts.ahead}, executor),
       features_(make_features(options, parts, executor)), embeddings_(std::in_place_type<no_embeddings>),
       backend_(make_backend(options, parts, executor)),
       any_batches_(std::ref(batches_)),
