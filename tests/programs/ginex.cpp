@@ -54,7 +54,7 @@ TEST_CASE("classes are learned and reported under the contract's keys") {
     CHECK(run["program"] == "gneiss-ginex");
     CHECK(run["status"] == "done");
     for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate", "read_bytes", "read_requests",
-             "gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes", "valid"})
+             "gather_bytes", "sample_bytes", "sample_scanned_bytes", "scanned_bytes", "dealt_bytes", "valid"})
         CHECK(run["epochs"][0].contains(key));
     for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) { // may overlap epochs
         CAPTURE(key);
@@ -84,6 +84,8 @@ TEST_CASE("every topology, cache, pipeline, preset, engine and thread count trai
              "--topology memory --feature-cache s3fifo --io-engine threads", "--topology disk --feature-cache none --pipeline conventional --threads 2",
              "--topology disk --feature-cache belady --superbatch 3 --gather scan", "--preset ginex --superbatch 4 --gather scan --threads 2",
              "--topology memory --feature-cache belady --superbatch 2 --gather scan --io-engine threads", "--topology disk --feature-cache belady --gather random",
+             "--topology disk --feature-cache belady --superbatch 4 --neighbor-reads scan --threads 1", "--preset ginex --superbatch 4 --neighbor-reads scan",
+             "--topology disk --feature-cache static --pipeline overlap --superbatch 5 --neighbor-reads scan --io-engine threads",
              "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbor-rank visits", "--topology mmap --feature-cache static"}) {
         CAPTURE(options);
         (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + options);
@@ -98,7 +100,7 @@ TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even 
     const std::string expected = shop.predictions("whole");
     for (const std::string signal : {"INT", "TERM", "KILL"})
         for (const std::string cache : {"--feature-cache belady --pipeline overlap --superbatch 7", "--feature-cache belady --pipeline alternate --superbatch 5",
-                 "--feature-cache belady --pipeline overlap --superbatch 7 --gather scan"}) {
+                 "--feature-cache belady --pipeline overlap --superbatch 7 --gather scan --neighbor-reads scan"}) {
             CAPTURE(signal);
             CAPTURE(cache);
             fs::remove_all(shop / "cut");
@@ -154,6 +156,43 @@ TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
     CHECK(by_scan["plan"]["parts"].contains("dealing out rows"));
     CHECK_FALSE(at_random["plan"]["parts"].contains("dealing out rows"));
     shop.refuses(2, "train data --quiet --out new --feature-cache static --gather scan", {"--gather scan", "belady", "static"});
+}
+
+TEST_CASE("neighbors of superbatches are read in passes, and their bytes are reported") {
+    const ginex_workshop shop;
+    REQUIRE(shop.run("generate planted --nodes 30000 --edges 600000 --classes 4 --partitions 4 --out data --force --seed 5 --task node "
+                     "--num-features 16 --train-fraction .2 --quiet", "gneiss-data").code == 0);
+    const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 40 "
+                              "--memory 96MiB --cache-split 0 --no-report --force --out run --json --neighbor-reads ";
+    const auto scan = shop.run(flags + "scan"), random = shop.run(flags + "random"), chosen = shop.run(flags + "auto");
+    CAPTURE(scan.err);
+    REQUIRE(scan.code == 0);
+    REQUIRE(random.code == 0);
+    REQUIRE(chosen.code == 0);
+    for (const auto* run : {&scan, &chosen}) {
+        CHECK(run->err.find("neighbors of 30 batches: random ") != std::string::npos);
+        CHECK(run->err.find("; scan\n") != std::string::npos);
+    }
+    CHECK(random.err.find("neighbors of ") == std::string::npos);
+    const auto by_scan = nlohmann::json::parse(scan.out), at_random = nlohmann::json::parse(random.out);
+    std::uint64_t scanned = 0, sampled = 0, at_places = 0;
+    for (std::size_t e = 0; e < 2; ++e) {
+        const auto& epoch = by_scan["epochs"][e];
+        CHECK(epoch["loss"] == at_random["epochs"][e]["loss"]);
+        scanned += epoch["sample_scanned_bytes"].get<std::uint64_t>();
+        sampled += epoch["sample_bytes"].get<std::uint64_t>();
+        at_places += at_random["epochs"][e]["sample_bytes"].get<std::uint64_t>();
+        CHECK_FALSE(at_random["epochs"][e].contains("sample_scanned_bytes"));
+    }
+    CHECK(scanned <= 2 * 2 * 600000 * 4); // two epochs of two hops
+    CHECK(scanned > 2 * 600000 * 4);
+    CHECK(scanned <= sampled);
+    CHECK(at_places > 2 * sampled);
+    CHECK(at_places > 10 * scanned);
+    CHECK(by_scan["plan"]["parts"].contains("change sets, or neighbors in passes"));
+    CHECK_FALSE(at_random["plan"]["parts"].contains("change sets, or neighbors in passes"));
+    shop.refuses(2, "train data --quiet --out new --topology memory --neighbor-reads scan", {"--neighbor-reads scan", "disk", "memory"});
+    shop.refuses(2, "train data --quiet --out new --pipeline conventional --neighbor-reads scan", {"--neighbor-reads scan", "superbatches"});
 }
 
 TEST_CASE("a dry run leaves no files, and its plan is that of the run") {

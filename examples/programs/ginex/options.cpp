@@ -46,6 +46,7 @@ void options::add_to(programs::command& to) {
     to.option("run-files", run_files, "disk space for two superbatches").default_text("10GiB, a tenth of the free space").neutral();
     to.option("carry", carry, "keep cached rows from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate").neutral();
     to.option("gather", gather, "reads of the rows that belady misses; scan: one pass for all batches of a superbatch; random: each at its place").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
+    to.option("neighbor-reads", neighbor_reads, "reads of neighbors on disk; scan: one pass for each hop of many batches of a superbatch; random: each batch alone").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
     to.option("gather-threads", gather_threads, "threads that wait for pages with mmap").range(1, 1024).default_text("4 per CPU").neutral();
     add_disk(to);
     add_device(to);
@@ -81,6 +82,11 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (!o.gather) o.gather = "auto";
     if (*o.gather == "scan" && o.feature_cache && *o.feature_cache != "belady")
         throw programs::usage_error(fmt::format("--gather scan deals out the rows that --feature-cache belady misses, not {}", *o.feature_cache));
+    if (!o.neighbor_reads) o.neighbor_reads = "auto";
+    if (*o.neighbor_reads == "scan" && o.topology && *o.topology != "disk")
+        throw programs::usage_error(fmt::format("--neighbor-reads scan is for --topology disk, not {}", *o.topology));
+    if (*o.neighbor_reads == "scan" && o.pipeline && *o.pipeline == "conventional")
+        throw programs::usage_error("--neighbor-reads scan needs superbatches: --pipeline overlap or alternate");
     if (!o.gather_threads) o.gather_threads = 4 * programs::usable_cpus();
     if (!o.in_flight) o.in_flight = 2;
     return o;

@@ -21,6 +21,7 @@ struct options : trainers::node_classification_options {
     std::optional<programs::byte_size> run_files;
     std::optional<std::string> carry;
     std::optional<std::string> gather;
+    std::optional<std::string> neighbor_reads;
     std::optional<std::uint64_t> gather_threads;
     std::optional<std::uint64_t> in_flight;
 
@@ -30,6 +31,8 @@ struct options : trainers::node_classification_options {
     [[nodiscard]] bool superbatches() const { return *pipeline != "conventional"; }
     /// True if the misses of superbatches may be dealt out: their batches are known when the cache is filled.
     [[nodiscard]] bool deals_rows() const { return *gather != "random" && *feature_cache == "belady"; }
+    /// True if the neighbors of superbatches may be read in passes.
+    [[nodiscard]] bool passes_neighbors() const { return *neighbor_reads != "random" && *topology == "disk" && superbatches(); }
     /// True if features are read row by row through `cached_rows` with some slots.
     [[nodiscard]] bool caches_rows() const {
         return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory";

@@ -51,6 +51,17 @@ gneiss::any_sampler topology::sampler() const {
     return visit([&](const auto& graph) { return gneiss::make_sampler(graph, options_.sampling(), options_.neighbor_options(), options_.seed); });
 }
 
+std::unique_ptr<gneiss::superbatch_sampler> topology::ahead(
+    const gneiss::superbatch_sampler_options& how, gneiss::executor_ref executor, gneiss::memory_budget& budget) const {
+    const auto with = [&]<class Sampler>(std::type_identity<Sampler>) {
+        const gneiss::neighbor_options hops = options_.neighbor_options();
+        return std::make_unique<gneiss::superbatch_sampler>(
+            *disk_, hops.fanout.size(), [hops, seed = options_.seed] { return Sampler(hops, seed); }, how, executor, budget);
+    };
+    if (options_.sampling() == gneiss::sampler_kind::dense) return with(std::type_identity<gneiss::dense_sampler<>>{});
+    return with(std::type_identity<gneiss::neighbor_sampler<>>{});
+}
+
 gneiss::io_stats topology::io() const { return disk_ ? disk_->statistics().io : gneiss::io_stats{}; }
 
 std::vector<std::uint32_t> topology::lengths() const {

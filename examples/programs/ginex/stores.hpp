@@ -13,6 +13,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/sampling/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_cache.hpp>
@@ -48,6 +49,9 @@ public:
 
     [[nodiscard]] gneiss::any_sampler sampler() const;
     [[nodiscard]] counting_sampler counting() const;
+    /// Returns a sampler of superbatches that reads neighbors in passes. Precondition: the graph is on disk.
+    [[nodiscard]] std::unique_ptr<gneiss::superbatch_sampler> ahead(
+        const gneiss::superbatch_sampler_options& how, gneiss::executor_ref executor, gneiss::memory_budget& budget) const;
     /// Returns the graph on disk, else null.
     [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
     [[nodiscard]] gneiss::io_stats io() const;

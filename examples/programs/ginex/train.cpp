@@ -35,6 +35,24 @@ std::string text_of(const gneiss::gather_choice& of) {
         of.obstacle.empty() ? "" : fmt::format(": {}", of.obstacle));
 }
 
+/// Returns both costs of a superbatch's neighbors, and the way that is taken.
+std::string text_of(const gneiss::neighbor_choice& of) {
+    const auto cost = [](const gneiss::gather_cost& c, double seconds) {
+        return fmt::format("{} requests, {}, {:.1f} s", programs::human_count(static_cast<double>(c.requests)), gneiss::format_bytes(c.bytes), seconds);
+    };
+    return fmt::format("neighbors of {} batches: random {}; scan {} in {} {}; {}", of.batches, cost(of.random, of.random_seconds),
+        cost(of.scan, of.scan_seconds), of.groups, of.groups == 1 ? "group" : "groups", of.scanned ? "scan" : "random from here on");
+}
+
+/// Returns the settings of passes over neighbors.
+gneiss::superbatch_sampler_options pass_settings(const gneiss::dataset& data, const options& how, const training_plan& plan, programs::progress& live) {
+    gneiss::superbatch_sampler_options result{.way = *how.neighbor_reads == "scan" ? gneiss::gather_way::scan : gneiss::gather_way::automatic,
+        .memory = plan.pass_bytes, .batch_bytes = plan.batch_bytes};
+    if (const auto device = trainers::device_profile(data, how)) result.device = *device;
+    result.chosen = [&live](const gneiss::neighbor_choice& of) { live.say(text_of(of)); };
+    return result;
+}
+
 /// Returns the settings of the features: the rates of the device say which rows are read together, and whether they are dealt out.
 features::settings feature_settings(const gneiss::dataset& data, const options& how, const training_plan& plan, std::span<const std::uint32_t> rank,
     const std::filesystem::path& directory, programs::progress& live) {
@@ -69,6 +87,7 @@ public:
         const bool in_turns = *how.pipeline == "alternate";
         if (neighbors_ && !in_turns) neighbors_->load();
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
+        if (plan.pass_bytes != 0) ahead_ = lists.ahead(pass_settings(of.data, how, plan, live), executor_, passes_);
         gneiss::superbatch_trainer_options options{.batch = *how.batch, .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
             .batch_nodes = plan.room_nodes, .encoder_memory = plan.encoder_bytes, .spare_memory = plan.spare_bytes, .trace = of.run.recorder(),
@@ -89,7 +108,7 @@ public:
                 programs::trim_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             },
-            .targets = of.classes.truth.target_task(how.class_weights, of.data, of.classes.train)};
+            .targets = of.classes.truth.target_task(how.class_weights, of.data, of.classes.train), .ahead = ahead_.get()};
         training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
         training_->set_steps(first_steps());
     }
@@ -117,6 +136,7 @@ public:
             bytes.emplace_back("scanned_bytes", of.scanned_bytes);
             bytes.emplace_back("dealt_bytes", of.dealt_bytes);
         }
+        if (ahead_) bytes.emplace_back("sample_scanned_bytes", ahead_->scanned().read_bytes);
         return bytes;
     }
     [[nodiscard]] trainers::cache_counts cache() const override {
@@ -178,6 +198,8 @@ private:
     programs::progress& live_;
     std::unique_ptr<gneiss::neighbor_cache> neighbors_;
     std::optional<features> features_;
+    gneiss::memory_budget passes_{plan_.pass_bytes}; // a part of the plan's
+    std::unique_ptr<gneiss::superbatch_sampler> ahead_;
     std::unique_ptr<gneiss::superbatch_trainer> training_;
 };
 

@@ -267,7 +267,17 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         }
         result.run_file_bytes = static_cast<std::uint64_t>(2 * static_cast<double>(result.superbatch) * each);
     }
-    const std::uint64_t sampling = rest - change_sets; // the caches' memory while superbatches are sampled
+    // Neighbors that passes read are in memory while a superbatch is sampled: before its change sets are computed, or, in turns,
+    // while those of another are.
+    if (settings.passes_neighbors()) {
+        result.batch_bytes = static_cast<std::uint64_t>(seen.sample_bytes); // 4 bytes per edge, list and node; passes use less
+        const std::uint64_t all = result.superbatch * result.batch_bytes * 9 / 8 + (std::uint64_t{1} << 20);
+        const std::uint64_t more = plan.budget / (*settings.neighbor_reads == "scan" ? 16 : 32);
+        const std::uint64_t most = in_turns ? std::min(more, rest - change_sets) : std::max(change_sets, std::min(more, rest));
+        result.pass_bytes = std::min(all, most);
+    }
+    const std::uint64_t ahead = in_turns ? change_sets + result.pass_bytes : std::max(change_sets, result.pass_bytes);
+    const std::uint64_t sampling = rest - ahead; // the caches' memory while superbatches are sampled
     result.cache_split = settings.cache_split ? *settings.cache_split : settings.caches_rows() ? gneiss::best_split(seen.lists, seen.rows, sampling) : 1.0;
     const bool neighbors = *settings.topology == "disk" && result.cache_split > 0;
     if (neighbors)
@@ -284,9 +294,9 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::uint64_t rows = result.slots == 0 ? 0 : result.slots * row_bytes + gneiss::slot_table::bytes_needed(graph.nodes, result.slots, result.table);
     result.cache_bytes = in_turns ? rows : rows + result.neighbor_bytes;
     if (in_turns) {
-        add("caches, in turns", std::max(rows, result.neighbor_bytes + change_sets), charged_by::component);
+        add("caches, in turns", std::max(rows, result.neighbor_bytes + ahead), charged_by::component);
     } else {
-        add("change sets", change_sets, charged_by::run);
+        add(result.pass_bytes != 0 ? "change sets, or neighbors in passes" : "change sets", ahead, charged_by::run);
         add("neighbor cache", result.neighbor_bytes, charged_by::component);
         add("feature cache", rows, charged_by::component);
     }

@@ -53,6 +53,8 @@ struct training_plan {
     std::uint64_t cache_bytes = 0;      ///< neighbor and feature cache together, in memory at the end
     std::uint64_t staging_bytes = 0;    ///< memory that requests for rows read into
     std::uint64_t dealing_bytes = 0;    ///< memory for dealing rows out, without bitmaps; 0: rows are read at random
+    std::uint64_t pass_bytes = 0;       ///< memory for passes over neighbors; 0: they are read at random
+    std::uint64_t batch_bytes = 0;      ///< expected memory of a batch in a pass
     bool shares_caches = false;          ///< evaluation, after training, may use the caches' memory in addition to its part
     double cache_split = 1;              ///< --cache-split
     std::optional<programs::byte_size> run_files{}; ///< --run-files, space for superbatches
