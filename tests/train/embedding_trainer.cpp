@@ -179,6 +179,43 @@ TEST_CASE("training stopped and resumed anywhere equals uninterrupted training")
     }
 }
 
+TEST_CASE("with old queries, disk equals memory at any thread count, and a resume continues to the same bits") {
+    const temporary_directory directory;
+    toy_graph graph(150, 6, 3, 900, 3);
+    for (const std::uint64_t staleness : {0U, 3U}) {
+        set_up with;
+        with.order_slots = 3;
+        with.training.batch_edges = 17;
+        with.training.negatives = {.per_chunk = 10, .chunks = 2, .log_q_correction = true, .name_resident = true};
+        with.training.pipeline = {.staleness = staleness, .deterministic = true};
+        with.buffer_slots = 6;
+        const outcome without = train(graph, with, directory / "without");
+        with.replay = query_log_options{.capacity = 100, .per_list = 7, .epoch_queries = 1800, .seed = 5};
+        const outcome memory = train(graph, with, directory / "memory");
+        CHECK(!same_parameters(memory, without));
+        with.buffer_slots = 3;
+        with.threads = with.training.pipeline.sample_workers = 3;
+        CHECK(train(graph, with, directory / "disk") == memory);
+        for (const std::uint64_t every : {1U, 7U, 40U}) {
+            CAPTURE(every);
+            CHECK(same_parameters(train(graph, with, directory / "parts", every), memory));
+        }
+        with.order = "memory"; // all resident: the bits of training without a log
+        with.order_slots = with.buffer_slots = 6;
+        const outcome resident = train(graph, with, directory / "resident");
+        with.replay.reset();
+        CHECK(train(graph, with, directory / "plain") == resident);
+    }
+}
+
+TEST_CASE("a query log is refused for batches that do not name resident nodes") {
+    const temporary_directory directory;
+    toy_graph graph(60, 3, 2, 100, 3);
+    set_up with;
+    with.replay = query_log_options{.capacity = 10, .per_list = 2, .epoch_queries = 200};
+    CHECK(gneiss::test::code_of([&] { (void)train(graph, with, directory / "rows"); }) == errc::invalid_argument);
+}
+
 TEST_CASE("a deterministic staleness gives the same bits at any thread count and buffer size") {
     const temporary_directory directory;
     toy_graph graph(150, 5, 2, 1500, 5);

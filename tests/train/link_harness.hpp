@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ struct set_up {
     std::uint64_t edge_memory = memory_budget::unlimited; ///< the budget of the edge buffer
     trace_recorder* trace = nullptr;
     frozen_parts frozen{};
+    std::optional<query_log_options> replay{}; ///< trains with a query log; `training.negatives` names resident nodes
     std::uint64_t* written_bytes = nullptr; ///< gets the bytes of rows that training wrote
     embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
@@ -100,6 +102,7 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     outcome result;
     resume_position at{};
     std::uint64_t steps = 0;
+    std::vector<std::byte> saved_queries; // of the query log, as a checkpoint has them
     const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
     while (at.epoch < with.epochs) { // once, unless stopped: then from the contents of a checkpoint
         memory_budget budget;
@@ -109,9 +112,12 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
         embedding_trainer_options options = with.training;
         options.pipeline.trace = with.trace;
+        std::optional<query_log> queries;
+        if (with.replay) queries.emplace(*with.replay, with.dim, graph.partitioning);
+        if (queries && !saved_queries.empty()) queries->load(saved_queries);
         embedding_trainer training(options,
             {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr,
-                .frozen = with.frozen},
+                .frozen = with.frozen, .queries = queries ? &*queries : nullptr},
             executor, budget);
         training.set_steps(steps);
         std::stop_source stop;
@@ -131,6 +137,7 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
             if (epoch.stopped) break;
         }
         buffer.flush();
+        if (queries) saved_queries = queries->save();
     }
     if (with.written_bytes != nullptr) *with.written_bytes = rows->statistics().written_bytes - filled_bytes;
     auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));

@@ -71,6 +71,8 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         plan.state_edges = edges.most;
         plan.memory.add("model", trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()), charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
+        if (o.replayed_queries != 0)
+            plan.memory.add("query log", gneiss::query_log::bytes_needed(o.query_log(graph), model.dim(), plan.partitioning.partitions), charged_by::run);
         if (candidates != 0) plan.memory.add("candidates", candidates, charged_by::run);
         gneiss::embedding_trainer_options largest = sized(o.training_options(), plan), usual = largest;
         usual.state_edges = edges.median;
@@ -151,6 +153,7 @@ public:
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines_);
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()}, budget_);
+        if (options_.replayed_queries != 0) queries_.emplace(options_.query_log(data_.manifest()), model_.dim(), plan_.partitioning);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
         gneiss::embedding_trainer_options training = sized(options_.training_options(), plan_);
         training.own_negatives = negatives.source;
@@ -158,7 +161,8 @@ public:
         training_ = std::make_unique<gneiss::embedding_trainer>(training,
             gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr,
-                .frozen = {.nodes = options_.freezes("nodes"), .relations = options_.freezes("relations"), .weights = false}},
+                .frozen = {.nodes = options_.freezes("nodes"), .relations = options_.freezes("relations"), .weights = false},
+                .queries = queries_ ? &*queries_ : nullptr},
             executor_, budget_);
         if (warm) {
             training_->set_steps(warm->steps());
@@ -167,6 +171,7 @@ public:
         if (!run.saved) return;
         epoch_ = trainers::last_trained(run.saved->position);
         training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
+        if (queries_) queries_->load(run.saved->sections.at("queries"));
     }
 
     void warm_up() override {
@@ -187,6 +192,7 @@ public:
         c.generation = ++generation_;
         trainers::put_rows(c, *rows_file_);
         c.sections["relations"] = trainers::to_bytes(relations_.data());
+        if (queries_) c.sections["queries"] = queries_->save();
         trainers::put_progress(c, progress);
         gneiss::save_checkpoint(checkpoint_ / trainers::checkpoint_name, c);
         rows_->committed();
@@ -260,6 +266,7 @@ private:
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
     std::optional<gneiss::any_backend> backend_;
+    std::optional<gneiss::query_log> queries_; ///< absent without --replayed-queries
     std::unique_ptr<gneiss::embedding_trainer> training_;
 };
 

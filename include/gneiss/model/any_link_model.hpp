@@ -42,8 +42,8 @@ public:
     /// Computes the loss of a batch and its gradients; see `link_model::forward_backward`.
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
         matrix_view<const float> relations, matrix_view<float> sparse_gradients, gneiss::sparse_gradients& relation_gradients,
-        executor_ref executor) {
-        return self_->forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor);
+        executor_ref executor, query_log* log = nullptr) {
+        return self_->forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor, log);
     }
     /// Computes queries of (known end, relation) pairs.
     void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
@@ -70,7 +70,7 @@ private:
         [[nodiscard]] virtual std::size_t relation_rows(std::size_t) const = 0;
         [[nodiscard]] virtual const link_model_options& options() const = 0;
         virtual link_statistics forward_backward(const link_batch&, matrix_view<const float>, matrix_view<const float>,
-            matrix_view<float>, gneiss::sparse_gradients&, const executor_ref&) = 0;
+            matrix_view<float>, gneiss::sparse_gradients&, const executor_ref&, query_log*) = 0;
         virtual void queries(side, matrix_view<const float>, std::span<const relation_id>, matrix_view<const float>,
             matrix_view<float>) const = 0;
         virtual void scores(matrix_view<const float>, matrix_view<const float>, matrix_view<float>) const = 0;
@@ -89,8 +89,8 @@ private:
         const link_model_options& options() const override { return model.options(); }
         link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
             matrix_view<const float> relations, matrix_view<float> sparse_gradients,
-            gneiss::sparse_gradients& relation_gradients, const executor_ref& executor) override {
-            return model.forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor);
+            gneiss::sparse_gradients& relation_gradients, const executor_ref& executor, query_log* log) override {
+            return model.forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor, log);
         }
         void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
             matrix_view<const float> relations, matrix_view<float> out) const override {

@@ -10,6 +10,14 @@
 
 namespace gneiss {
 
+/// Internal ids [begin, end) of one resident partition.
+struct id_range {
+    std::uint64_t begin = 0; ///< first id
+    std::uint64_t end = 0;   ///< end of the ids
+
+    friend bool operator==(const id_range&, const id_range&) = default;
+};
+
 /// Per-query logit correction for negatives drawn from resident partitions: `own` is added to the scores of the listed columns,
 /// those in the partitions of the query's two ends, and `positive` to the score of the true answer. See `log_q_correction_of`.
 struct negative_correction {
@@ -48,6 +56,7 @@ struct link_batch {
     std::span<const std::uint64_t> mask_offsets;         ///< [|sides| · B + 1] into mask_columns; empty: nothing masked
     std::span<const std::uint32_t> mask_columns;         ///< columns that are known true answers
     std::span<const negative_correction> corrections;    ///< [|sides| · B]; empty: no correction
+    std::span<const id_range> resident;                  ///< nodes of the state; empty: all, or not asked for
     std::span<const std::uint32_t> sides;                ///< [1 or 2] values of `side`: the end that is queried
     std::uint32_t chunks = 1;                            ///< runs of positives that share negatives
     std::uint32_t negatives_per_list = 0;                ///< negatives of a chunk and side
@@ -78,7 +87,7 @@ struct link_batch {
             batch.get<std::uint32_t>("relation_of"), batch.get<std::uint32_t>("relation_offsets"),
             batch.get<std::uint32_t>("relation_occurrences"), batch.get<std::uint32_t>("negatives"),
             batch.get<std::uint64_t>("mask_offsets"), batch.get<std::uint32_t>("mask_columns"),
-            batch.get<negative_correction>("corrections"), batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
+            batch.get<negative_correction>("corrections"), batch.get<id_range>("resident"), batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
     }
 };
 

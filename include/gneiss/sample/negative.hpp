@@ -17,6 +17,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/coo.hpp>
+#include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
 namespace gneiss {
@@ -33,6 +34,7 @@ struct negative_options {
     bool filtered = false;          ///< mask negatives that are known true answers
     bool log_q_correction = false;  ///< correct for non-resident partitions, by `log_q_correction_of`
     bool by_relation = false;       ///< order a batch's positives by relation, so that a chunk has few of them
+    bool name_resident = false;     ///< list them in `link_batch::resident`: for a `query_log`
     bool all = false;               ///< use every resident node instead of a draw; one chunk. For small graphs
     corrupted_sides sides = corrupted_sides::both; ///< ends that negatives replace
 
@@ -55,14 +57,6 @@ inline void validate(const negative_options& options) {
     if (!(options.degree_fraction >= 0 && options.degree_fraction <= 1))
         throw error(errc::invalid_argument, "the fraction of negatives by degree must be in [0, 1]");
 }
-
-/// Internal ids [begin, end) of one resident partition.
-struct id_range {
-    std::uint64_t begin = 0; ///< first id
-    std::uint64_t end = 0;   ///< end of the ids
-
-    friend bool operator==(const id_range&, const id_range&) = default;
-};
 
 /// Nodes that may be drawn: the union of disjoint id ranges, counted from 0 in the given order.
 class resident_nodes {

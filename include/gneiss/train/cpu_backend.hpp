@@ -93,13 +93,14 @@ public:
     /// Gradients are apart from outputs; relations are parameters.
     static constexpr bool in_place = false, has_parameters = true;
 
-    /// Compares by `model` with `relations`, which `frozen` leaves as they are.
-    link_head(any_link_model& model, embedding_table& relations, bool frozen = false)
-        : model_(model), relations_(relations), frozen_(frozen) {}
+    /// Compares by `model` with `relations`, which `frozen` leaves as they are. `log` gives negatives the gradients of old
+    /// queries; null: none.
+    link_head(any_link_model& model, embedding_table& relations, bool frozen = false, query_log* log = nullptr)
+        : model_(model), relations_(relations), frozen_(frozen), log_(log) {}
 
     void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) const {
         const matrix_view<const float> relations = b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
-        b.statistics.add(model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor));
+        b.statistics.add(model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor, log_));
     }
     /// Steps the relations that the batch used.
     void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) const {
@@ -111,6 +112,7 @@ private:
     any_link_model& model_;
     embedding_table& relations_;
     bool frozen_;
+    query_log* log_;
 };
 static_assert(loss_head<link_head>);
 

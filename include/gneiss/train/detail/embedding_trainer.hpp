@@ -24,13 +24,17 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(
       any_embeddings_(std::ref(embeddings_)),
       backend_(parts.backend != nullptr
                    ? *parts.backend
-                   : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_, parts.frozen.relations), executor)),
+                   : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_, parts.frozen.relations, parts.queries), executor)),
       loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight}.charging(
                 bound_batch(options, parts.rows.file().layout(), parts.rows.rows(), relations_.rows() * relations_.layout().dim), options.row_memory),
           batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, executor, budget) {
     check_relations(parts.optimizer);
     if (parts.backend != nullptr && parts.frozen.any())
         throw error(errc::invalid_argument, "frozen parts are for the CPU: a device steps all of them");
+    if (parts.backend != nullptr && parts.queries != nullptr)
+        throw error(errc::invalid_argument, "old queries are replayed on the CPU: not with a device");
+    if (parts.queries != nullptr && !options.negatives.name_resident)
+        throw error(errc::invalid_argument, "a query log needs negative_options::name_resident: batches that name resident nodes");
     if (parts.backend != nullptr && options.async_relations)
         throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
 }
