@@ -110,4 +110,35 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
     CHECK_FALSE(fs::exists(shop / "new"));
 }
 
+TEST_CASE("node tasks that only the CPU trains are refused with --device cuda, by every trainer") {
+    const device_workshop shop;
+    shop.write("e.tsv", "a\tb\nb\tc\nc\ta\n");
+    shop.write("x.tsv", "a\t1\nb\t2\nc\t3\n");
+    shop.write("sets.tsv", "a\tred|blue\nb\tred\nc\tblue\n");
+    shop.write("numbers.tsv", "a\t1.5\nb\t-2\nc\t4\n");
+    for (const std::string task : {"multilabel --labels sets.tsv --out multilabel", "regression --labels numbers.tsv --out regression"})
+        REQUIRE(shop.run("import e.tsv --undirected --features x.tsv --node-task " + task, "gneiss-data").code == 0);
+    for (const std::string trainer : {"mariusgnn", "ginex", "hanoi"}) {
+        const auto refused = [&](const std::string& arguments, const std::string& what) {
+            CAPTURE(trainer);
+            CAPTURE(arguments);
+            const auto got = shop.run("train " + arguments + " --epochs 1 --layers sage:4,sage --fanout 2,2 --quiet --out new", "emulated-gneiss-" + trainer);
+            CAPTURE(got.err);
+            CHECK(got.code == 2);
+            CHECK(got.out.empty());
+            CHECK(got.err.find("error: " + what + " is for --device cpu") == 0);
+            CHECK_FALSE(fs::exists(shop / "new"));
+        };
+        for (const std::string task : {"multilabel", "regression"}) refused(task + " --device cuda", "--node-task " + task);
+        refused("data --device cuda --class-weights balanced", "--class-weights");
+        if (trainer != "ginex") refused("data --device cuda --coverage-correction true", "--coverage-correction true");
+    }
+    // The CPU trains them.
+    for (const std::string task : {"multilabel", "regression"}) {
+        const auto got = shop.run("train " + task + " --epochs 1 --layers sage:4,sage --fanout 2,2 --quiet --out " + task + "-run", "emulated-gneiss-ginex");
+        CAPTURE(got.err);
+        CHECK(got.code == 0);
+    }
+}
+
 } // namespace test_programs_device

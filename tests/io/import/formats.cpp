@@ -235,7 +235,8 @@ TEST_CASE("the first malformed line is reported with file, line and column, what
     CHECK(workshop().file("a.tsv", "abc\n").complaint().find("line 1, column 1: found 1 field where 2") !=
           std::string::npos);
     CHECK(workshop().file("a.tsv", "a\tb\tc\td\n").complaint() ==
-          "a.tsv: line 1, column 1: found 4 fields: say which are source, relation and destination (columns)");
+          "a.tsv: line 1, column 1: found 4 fields: name the columns of head and tail, or of head, relation and tail, such "
+          "as --columns 0,1 or 0,1,2");
     CHECK(workshop().file("a.tsv", std::string("a\tr\tb\nc\tr\0\td\n", 13)).complaint() ==
           "a.tsv: line 2, column 4: a NUL byte: this is not a text file in UTF-8 or ASCII");
     CHECK(workshop().file("a.csv", "a,r,\"b\n").complaint().find("line 1, column 5: a quote is opened") !=
@@ -339,7 +340,7 @@ TEST_CASE("import reports what it took columns for, and doubts a tail of numbers
     const auto pairs = [](import_options& o) { o.columns = {"0", "1"}; };
     CHECK(report("a.csv", "u,i,5\nu,j,4\n", pairs) == "a.csv: \"u,i,5\" is head 'u', tail 'i'\n");
     CHECK(report("a.csv", "x,y\nu,i\n", [](import_options& o) { o.header = true; }) ==
-          "a.csv: \"u,i\" is head 'u', tail 'i'\n");
+          "a.csv: \"u,i\" is head 'u', tail 'i', after the header \"x,y\"\n");
     std::string ratings, triples, late;
     for (int i = 0; i < 3000; ++i) {
         ratings += std::to_string(i % 40) + "," + std::to_string(i) + "," + std::to_string(i % 5) + "\n";

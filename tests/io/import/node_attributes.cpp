@@ -281,6 +281,8 @@ TEST_CASE("tables of nodes follow RFC 4180, as those of edges do") {
     CHECK(values == std::vector<float>{5, 6});
     spit(w.path("l.csv"), "b,x\n\"c,y\n");
     refuses(options, {"l.csv: line 2, column 1", "quote is opened and not closed"});
+    spit(w.path("l.csv"), "\nb,\"x\nc,y\n");
+    refuses(options, {"l.csv: line 2, column 3", "quote is opened and not closed"});
     spit(w.path("l.csv"), "b,x\nc,\"y\"z\n");
     refuses(options, {"l.csv: line 2, column 6", "after the closing quote"});
     spit(w.path("l.csv"), "b;\"x; y\"\n\"c\";z\n"); // as spreadsheets write where the comma is decimal
@@ -399,6 +401,10 @@ TEST_CASE("missing features are refused, or become zeros or means of their colum
     spit(w.path("f.csv"), "a,1,2\nb,x,\n");
     refuses(options, {"f.csv: line 2, column 3", "'x' is not a number"});
     options.node_attributes.missing = missing_features::error;
+    for (const char* gap : {"", "NA", "n/a", "null"}) {
+        spit(w.path("f.csv"), "a,1,2\nb," + std::string(gap) + ",4\nc,1,2\nd,1,2\n");
+        refuses(options, {"f.csv: line 2, column 3", "a number is missing: --missing zero or mean"});
+    }
     spit(w.path("f.csv"), "a,1,2\nb,1,2\nc,1,2\n");
     refuses(options, {"f.csv", "node 'd' has no features", "--missing"});
 
@@ -612,7 +618,7 @@ TEST_CASE("invalid node attributes are reported with file and row") {
     save(w.path("split.npy"), npy_dtype::u8, parts);
     refuses(options, {"split.npy", "training set is empty"});
     save(w.path("labels.npy"), npy_dtype::f32, std::vector<float>(60, .5F));
-    refuses(options, {"labels.npy", "row 0", "0.5", "integer"});
+    refuses(options, {"labels.npy", "row 0", "0.5", "integer", "--node-task regression"});
     save(w.path("labels.npy"), npy_dtype::f32, std::vector<float>(120, 1), 2);
     refuses(options, {"labels.npy", "(60, 2)"});
 

@@ -148,7 +148,9 @@ private:
         const std::uint64_t classes = setup_.data->classes != 0 ? setup_.data->classes : setup_.rows.nodes;
         const auto limit = static_cast<double>(std::min<std::uint64_t>(classes, 0x7fffffff));
         if (value != std::floor(value))
-            throw error(errc::invalid_format, "the label " + std::to_string(value) + " is not an integer",
+            throw error(errc::invalid_format,
+                "the label " + std::to_string(value) +
+                    " is not an integer, which classes are: import numbers to predict with --node-task regression",
                 node_place(path, at));
         if (value >= limit)
             throw error(errc::out_of_range,

@@ -88,22 +88,22 @@ public:
           memory_(memory) {
         const bool csv = plain_extension(path) == ".csv";
         const char* const wanted = csv ? ",;" : "\t, ";
-        std::string titles, valued;
-        std::uint64_t left = 1 << 16; // lines of a list of nodes have no delimiter
+        std::string titles;
+        std::uint64_t number = 0, left = 1 << 16; // lines of a list of nodes have no delimiter
+        bool valued = false;
         for_each_line([&](std::string_view line, const line_place& place) {
             if (header && titles_line_ == 0) {
                 titles = line;
                 titles_line_ = place.line;
                 return true;
             }
-            if (first_.empty()) first_ = line;
-            if (valued.empty() && line.find_first_of("\t, ") != std::string_view::npos) valued = line;
-            if (line.find_first_of(wanted) == std::string_view::npos) return --left != 0;
-            valued = line;
-            return false;
+            const bool found = line.find_first_of(wanted) != std::string_view::npos;
+            const bool value = found || line.find_first_of("\t, ") != std::string_view::npos;
+            if (first_.empty() || found || (value && !valued)) first_ = line, number = place.line;
+            valued = valued || value;
+            return !found && --left != 0;
         });
         if (first_.empty()) throw error(errc::invalid_format, "this file contains no lines", {.path = path});
-        if (!valued.empty()) first_ = valued;
         const std::string_view sample = header ? titles : first_;
         const auto has = [&](char c) { return sample.find(c) != std::string_view::npos; };
         format_.delimiter = csv && has(',') ? ',' : csv && has(';') ? ';' : has('\t') ? '\t' : has(',') ? ',' : ' ';
@@ -111,7 +111,7 @@ public:
         std::string unquoted;
         std::string_view field;
         const line_place titles_place{&path_, titles_line_, titles.data(), titles.size()},
-            first_place{&path_, 0, first_.data(), first_.size()};
+            first_place{&path_, number, first_.data(), first_.size()};
         for (field_cursor fields(titles, format_, titles_place, unquoted); header && fields.next(field);)
             names_.emplace_back(field);
         field_cursor fields(first_, format_, first_place, unquoted);
@@ -256,20 +256,6 @@ private:
     std::string first_;
 };
 
-/// Parses a number of a text field. Throws with its column.
-[[nodiscard]] inline float parse_real(std::string_view field, const line_place& place) {
-    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
-    while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
-    float value = 0;
-    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
-    if (failure != std::errc{} || end != field.data() + field.size())
-        place.fail(field, field.empty() ? "a number is missing: --missing zero or mean fills such cells"
-                                        : excerpt(field) + " is not a number" +
-                                              (place.line == 1 ? ": is this line a header (--header)?" : ""));
-    return value;
-}
-
 /// Returns true for a field that stands for no value: empty, NaN, NA, N/A or null.
 [[nodiscard]] inline bool is_missing(std::string_view field) noexcept {
     while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
@@ -279,6 +265,20 @@ private:
             field, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
     };
     return field.empty() || is("nan") || is("na") || is("n/a") || is("null");
+}
+
+/// Parses a number of a text field. Throws with its column.
+[[nodiscard]] inline float parse_real(std::string_view field, const line_place& place) {
+    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
+    while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
+    float value = 0;
+    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
+    if (failure != std::errc{} || end != field.data() + field.size())
+        place.fail(field, is_missing(field) ? "a number is missing: --missing zero or mean fills such cells"
+                                            : excerpt(field) + " is not a number" +
+                                                  (place.line == 1 ? ": is this line a header (--header)?" : ""));
+    return value;
 }
 
 /// Throws unless all values are finite; `missing`: NaN is allowed.

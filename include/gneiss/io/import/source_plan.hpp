@@ -343,7 +343,9 @@ inline void plan_text(planned_source& planned, const import_options& options) {
             "expected: is the delimiter right?");
     } else {
         data_place.fail(data.data(),
-            "found " + std::to_string(count) + " fields: say which are source, relation and destination (columns)");
+            "found " + std::to_string(count) +
+                " fields: name the columns of head and tail, or of head, relation and tail, such as --columns 0,1 or "
+                "0,1,2");
     }
     text.fields = text.delimiter == ' ' ? 0 : count;
     const auto integer = [&](std::size_t i) {
@@ -358,12 +360,15 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         return std::string(name) + " " +
                (at < std::min(count, line_fields::capacity) ? excerpt(fields.at[at]) : "missing");
     };
-    std::string shown = data.substr(0, 100);
-    std::ranges::replace_if(
-        shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-    planned.columns = "\"" + shown + (data.size() > 100 ? "…" : "") + "\" is " + role("head", text.source) +
+    const auto quoted = [](const std::string& all) {
+        std::string shown = all.substr(0, 100);
+        std::ranges::replace_if(
+            shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+        return "\"" + shown + (all.size() > 100 ? "…" : "") + "\"";
+    };
+    planned.columns = quoted(data) + " is " + role("head", text.source) +
                       (text.relation ? ", " + role("relation", *text.relation) : "") + ", " +
-                      role("tail", text.destination);
+                      role("tail", text.destination) + (begin != 0 ? ", after the header " + quoted(line) : "");
     planned.guessed = options.columns.empty() && text.relation.has_value();
     if (planned.guessed) planned.doubt = doubt_triples(std::span(first.lines).subspan(begin), text);
 }
