@@ -20,6 +20,13 @@ inline void prefetch([[maybe_unused]] const void* address) noexcept {
 #endif
 }
 
+/// Prefetches the cache line at `address` into the second-level cache, which takes more requests at once than the first.
+inline void prefetch_second_level([[maybe_unused]] const void* address) noexcept {
+#if defined(__GNUC__)
+    __builtin_prefetch(address, 0, 2);
+#endif
+}
+
 /// Size of a huge page on common machines [bytes].
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 

@@ -283,8 +283,8 @@ struct segment_kernels : row_kernels<T> {
 
 private:
     /// Calls f(place, count) for the places of segment i, some at a time, so that rows stay in the cache while their slices are
-    /// used, and prefetches the start of later long rows; the hardware prefetches the rest. 32 rows ahead gained a quarter for
-    /// rows of 512 bytes in memory, 8 rows half of that; rows of two cache lines became slower.
+    /// used, and prefetches later long rows into the second-level cache: on an EPYC, whole rows of 512 bytes 32 rows ahead take
+    /// half the time of their beginnings in the first-level one.
     template <class F>
     static void for_rows(const edge_segments& s, std::size_t i, matrix_view<const T> in, F&& f) {
         constexpr std::size_t at_once = 64, ahead = 32, line = 64;
@@ -295,8 +295,7 @@ private:
             const std::size_t known = std::min(place + count + ahead, s.rows.size());
             for (std::size_t later = place + ahead; is_long && later < known; ++later) {
                 const T* const row = in[s.rows[s.edge(later)]].data();
-                prefetch(row);
-                prefetch(row + line / sizeof(T));
+                for (std::size_t c = 0; c < in.columns(); c += line / sizeof(T)) prefetch_second_level(row + c);
             }
             f(place, count);
         }
