@@ -6,10 +6,14 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -46,6 +50,29 @@ private:
 };
 
 } // namespace
+
+TEST_CASE("rings end and begin in several threads at once") { // for the thread sanitizer: they get each other's memory
+    if (!allowed()) return;
+    const temporary_directory folder;
+    plain_file::create(folder / "f").write_at(0, std::vector<std::byte>(1000, std::byte{7}));
+    std::atomic<int> right{0};
+    {
+        std::vector<std::jthread> threads;
+        for (int k = 0; k < 4; ++k)
+            threads.emplace_back([&] {
+                for (int i = 0; i < 50; ++i) {
+                    any_engine engine = uring_engine(8);
+                    io_queue queue(engine);
+                    file source(engine, folder / "f", {});
+                    aligned_buffer<std::byte> memory(16384);
+                    const auto read = queue.read_unaligned(source, 500, 100, memory.bytes());
+                    queue.drain();
+                    right += read[99] == std::byte{7};
+                }
+            });
+    }
+    CHECK(right == 200);
+}
 
 TEST_CASE("a ring may be created in one thread and used in another, and again in a third") {
     if (!allowed()) return;
