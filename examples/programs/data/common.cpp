@@ -51,7 +51,7 @@ std::optional<gneiss::dataset_task> output_flags::chosen_task() const {
 }
 
 void feature_flags::add_to(programs::command& to) {
-    to.option("feature-type", feature_type, "type of stored dense features; int8 has a scale for each row")
+    to.option("feature-type", feature_type, "type of stored dense features")
         .choices({"f32", "f16", "bf16", "int8"})
         .default_text("f16 for arrays of f16, else f32");
     to.option("project", project, "project features to N dense columns by seeded random signs")
