@@ -102,7 +102,8 @@ struct link_epoch {
 ///     const double mrr = train.evaluate(test_edges, known).both().mrr();
 ///
 /// Memory: (resident + prefetch) partitions, the edges of two states and the batches in flight, charged to the context's
-/// budget.
+/// budget; a smaller `batch`, fewer negatives or a lower staleness shrink the batches. An evaluation takes the rest of the
+/// budget, at most 1 GiB, and needs a few MiB: over_budget then names that rest as its budget.
 /// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments; io_error.
 /// Thread-safety: one driving thread.
 ///

@@ -151,7 +151,7 @@ concept relation_negative_source = requires(const N& n, const batch_key& key, st
 /// Cost: one call per list, i.e. `chunks` · sides per batch. Thread-safe: many threads draw from one source.
 /// Errors: an exception ends the epoch. `link_batch_builder` rejects lists longer than `negative_options` allow
 /// (errc::invalid_argument) and nodes that are not resident (errc::out_of_range). A source may also be a
-/// `relation_negative_source`, which sees the positives.
+/// `relation_negative_source`, which sees the positives. All ids are internal ids, see `bucketed_edges`.
 ///
 /// From examples/20_own_negatives.cpp:
 /// \snippet 20_own_negatives.cpp negatives

@@ -33,6 +33,9 @@ struct bucketing {
 ///     const bucketed_edges some(my_edges, {.partitions = 8});    // sorts a copy: O(E log E), 12 bytes per edge
 ///     const bucketed_edges all(my_dataset.buckets());            // reads nothing yet
 ///
+/// Edges in memory keep their node ids as internal ids; partitions are ranges of them. The internal ids of a dataset are its
+/// rows, which an import shuffles.
+///
 /// Immutable; copies share the edges.
 class bucketed_edges {
 public:
