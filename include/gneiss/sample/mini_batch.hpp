@@ -177,6 +177,7 @@ class mini_batch_arena {
 public:
     /// A batch needs more memory than the arena may have.
     struct full : error {
+        /// States the bytes of the batch and the bound.
         full(std::size_t bytes, std::size_t limit)
             : error(errc::over_budget, "a batch of " + std::to_string(bytes) + " bytes exceeds its memory of " + std::to_string(limit)) {}
     };

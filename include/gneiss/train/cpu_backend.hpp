@@ -70,7 +70,7 @@ struct target_task {
 
 /// A loss of outputs against batch.targets.
 struct target_head {
-    target_loss loss = target_loss::sigmoid;
+    target_loss loss = target_loss::sigmoid; ///< loss of an output
     std::vector<float> positive_weights{}; ///< as in `target_task`
 
     /// Gradients replace outputs; no parameters of its own.

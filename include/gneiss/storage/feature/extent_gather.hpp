@@ -131,6 +131,7 @@ public:
         if (dealt) begin_extent(batch, ids, to);
         else begin_below(ids, to);
     }
+    /// Completes the gather that `begin` started.
     void finish() {
         if (std::exchange(below_begun_, false)) return below_.finish();
         if (reading_ == nullptr) return;
