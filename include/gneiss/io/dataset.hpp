@@ -369,14 +369,14 @@ private:
             if (parts.values()[row] == static_cast<std::uint8_t>(node_split::unused)) continue;
             rows.read(row, some);
             if (std::ranges::all_of(some, [](float x) { return std::isnan(x); }))
-                throw error(errc::corrupt, "row " + std::to_string(row) + " is in a part and has no target",
+                throw error(errc::corrupt, "row " + std::to_string(row) + " belongs to a split and has no target",
                     {.path = path("targets")});
         }
         if (classes.values().empty()) return;
         for (std::size_t row = 0; row < parts.values().size(); ++row)
             if (parts.values()[row] != static_cast<std::uint8_t>(node_split::unused) &&
                 classes.values()[row] == no_label)
-                throw error(errc::corrupt, "row " + std::to_string(row) + " is in a part and has no label",
+                throw error(errc::corrupt, "row " + std::to_string(row) + " belongs to a split and has no label",
                     {.path = path("labels")});
     }
     [[nodiscard]] checked_array checked(std::string_view name) const {
