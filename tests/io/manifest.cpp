@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 
 #include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
@@ -111,6 +112,17 @@ TEST_CASE("only several labels per node and numbers need version 4, which has si
     CHECK(m.node_attributes.label_bytes() == 12);
 }
 
+TEST_CASE("only features of bf16 and int8 need version 5") {
+    gneiss::dataset_manifest m{.nodes = 10, .partitions = 2, .node_attributes = {.features = 6}};
+    for (const auto& [dtype, columns, expected] : {std::tuple{gneiss::npy_dtype::f32, 6U, '1'}, {gneiss::npy_dtype::f16, 6U, '1'},
+             {gneiss::npy_dtype::u16, 6U, '5'}, {gneiss::npy_dtype::i8, 10U, '5'}}) {
+        m.arrays = {{.name = "features", .dtype = dtype, .shape = {10, columns}, .bytes = 10 * columns * gneiss::size_of(dtype)}};
+        const std::string text = gneiss::format_manifest(m);
+        CHECK(gneiss::parse_manifest(text, "x") == m);
+        CHECK(text[text.find("\"version\": ") + 11] == expected);
+    }
+}
+
 TEST_CASE("fields of later versions are accepted") {
     const std::string text = changed([](auto& root) {
         root["features"] = {{"dim", 128}};
@@ -144,7 +156,7 @@ TEST_CASE("each missing or mistyped field is one error that names file and field
 TEST_CASE("wrong versions, choices, shapes and overflows have different errors") {
     const auto code = [](auto change) { return reading(changed(change)).code(); };
     using gneiss::errc;
-    CHECK(code([](auto& m) { m["version"] = 5; }) == errc::version_mismatch);
+    CHECK(code([](auto& m) { m["version"] = gneiss::dataset_format_version + 1; }) == errc::version_mismatch);
     CHECK(code([](auto& m) { m["endianness"] = "big"; }) == errc::unsupported);
     CHECK(code([](auto& m) { m["partitions"] = 0; }) == errc::out_of_range);
     CHECK(code([](auto& m) { m["partitions"] = 4294967296; }) == errc::out_of_range);
