@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/io/npy.hpp>
 
 #include "support/program.hpp"
@@ -210,7 +211,7 @@ TEST_CASE("a graph larger than memory is partitioned within it, and too little i
     (void)shop.made("generate planted --nodes 100000 --edges 4000000 --classes 4 --partitions 1 --out a");
     const json report = shop.made("partition a --partitioner fennel --partitions 16 --memory 40MiB --threads 1 --out a.npy");
     CHECK(report["graph"] == "disk");
-    if (!gneiss::test::sanitized) CHECK(report["peak_rss_bytes"].get<std::uint64_t>() <= std::uint64_t{40} << 20);
+    if (!gneiss::detail::sanitized) CHECK(report["peak_rss_bytes"].get<std::uint64_t>() <= std::uint64_t{40} << 20);
     CHECK(report["peak_disk_bytes"].get<std::uint64_t>() > 8 * 4000000);
     const json whole = shop.made("partition a --partitioner fennel --partitions 16 --memory 1GiB --out b.npy");
     CHECK(whole["graph"] == "memory");

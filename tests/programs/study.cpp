@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <gneiss/core/detail/sanitizer.hpp>
+
 #include "support/program.hpp"
 
 namespace test_programs_study {
@@ -135,7 +137,7 @@ TEST_CASE("caches: a link dataset has seeds, too; the trace is in memory, or on 
     CHECK(a["accesses"] == b["accesses"]);
     CHECK(a["sizes"] == b["sizes"]);
     CHECK(a["batches"] == 80); // two epochs of 40
-    if (!gneiss::test::sanitized) CHECK(b["peak_rss_bytes"].get<std::uint64_t>() < (std::uint64_t{28} << 20));
+    if (!gneiss::detail::sanitized) CHECK(b["peak_rss_bytes"].get<std::uint64_t>() < (std::uint64_t{28} << 20));
     CHECK(!std::filesystem::exists(shop / "data.trace"));
 
     shop.refuses(2, command + " --fanout 0", {"takes no neighbor"});

@@ -13,25 +13,13 @@
 #include <ucontext.h>
 #endif
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIMT_ASAN 1
-#endif
-#if __has_feature(thread_sanitizer)
-#define SIMT_TSAN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define SIMT_ASAN 1
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define SIMT_TSAN 1
-#endif
-#if defined(SIMT_ASAN)
+#include <gneiss/core/detail/sanitizer.hpp>
+
+#if defined(GNEISS_ADDRESS_SANITIZER)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
@@ -46,7 +34,7 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace simt {
 
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
 inline constexpr bool under_tsan = true;
 #else
 inline constexpr bool under_tsan = false;
@@ -55,17 +43,17 @@ inline constexpr bool under_tsan = false;
 /// For the thread sanitizer every fiber is a separate thread, and switching orders nothing; only these do. An acquire sees
 /// everything before earlier releases of the same token.
 inline void release([[maybe_unused]] void* token) noexcept {
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
     __tsan_release(token);
 #endif
 }
 inline void acquire([[maybe_unused]] const void* token) noexcept {
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
     __tsan_acquire(const_cast<void*>(token));
 #endif
 }
 
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
 inline constinit thread_local int looking_away = 0; // nesting of `unseen` in the running fiber
 SIMT_UNSEEN inline void look() noexcept {
     --looking_away;
@@ -125,7 +113,7 @@ public:
         argument_ = argument;
         if (std::exchange(idle_, false)) return;
         abandon();
-#if defined(SIMT_ASAN)
+#if defined(GNEISS_ADDRESS_SANITIZER)
         __asan_unpoison_memory_region(memory_ + guard_, stack_bytes);
         fake_stack_ = nullptr;
 #endif
@@ -141,7 +129,7 @@ public:
         context_.uc_stack.ss_size = stack_bytes;
         makecontext(&context_, &first, 0);
 #endif
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
         sanitizer_ = __tsan_create_fiber(0);
 #endif
     }
@@ -149,41 +137,41 @@ public:
     /// Runs until the fiber leaves.
     SIMT_UNSEEN void enter() noexcept {
         entered() = this;
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
         owner_sanitizer_ = __tsan_get_current_fiber();
         std::swap(looking_away, looking_away_);
         __tsan_switch_to_fiber(sanitizer_, __tsan_switch_to_fiber_no_sync);
 #endif
-#if defined(SIMT_ASAN)
+#if defined(GNEISS_ADDRESS_SANITIZER)
         void* fake = nullptr;
         __sanitizer_start_switch_fiber(&fake, memory_ + guard_, stack_bytes);
 #endif
         go_in();
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
         std::swap(looking_away, looking_away_);
 #endif
-#if defined(SIMT_ASAN)
+#if defined(GNEISS_ADDRESS_SANITIZER)
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
     }
 
     /// Called inside the fiber: returns to the owner until it enters again.
     SIMT_UNSEEN void leave() noexcept {
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
         __tsan_switch_to_fiber(owner_sanitizer_, __tsan_switch_to_fiber_no_sync);
 #endif
-#if defined(SIMT_ASAN)
+#if defined(GNEISS_ADDRESS_SANITIZER)
         __sanitizer_start_switch_fiber(&fake_stack_, owner_bottom_, owner_bytes_);
 #endif
         go_out();
-#if defined(SIMT_ASAN)
+#if defined(GNEISS_ADDRESS_SANITIZER)
         __sanitizer_finish_switch_fiber(fake_stack_, &owner_bottom_, &owner_bytes_);
 #endif
     }
 
 private:
     SIMT_UNSEEN void abandon() noexcept {
-#if defined(SIMT_TSAN)
+#if defined(GNEISS_THREAD_SANITIZER)
         if (sanitizer_ == nullptr) return;
         void* self = __tsan_get_current_fiber();
         std::swap(looking_away, looking_away_);
@@ -201,7 +189,7 @@ private:
     static void first() noexcept {
         const unseen here;
         fiber* self = entered();
-#if defined(SIMT_ASAN)
+#if defined(GNEISS_ADDRESS_SANITIZER)
         __sanitizer_finish_switch_fiber(nullptr, &self->owner_bottom_, &self->owner_bytes_);
 #endif
         for (;;) {

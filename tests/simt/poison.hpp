@@ -45,7 +45,7 @@ inline std::span<const std::span<std::byte>> static_shared() {
                     continue;
                 auto* const begin = reinterpret_cast<std::byte*>(base + symbol.st_value); // NOLINT(performance-no-int-to-ptr): of the symbol table
                 std::size_t size = symbol.st_size;
-#if defined(SIMT_ASAN)
+#if defined(GNEISS_ADDRESS_SANITIZER)
                 // clang counts the red zone after a variable as part of it.
                 if (void* const red = __asan_region_is_poisoned(begin, size)) size = static_cast<std::size_t>(static_cast<std::byte*>(red) - begin);
 #endif

@@ -15,13 +15,6 @@
 
 namespace gneiss::test {
 
-/// True if a sanitizer's own memory is part of what programs measure.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
-#else
-inline constexpr bool sanitized = false;
-#endif
-
 struct program_outcome {
     int code = -1; ///< exit code; −1: killed by a signal
     std::string out, err;

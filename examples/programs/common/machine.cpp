@@ -21,6 +21,7 @@
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
+#include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/core/error.hpp>
 
 namespace programs {
@@ -28,12 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-// The memory of a sanitizer is not the program's: plans leave it out, so that budgets hold what they hold without it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+/// Returns the memory of the process so far; without that of a sanitizer, which is not the program's: budgets hold what they
+/// hold without it.
+std::uint64_t without_sanitizer(std::uint64_t rss) { return gneiss::detail::sanitized ? std::uint64_t{10} << 20 : rss; }
 
 /// Returns the number in a file; none if the file is missing, says "max" or has no number.
 std::optional<std::uint64_t> number_in(const fs::path& file) {
@@ -196,9 +194,7 @@ std::string cpu_name(const fs::path& root) {
 
 std::uint64_t current_rss() { return number_behind("/proc/self/status", "VmRSS").value_or(0); }
 
-std::uint64_t anonymous_rss() {
-    return sanitized ? std::uint64_t{10} << 20 : number_behind("/proc/self/status", "RssAnon").value_or(current_rss());
-}
+std::uint64_t anonymous_rss() { return without_sanitizer(number_behind("/proc/self/status", "RssAnon").value_or(current_rss())); }
 
 std::uint64_t peak_rss() {
     if (const auto peak = number_behind("/proc/self/status", "VmHWM")) return *peak;
@@ -294,7 +290,7 @@ fs::path existing_parent(const fs::path& path) {
     return existing;
 }
 
-std::uint64_t program_memory() { return (sanitized ? std::uint64_t{10} << 20 : current_rss()) + (std::uint64_t{12} << 20); }
+std::uint64_t program_memory() { return without_sanitizer(current_rss()) + (std::uint64_t{12} << 20); }
 
 std::uint64_t free_disk(const fs::path& path) {
     const fs::path existing = existing_parent(path);

@@ -15,22 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 
 namespace gneiss {
 
 namespace detail {
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define GNEISS_THREAD_SANITIZER 1
-#endif
-#endif
-#if defined(GNEISS_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
-inline constexpr bool thread_sanitizer = true;
-#else
-inline constexpr bool thread_sanitizer = false;
-#endif
 
 /// Runs tasks on threads started and joined here. Used under the thread sanitizer, which does not see into the oneTBB library
 /// and reports its handoffs between threads as races. Tasks of two threads are ordered only by their own synchronization.

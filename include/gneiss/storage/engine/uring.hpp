@@ -13,19 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define GNEISS_ORDERS_RINGS 1
-#endif
-#endif
-#if defined(GNEISS_ORDERS_RINGS) || defined(__SANITIZE_THREAD__)
-#define GNEISS_ORDERS_RINGS 1
-extern "C" {
-void __tsan_acquire(void* address);
-void __tsan_release(void* address);
-}
-#endif
-
+#include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/storage/engine/concepts.hpp>
 #include <gneiss/storage/engine/detail/posix_files.hpp>
 #include <gneiss/storage/engine/probe.hpp>
@@ -112,6 +100,8 @@ public:
 
 private:
     struct ring {
+        static inline char last_end = 0; ///< stands for the end of all earlier rings, whose memory this one may get
+
         explicit ring(std::size_t depth) {
             int result = -EINVAL;
             for (const unsigned attempt : {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
@@ -122,21 +112,14 @@ private:
                 if (result != -EINVAL) break; // EINVAL: a flag unknown to this kernel
             }
             if (result < 0) throw io_error(-result, "cannot set up io_uring", {});
-#ifdef GNEISS_ORDERS_RINGS // liburing maps memory by raw calls, so the sanitizer does not see that a ring got that of an earlier one
-            __tsan_acquire(&last_end);
-#endif
+            detail::ordered_after(&last_end);
         }
         ring(const ring&) = delete;
         ring& operator=(const ring&) = delete;
         ~ring() {
-#ifdef GNEISS_ORDERS_RINGS
-            __tsan_release(&last_end);
-#endif
+            detail::ordered_before(&last_end);
             io_uring_queue_exit(&value);
         }
-#ifdef GNEISS_ORDERS_RINGS
-        static inline char last_end = 0; ///< stands for the end of all earlier rings
-#endif
 
         /// Makes this thread the owner. By a raw call: liburing 2.3 declares io_uring_enable_rings but exports none.
         void enable() {
