@@ -22,7 +22,7 @@ namespace gneiss::test {
 struct feature_form {
     bool sparse = false;
     bool f16 = false;
-    bool i8 = false; ///< dense only
+    bool int8 = false; ///< dense only
     bool ones = false;   ///< sparse without values
     bool aligned = true; ///< checksum blocks end with partitions
     std::uint64_t header = 4096;
@@ -36,7 +36,7 @@ public:
         : directory_(directory), rows_(rows), options_(options) {}
 
     [[nodiscard]] feature_files write(std::span<const float> values, std::uint64_t columns) const {
-        feature_files result{.rows = rows_.nodes, .columns = columns, .type = options_.i8 ? feature_type::int8 : options_.f16 ? feature_type::f16 : feature_type::f32};
+        feature_files result{.rows = rows_.nodes, .columns = columns, .type = options_.int8 ? feature_type::int8 : options_.f16 ? feature_type::f16 : feature_type::f32};
         array numbers(*this, "numbers"), offsets(*this, "offsets"), indices(*this, "indices");
         const auto number = [&](float x) {
             if (options_.f16) numbers.append(to_half(x));
@@ -46,11 +46,11 @@ public:
         offsets.append(end);
         std::vector<std::byte> bytes(row_bytes(feature_type::int8, columns));
         for (std::uint64_t row = 0; row < rows_.nodes; ++row) {
-            if (options_.i8) {
+            if (options_.int8) {
                 (void)encode_row(values.subspan(static_cast<std::size_t>(row * columns), static_cast<std::size_t>(columns)), feature_type::int8, bytes.data());
                 for (const std::byte b : bytes) numbers.append(b);
             }
-            for (std::uint64_t c = 0; c < columns && !options_.i8; ++c) {
+            for (std::uint64_t c = 0; c < columns && !options_.int8; ++c) {
                 const float x = values[row * columns + c];
                 if (options_.sparse && x == 0) continue;
                 if (!options_.ones) number(x);

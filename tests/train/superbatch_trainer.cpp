@@ -397,14 +397,14 @@ TEST_CASE("rows dealt out train the same bits, for any schedule, superbatch, cac
                     CHECK(std::filesystem::is_empty(result.dealt.path()));
                 }
     for (const bool carry : {true, false}) CHECK(train(data, {.threads = 3, .carry = carry, .deal = gather_way::scan, .deal_memory = 96U << 10}) == expected);
-    for (const test::feature_form& form : {test::feature_form{.f16 = true}, test::feature_form{.i8 = true}}) {
+    for (const test::feature_form& form : {test::feature_form{.f16 = true}, test::feature_form{.int8 = true}}) {
         const graph_data small(200, form);
         CHECK(train(small, {.deal = gather_way::scan}) == in_memory(small, sampler_kind::neighbor, 2));
     }
 }
 
-TEST_CASE("f16, i8, normalized and sparse features equal those of GNN training") {
-    for (const test::feature_form& form : {test::feature_form{.f16 = true}, test::feature_form{.i8 = true}}) {
+TEST_CASE("f16, int8, normalized and sparse features equal those of GNN training") {
+    for (const test::feature_form& form : {test::feature_form{.f16 = true}, test::feature_form{.int8 = true}}) {
         graph_data small(200, form);
         CHECK(train(small, {}) == in_memory(small, sampler_kind::neighbor, 2));
         small.features.normalized = true;

@@ -52,7 +52,7 @@ std::optional<gneiss::dataset_task> output_flags::chosen_task() const {
 
 void feature_flags::add_to(programs::command& to) {
     to.option("feature-type", feature_type, "type of stored dense features")
-        .choices({"f32", "f16", "bf16", "int8"})
+        .choices({gneiss::feature_type_names.begin(), gneiss::feature_type_names.end()})
         .default_text("f16 for arrays of f16, else f32");
     to.option("project", project, "project features to N dense columns by seeded random signs")
         .default_text("no projection")

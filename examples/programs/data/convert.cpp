@@ -55,8 +55,8 @@ void add_convert(programs::command_line& to) {
         [flags](programs::command&) { return run_convert(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.option("feature-type", flags->feature_type,
-               "type of the new features: f16 and bf16 halve them; int8, with a scale for each row, quarters them")
-        .choices({"f32", "f16", "bf16", "int8"})
+               "type of the new features: f16 and bf16 halve them; int8 takes a byte for each column and a scale of 4 for each row")
+        .choices({gneiss::feature_type_names.begin(), gneiss::feature_type_names.end()})
         .required();
     command.option("out", flags->out, "directory of the new dataset").value_name("DATASET").required();
     flags->common.add_to(command);

@@ -18,12 +18,12 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/float16.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/import/node_arrays.hpp>
 #include <gneiss/io/import/options.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
@@ -96,12 +96,13 @@ public:
     void dense(std::uint64_t node, std::span<float> out) {
         std::call_once(measured_, [&] { measure(); });
         const checked_array& array = features.dense();
-        const std::uint64_t first = row(node / how.by.nodes) * out.size();
+        const std::size_t each = row_bytes(features.type(), out.size());
+        const std::uint64_t at = page_alignment + row(node / how.by.nodes) * each;
         if (features.type() == feature_type::f32) {
-            array.file.read_at(page_alignment + first * sizeof(float), std::as_writable_bytes(out));
+            array.file.read_at(at, std::as_writable_bytes(out));
         } else {
-            std::vector<std::byte> stored(row_bytes(features.type(), out.size()));
-            array.file.read_at(page_alignment + row(node / how.by.nodes) * stored.size(), stored);
+            std::vector<std::byte> stored(each);
+            array.file.read_at(at, stored);
             decode_row(features.type(), stored.data(), out);
         }
         if (deviation_ == 0) return;
@@ -120,13 +121,10 @@ public:
         values.clear();
         if (const auto& stored = features.values()) {
             values.resize(columns.size());
-            if (stored->header.dtype == npy_dtype::f32) {
-                stored->file.read_at(page_alignment + ends[0] * 4, std::as_writable_bytes(std::span(values)));
-            } else {
-                std::vector<half> halves(values.size());
-                stored->file.read_at(page_alignment + ends[0] * 2, std::as_writable_bytes(std::span(halves)));
-                for (std::size_t i = 0; i < halves.size(); ++i) values[i] = to_float(halves[i]);
-            }
+            const std::size_t each = value_bytes(features.type());
+            std::vector<std::byte> bytes(values.size() * each);
+            stored->file.read_at(page_alignment + ends[0] * each, bytes);
+            decode_row(features.type(), bytes.data(), values);
         }
         const random_key noise = noise_of(node);
         std::size_t kept = 0;

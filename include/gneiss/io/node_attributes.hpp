@@ -308,7 +308,7 @@ private:
     }
     static void read_floats(const checked_array& array, std::uint64_t first, std::span<float> out) {
         if (array.header.dtype == npy_dtype::f32) return array.read(first, out);
-        // f16 values are read into the back of `out` and widened from the front: each is read before it is overwritten.
+        // Values of 16 bits are read into the back of `out` and widened from the front: each is read before it is overwritten.
         const auto halves = std::as_writable_bytes(out).subspan(out.size() * sizeof(half));
         array.checksums.read(array.file, first * sizeof(half), halves);
         decode_row(feature_type_of(array.header.dtype), halves.data(), out);
