@@ -33,6 +33,24 @@ struct ginex_workshop : gneiss::test::workshop {
         REQUIRE(got.code == 0);
         return nlohmann::json::parse(got.out);
     }
+    /// Runs of a flag of reads: by scan, at random, as chosen.
+    struct ways {
+        program_outcome scan, random, chosen;
+    };
+    /// Runs a command that ends before the value of such a flag.
+    [[nodiscard]] ways by_each_way(const std::string& command) const {
+        ways result{run(command + "scan"), run(command + "random"), run(command + "auto")};
+        for (const program_outcome* one : {&result.scan, &result.random, &result.chosen}) {
+            CAPTURE(one->err);
+            REQUIRE(one->code == 0);
+        }
+        return result;
+    }
+    /// Replaces "data" by nodes of which a fifth trains.
+    void generate(const std::string& size) const {
+        REQUIRE(run("generate planted --nodes 30000 --classes 4 --partitions 4 --out data --force --seed 5 --task node --train-fraction .2 --quiet " + size,
+                    "gneiss-data").code == 0);
+    }
     /// Returns the probabilities that a run predicts for all nodes, bit for bit.
     [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-ginex") const {
         fs::remove_all(*this / "exported");
@@ -130,15 +148,11 @@ TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even 
 
 TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
     const ginex_workshop shop;
-    REQUIRE(shop.run("generate planted --nodes 30000 --edges 200000 --classes 4 --partitions 4 --out data --force --seed 5 --task node "
-                     "--num-features 256 --train-fraction .2 --quiet", "gneiss-data").code == 0);
+    shop.generate("--edges 200000 --num-features 256");
     const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 40 "
                               "--memory 96MiB --no-report --force --out run --json --gather ";
-    const auto scan = shop.run(flags + "scan"), random = shop.run(flags + "random"), chosen = shop.run(flags + "auto");
+    const auto [scan, random, chosen] = shop.by_each_way(flags);
     CAPTURE(scan.err);
-    REQUIRE(scan.code == 0);
-    REQUIRE(random.code == 0);
-    REQUIRE(chosen.code == 0);
     CHECK(scan.err.find("gather: random ") != std::string::npos);
     CHECK(scan.err.find("; scan\n") != std::string::npos);
     CHECK(chosen.err.find("gather: random ") != std::string::npos);
@@ -160,15 +174,11 @@ TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
 
 TEST_CASE("neighbors of superbatches are read in passes, and their bytes are reported") {
     const ginex_workshop shop;
-    REQUIRE(shop.run("generate planted --nodes 30000 --edges 600000 --classes 4 --partitions 4 --out data --force --seed 5 --task node "
-                     "--num-features 16 --train-fraction .2 --quiet", "gneiss-data").code == 0);
+    shop.generate("--edges 600000 --num-features 16");
     const std::string flags = "train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 200 --no-eval --topology disk --feature-cache belady --superbatch 40 "
                               "--memory 96MiB --cache-split 0 --no-report --force --out run --json --neighbor-reads ";
-    const auto scan = shop.run(flags + "scan"), random = shop.run(flags + "random"), chosen = shop.run(flags + "auto");
+    const auto [scan, random, chosen] = shop.by_each_way(flags);
     CAPTURE(scan.err);
-    REQUIRE(scan.code == 0);
-    REQUIRE(random.code == 0);
-    REQUIRE(chosen.code == 0);
     for (const auto* run : {&scan, &chosen}) {
         CHECK(run->err.find("neighbors of 31 batches: random ") != std::string::npos);
         CHECK(run->err.find("; scan\n") != std::string::npos);
