@@ -67,7 +67,7 @@ void check_output(const output_flags& output, const common_flags& common);
 /// Makes the same checks for commands that write a file. Throws usage_error.
 void check_file_out(const std::filesystem::path& out, const common_flags& common);
 
-/// Makes the directory `out` by `make(path)`: beside an existing one, which it then replaces.
+/// Makes the directory `out` by `make(path)`: next to an existing one, which it then replaces.
 void make_or_replace(const std::filesystem::path& out, const std::function<void(const std::filesystem::path&)>& make);
 
 /// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code. `source_memory`
