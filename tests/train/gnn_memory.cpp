@@ -6,6 +6,7 @@
 #include <bit>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sample/graphs.hpp>
@@ -18,6 +19,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>
+#include <gneiss/model/gradient_check.hpp>
 
 namespace test_train_graph_memory {
 
@@ -99,6 +101,42 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         if (options.sampler == sampler_kind::dense) both([&] { return dense_sampler<>(options.neighbors, seed); });
         else both([&] { return neighbor_sampler<>(options.neighbors, seed); });
     }
+}
+
+TEST_CASE("what batches leave in an encoder stays within its bound: else it is freed before the next batch") {
+    const serial_executor executor;
+    const std::size_t columns = 48;
+    const random_layer_views wide({3000, 900, 20}, false, 1), deep({900, 400, 390}, false, 2);
+    const auto largest_of_two = [&](bool bounded, std::vector<std::vector<float>>& outputs) {
+        dense_parameters<> weights;
+        encoder<float, eigen_backend> encode(weights, parse_layers("sage:32,sage:96"), {.dense = columns});
+        weights.allocate(1);
+        const std::uint64_t largest = std::max(encode.memory_of(wide, 3000), encode.memory_of(deep, 900));
+        if (bounded) encode.bound_memory(largest);
+        test::allocation_meter counted;
+        std::size_t most = 0;
+        for (const random_layer_views* views : {&wide, &deep, &wide, &wide, &deep, &deep}) {
+            const std::size_t sources = (*views)[0].sources;
+            std::vector<float> rows(sources * columns, 0.5F), gradients(rows.size());
+            const matrix_view<float> in(rows.data(), sources, columns), back(gradients.data(), sources, columns);
+            counted.during([&] {
+                const auto out = encode.forward(weights, *views, {.dense = in}, {}, executor), slopes = encode.output_gradients();
+                for (std::size_t i = 0; i < out.rows(); ++i) std::ranges::copy(out[i], slopes[i].begin());
+                encode.backward(weights, slopes, back, executor);
+            });
+            outputs.push_back(std::move(gradients));
+            most = std::max(most, counted.live);
+            CHECK(counted.live <= encode.memory_kept());
+            CHECK((encode.memory_kept() <= largest) >= bounded);
+        }
+        return std::pair(most, largest);
+    };
+    std::vector<std::vector<float>> with, without;
+    const auto [bounded, largest] = largest_of_two(true, with);
+    const auto [kept, same] = largest_of_two(false, without);
+    CHECK(bounded <= largest);
+    CHECK(bounded < kept); // the most of each layer is more than any batch needs
+    CHECK(with == without);
 }
 
 TEST_CASE("the bound for states of some partitions holds for every choice of them, and is the total for all") {

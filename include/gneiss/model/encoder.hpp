@@ -101,6 +101,7 @@ public:
             throw error(errc::invalid_argument, "a sample of " + std::to_string(views.size()) + " hops for " +
                 std::to_string(hops_) + " layers with neighbors");
         }
+        make_room(views, input.rows());
         pass_ = pass;
         logical_rows names = pass.sources;
         std::span<const float> coverage = pass.coverage;
@@ -144,21 +145,29 @@ public:
         }
     }
 
+    /// Returns memory for the gradients of the last `forward`'s outputs [targets, outputs], valid until the next one.
+    [[nodiscard]] matrix_view<T> output_gradients() {
+        const std::size_t targets = stages_.back().view.targets;
+        return {output_gradients_.at_least(targets * outputs()), targets, outputs()};
+    }
+
     /// Returns an upper bound of the memory of a batch with `views` of a sample, and `rows` input rows [bytes]: with the gradients
     /// of the outputs, without weights and sparse entries. O(layers).
     template <class Views>
     [[nodiscard]] std::uint64_t memory_of(const Views& views, std::size_t rows) const {
         std::uint64_t sum = packed_products;
-        layer_sizes at{.in = in_, .sources = rows, .first = true};
-        for (std::size_t i = 0, hop = 0; i < stages_.size(); ++i) {
-            const layer_view view = stages_[i].takes_hop && hop < views.size() ? views[hop++] : rows_alone(at.sources);
-            at.sources = view.sources;
-            at.targets = view.targets;
-            at.edges = view.edges();
-            sum += factories_[i].memory(at);
-            at = {.in = {.dense = stages_[i].outputs}, .sources = view.targets};
-        }
-        return sum + at.sources * outputs() * sizeof(T);
+        for_each_memory(views, rows, [&](std::size_t, std::uint64_t bytes) { sum += bytes; });
+        return sum;
+    }
+    /// Bounds the memory that batches leave for the next one [bytes]; 0: no bound. Each layer keeps what its largest batch needed;
+    /// where that sum with the next batch exceeds the bound, `forward` frees it first. So a batch of `memory_of` at most `bytes`
+    /// never has more.
+    void bound_memory(std::uint64_t bytes) noexcept { memory_bound_ = bytes; }
+    /// Returns an upper bound of the memory that the batches since the last release left [bytes]. O(layers).
+    [[nodiscard]] std::uint64_t memory_kept() const noexcept {
+        std::uint64_t sum = packed_products + kept_outputs_;
+        for (const stage& s : stages_) sum += s.kept;
+        return sum;
     }
     /// Frees memory kept for the next batch; between batches.
     void release() {
@@ -166,8 +175,11 @@ public:
             s.layer->release();
             for (reusable_buffer<T>* memory : {&s.dropped, &s.dropped_values, &s.plain_memory, &s.activated_memory, &s.output_memory, &s.kept_gradient, &s.with_external})
                 *memory = {};
+            s.kept = 0;
         }
         for (reusable_buffer<T>& memory : gradients_) memory = {};
+        output_gradients_ = {};
+        kept_outputs_ = 0;
     }
 
     // One layer in parts without dropout, as in `graph_layer`, with norm and residual: for inference over whole graphs.
@@ -235,10 +247,36 @@ private:
         reusable_buffer<T> dropped, dropped_values, plain_memory, activated_memory, output_memory, kept_gradient,
             with_external;
         matrix_view<T> plain{}, activated{}; // before the norm, before the residual
+        std::uint64_t kept = 0; // memory of the largest batch since the last release [bytes]
     };
 
     static constexpr T epsilon = T(1e-5); // layer norm: added to the variance
     static constexpr std::uint64_t packed_products = std::uint64_t{1} << 20; // tiles of matrix products [bytes]
+
+    /// Calls f(layer, bytes) with the memory of each layer for a batch, and f(layers(), bytes) with that of the gradients of the
+    /// outputs.
+    template <class Views, class F>
+    void for_each_memory(const Views& views, std::size_t rows, F&& f) const {
+        layer_sizes at{.in = in_, .sources = rows, .first = true};
+        for (std::size_t i = 0, hop = 0; i < stages_.size(); ++i) {
+            const layer_view view = stages_[i].takes_hop && hop < views.size() ? views[hop++] : rows_alone(at.sources);
+            at.sources = view.sources;
+            at.targets = view.targets;
+            at.edges = view.edges();
+            f(i, factories_[i].memory(at));
+            at = {.in = {.dense = stages_[i].outputs}, .sources = view.targets};
+        }
+        f(stages_.size(), at.sources * outputs() * sizeof(T));
+    }
+    /// Counts the memory of a batch; frees that of earlier ones first where the sum would exceed the bound.
+    template <class Views>
+    void make_room(const Views& views, std::size_t rows) {
+        const auto kept = [&](std::size_t i) -> std::uint64_t& { return i == stages_.size() ? kept_outputs_ : stages_[i].kept; };
+        std::uint64_t sum = packed_products;
+        for_each_memory(views, rows, [&](std::size_t i, std::uint64_t bytes) { sum += std::max(kept(i), bytes); });
+        if (memory_bound_ != 0 && sum > memory_bound_) release();
+        for_each_memory(views, rows, [&](std::size_t i, std::uint64_t bytes) { kept(i) = std::max(kept(i), bytes); });
+    }
 
     void make(stage& s, dense_parameters<T>& weights, const std::string& name, const any_layer_factory<T, Backend>& of, input_columns in) {
         s.around = of.around();
@@ -369,7 +407,9 @@ private:
     std::vector<any_layer_factory<T, Backend>> factories_;
     std::vector<stage> stages_;
     encoder_pass<T> pass_;
-    reusable_buffer<T> gradients_[2];
+    reusable_buffer<T> gradients_[2], output_gradients_;
+    std::uint64_t memory_bound_ = 0; // of what batches leave [bytes]; 0: none
+    std::uint64_t kept_outputs_ = 0; // as `stage::kept`, of output_gradients_
     std::vector<std::uint32_t> counting_; // 0, 1, 2, …
 };
 

@@ -166,10 +166,7 @@ public:
     /// Returns the memory of a batch [bytes], without its rows.
     [[nodiscard]] std::uint64_t memory_of(const training_batch& b) const { return encode_.memory_of(b.layers, b.nodes.size()); }
     /// Frees memory kept for the next batch.
-    void release() {
-        encode_.release();
-        output_gradients_ = {};
-    }
+    void release() { encode_.release(); }
 
     void differentiate(training_batch& b) {
         const matrix_view<float> outputs =
@@ -178,7 +175,7 @@ public:
         matrix_view<float> gradients = outputs; // in place, unless the backward pass of the last activation reads them
         const layer_surround& last = encode_.factories().back().around();
         if (!Head::in_place || (last.then != activation::none && !last.residual)) {
-            gradients = {output_gradients_.at_least(outputs.rows() * outputs.columns()), outputs.rows(), outputs.columns()};
+            gradients = encode_.output_gradients();
             if (Head::in_place)
                 for (std::size_t i = 0; i < outputs.rows(); ++i) std::ranges::copy(outputs[i], gradients[i].begin());
         }
@@ -204,7 +201,6 @@ private:
     executor_ref executor_;
     memory_charge charge_;
     bool frozen_;
-    reusable_buffer<float> output_gradients_;
 };
 static_assert(divisible_backend<cpu_encoder_backend<classification_head>>);
 static_assert(train_backend<cpu_encoder_backend<link_head>>);

@@ -44,6 +44,7 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
           batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, executor, budget) {
     if (const auto* links = std::get_if<predicted_links>(&parts.task)) relations_ = &links->relations;
     check_relations(parts.row_optimizer);
+    parts.encode.bound_memory(encoder_memory(options, memory_));
 }
 
 GNEISS_INLINE gnn_trainer::~gnn_trainer() = default;

@@ -32,6 +32,7 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
           any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
         throw error(errc::invalid_argument, "the encoder is made for other features");
+    parts.encode.bound_memory(options.encoder_memory);
 }
 
 GNEISS_INLINE superbatch_trainer::~superbatch_trainer() = default;
