@@ -284,6 +284,22 @@ TEST_CASE("files named by flags are found from any folder: a run stores their ab
     CHECK(nlohmann::json::parse(planned.out)["config"]["order"] == (shop / "order.txt").string());
 }
 
+TEST_CASE("a buffer of some partitions is by default in the order comet-beta, or beta-randomized if that reads far less") {
+    const marius_workshop shop;
+    const auto order_of = [&](const std::string& flags) {
+        const auto planned = shop.run("train data --dim 8 --dry-run --json " + flags);
+        CAPTURE(planned.err);
+        REQUIRE(planned.code == 0);
+        return nlohmann::json::parse(planned.out)["config"]["order"].get<std::string>();
+    };
+    for (const std::string store : {"disk", "memory"}) {
+        CHECK(order_of("--partitions 32 --buffer 8 --store " + store) == "comet-beta"); // 84 swaps against 78
+        CHECK(order_of("--partitions 32 --buffer 7 --store " + store) == "beta-randomized"); // 90 swaps against 173: comet-beta uses four of seven slots
+        CHECK(order_of("--partitions 32 --buffer 7 --order comet-beta --store " + store) == "comet-beta");
+    }
+    CHECK(order_of("") == "memory");
+}
+
 TEST_CASE("if memory is short fewer batches are in flight, and the number in memory follows the plan") {
     const marius_workshop shop;
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 100000 --out big", "gneiss-data").code == 0);

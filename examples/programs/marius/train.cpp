@@ -282,7 +282,7 @@ public:
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = context_.data->manifest();
         plan_ = trainers::choose_by_profile(
-            [&](const trainers::seen_batches& seen) { return trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_, negatives_.bytes, seen)); },
+            [&](const trainers::seen_batches& seen) { return trainers::choose_plan(o, graph, buckets_, {"comet-beta", "beta-randomized"}, planner(asked_, graph, buckets_, negatives_.bytes, seen)); },
             [&](const training_plan& plan, const trainers::seen_batches& seen) { return trainers::same_plan(plan, planner(asked_, graph, buckets_, negatives_.bytes, seen)); },
             [&](const training_plan& plan) { return profile_of(asked_, plan, buckets_, context_.engine.make, context_.stop); });
         trainers::take_choice(o, plan_);

@@ -340,7 +340,7 @@ tuned_plan plan_training(const options& given, const planning& of) {
             const planner with(given, of, seen);
             tuned_flags tuned = tune_comet(given, of, with);
             found.reasons = std::move(tuned.reasons);
-            return trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(), given.links() ? "comet" : training_first, with);
+            return trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(), {given.links() ? "comet" : training_first}, with);
         },
         [&](const training_plan& plan, const trainers::seen_batches& seen) { return trainers::same_plan(plan, planner(given, of, seen)); },
         [&](const training_plan& plan) { return profile_of(given, of, plan); });

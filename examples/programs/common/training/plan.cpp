@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -357,10 +358,21 @@ training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest&
     return std::move(chosen->plan);
 }
 
+/// Returns the plan of the first order, or of a later one that fits, and that an earlier one exceeds by over an eighth of its bytes.
+training_plan of_orders(const std::vector<std::string>& orders, const std::function<training_plan(const std::string&)>& plan_of) {
+    candidate chosen(plan_of(orders.front()));
+    for (std::size_t i = 1; i < orders.size(); ++i) {
+        candidate next(plan_of(orders[i]));
+        const bool less = chosen.read_bytes > next.read_bytes + next.read_bytes / 8;
+        if (fits(next.plan) && (less || !fits(chosen.plan))) chosen = std::move(next);
+    }
+    return std::move(chosen.plan);
+}
+
 } // namespace
 
 training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
-    const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with) {
+    const std::vector<std::string>& default_orders, const std::function<training_plan(const plan_choice&)>& with) {
     const auto refuse = [&o](const training_plan& plan) -> void {
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
@@ -373,9 +385,11 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     std::optional<training_plan> best;
     if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
         const std::uint32_t slots = std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
+        const bool some = o.buffer && *o.buffer < given;
         for (const bool sparing : {false, true}) {
-            training_plan plan = with({.partitions = given, .slots = slots, .in_memory = true,
-                .order = o.order.value_or(o.buffer && *o.buffer < given ? default_order : "memory"), .prefetch = o.prefetch, .sparing = sparing});
+            training_plan plan = of_orders(o.order ? std::vector{*o.order} : some ? default_orders : std::vector<std::string>{"memory"}, [&](const std::string& order) {
+                return with({.partitions = given, .slots = slots, .in_memory = true, .order = order, .prefetch = o.prefetch, .sparing = sparing});
+            });
             if (fits(plan))
                 best = std::move(plan);
             else if (wants_memory && sparing)
@@ -385,8 +399,9 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     }
     for (const bool sparing : {false, true}) {
         if (best && fits(*best)) break;
-        const std::string order = order_needs_slots ? *o.order : default_order;
-        best = best_on_disk(o, graph, given, order, !is_order_file(order) || order == default_order, sparing, with);
+        best = of_orders(order_needs_slots ? std::vector{*o.order} : default_orders, [&](const std::string& order) {
+            return best_on_disk(o, graph, given, order, !is_order_file(order) || std::ranges::find(default_orders, order) != default_orders.end(), sparing, with);
+        });
     }
     if (!fits(*best)) refuse(*best);
     // All swaps of a given buffer are loaded while a state trains, if memory allows.

@@ -180,12 +180,13 @@ struct state_edges {
 /// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory if that fits; else a plan
 /// that moves few bytes per epoch, with the runner-up.
 ///
-/// \param given          resolved
-/// \param with           makes the plan of a choice, with all its parts, whether it fits or not
-/// \param default_order  the order on disk
+/// \param given           resolved
+/// \param with            makes the plan of a choice, with all its parts, whether it fits or not
+/// \param default_orders  orders of a buffer of some partitions, the most accurate one in front: each is taken unless its plan
+///                        reads over an eighth more per epoch than the next one's
 /// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the smallest plan, gneiss::error (no_space).
 [[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
-    const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with);
+    const std::vector<std::string>& default_orders, const std::function<training_plan(const plan_choice&)>& with);
 /// Returns the exact plan of the same choice, once the buckets are in its partitions. If it exceeds the estimate, fewer
 /// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the smallest plan.
 [[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before,
