@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <gneiss/core/detail/sanitizer.hpp>
+
 #include "support/program.hpp"
 
 namespace test_programs_memory {
@@ -71,7 +73,7 @@ TEST_CASE("the charge for training is within 1.25 times its peak, the peak withi
               << std::setw(9) << of.peak / mib << std::setprecision(2) << std::setw(17) << of.training / of.peak << "  " << program << ' ' << flags;
         MESSAGE(line.str());
         CHECK(of.training + of.evaluation <= of.budget);
-        CHECK(of.peak <= of.budget);
+        if (!gneiss::detail::sanitized) CHECK(of.peak <= of.budget);
         if (of.training >= 256 * mib) CHECK(of.training <= 1.25 * of.peak);
     }
 }
@@ -113,7 +115,7 @@ TEST_CASE("a budget at the least plan trains, and to the result of a roomy one")
         }
         high += 2; // the memory of a process differs between runs by a little
         const use least = measure(shop, program, flags + "--memory " + std::to_string(static_cast<int>(high)) + "MiB");
-        CHECK(least.peak <= least.budget);
+        if (!gneiss::detail::sanitized) CHECK(least.peak <= least.budget);
         CHECK(losses(least.run) == losses(roomy.run));
     }
 }
