@@ -306,13 +306,14 @@ TEST_CASE("with --reshuffle, disk equals memory, and a run stopped anywhere equa
     for (const std::string& task : {node_task + "--epochs 5 --inputs both --dim 8 --order training-first --buffer 4 ",
              link_task + "--epochs 5 --order comet --buffer 4 --no-eval "}) {
         CAPTURE(task);
-        (void)shop.train(task + "--store disk --force --out without");
-        const std::string without = shop.representations("without");
         (void)shop.train(task + "--store disk --reshuffle 0 --force --out without");
-        CHECK(shop.representations("without") == without);
+        const std::string without = shop.representations("without");
         (void)shop.train(task + "--store memory --reshuffle 1 --threads 1 --force --out whole");
         const std::string expected = shop.representations("whole");
         CHECK(expected != without);
+        const auto by_default = shop.train(task + "--store disk --force --out default");
+        CHECK(by_default["config"]["reshuffle"] == (by_default["config"]["task"] == "link" ? 1 : 0));
+        CHECK(shop.representations("default") == (by_default["config"]["task"] == "link" ? expected : without));
         const std::string base = task + "--store disk --reshuffle 1 --threads 2 ";
         (void)shop.train(base + "--force --out disk");
         CHECK(shop.representations("disk") == expected);
@@ -323,6 +324,43 @@ TEST_CASE("with --reshuffle, disk equals memory, and a run stopped anywhere equa
             CHECK(shop.representations("run") == expected);
         }
     }
+}
+
+TEST_CASE("nodes move each epoch by default where a state of edges holds some partitions only, if memory suffices; a flag wins") {
+    const gnn_workshop shop;
+    const std::string task = link_task + "--epochs 3 --no-eval --dry-run --json --quiet ";
+    const auto chosen = [&](const std::string& flags) {
+        const program_outcome got = shop.run("train " + task + flags);
+        CAPTURE(flags);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out)["config"]["reshuffle"];
+    };
+    for (const std::string store : {"--store memory ", "--store disk "}) {
+        const std::string partial = store + "--order comet --buffer 4 ";
+        CHECK(chosen(partial) == 1);
+        CHECK(chosen(partial + "--reshuffle 0") == 0);
+        CHECK(chosen(partial + "--reshuffle 2") == 2);
+        CHECK(chosen(partial + "--epochs 1") == 0); // nothing would move
+        CHECK(chosen(partial + "--candidates range") == 0);
+    }
+    CHECK(chosen("--store memory") == 0);
+    CHECK(chosen("--store memory --reshuffle 1") == 1);
+    // Memory for states as they are, and none for nodes that move.
+    const auto least = [&](const std::string& flags) {
+        std::uint64_t fails = 0, fits = 1 << 20; // KiB
+        while (fits - fails > 1) {
+            const std::uint64_t middle = (fails + fits) / 2;
+            (shop.run("train " + task + flags + "--memory " + std::to_string(middle) + "KiB").code == 0 ? fits : fails) = middle;
+        }
+        return fits;
+    };
+    const std::string wide = "--store disk --order comet --buffer 4 --dim 4096 --threads 1 --deterministic ";
+    constexpr std::uint64_t slack = 1024; // the program's own memory varies
+    const std::uint64_t resting = least(wide + "--reshuffle 0 ") + slack, moving = least(wide + "--reshuffle 1 ") + slack;
+    REQUIRE(resting + slack < moving);
+    CHECK(chosen(wide + "--memory " + std::to_string(resting) + "KiB") == 0);
+    CHECK(chosen(wide + "--memory " + std::to_string(moving) + "KiB") == 1);
 }
 
 TEST_CASE("if training nodes come first and fit, an epoch on disk is one state, even if nodes are reshuffled") {

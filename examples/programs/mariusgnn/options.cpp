@@ -48,7 +48,7 @@ void options::add_to(programs::command& to) {
     to.option("seed", seed, "random seed");
     add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; training-first for node classification", "comet; training-first");
     to.option("training-first", training_first, "node classification: copy the graph with training nodes in the first partitions").value_name("BOOL").default_text("on disk, if it saves reads");
-    to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
+    to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes, each a pass over graph and embeddings; 0: never").value_name("N").default_text("1 for edges, if a state holds some partitions only");
     add_execution(to);
     to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there").choices({"cpu", "gpu"}).neutral();
     add_validation(to, "from the graph");
@@ -138,8 +138,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
     }
     refuse_unused(o);
     if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
-    if (o.candidates != "all" && o.reshuffle != 0) throw programs::usage_error("--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
-    if (o.sample_on == "gpu" && o.reshuffle != 0) throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
+    if (o.candidates != "all" && o.reshuffles() != 0) throw programs::usage_error("--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
+    if (o.sample_on == "gpu" && o.reshuffles() != 0) throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
     if (o.sample_on == "gpu" && o.exclude_target_edges.value_or(false)) throw programs::usage_error("--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
@@ -166,6 +166,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
         o.resolve_classes(graph);
     if (!o.links()) o.resolve_node_task(graph);
     o.check_stop_metric(o.links() ? std::vector<std::string>{"mrr", "hits@1", "hits@3", "hits@10"} : trainers::metrics_of(graph));
+    if (!o.reshuffle && (!o.links() || o.candidates != "all" || o.sample_on == "gpu" || *o.epochs == 1)) o.reshuffle = 0;
     o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
     o.resolve_sampling(graph, o.links() ? "linear" : "constant", (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0);
     if (o.eval_fanout) o.check_fanout(*o.eval_fanout);

@@ -24,7 +24,7 @@ struct options : trainers::gnn_options, trainers::link_options {
     std::optional<double> row_lr;
     std::string sample_on = "cpu";
     std::optional<bool> training_first; ///< training nodes are placed in the first partitions of the run's copy of the graph
-    std::uint64_t reshuffle = 0; ///< epochs between new partitions; 0: never
+    std::optional<std::uint64_t> reshuffle; ///< epochs between new partitions; 0: never. Absent: by the plan
     std::string eval_graph = "full";
     std::optional<std::string> eval_fanout;
 
@@ -32,6 +32,7 @@ struct options : trainers::gnn_options, trainers::link_options {
     void add_to(programs::command& to);
 
     [[nodiscard]] bool links() const { return *task == "link"; }
+    [[nodiscard]] std::uint64_t reshuffles() const { return reshuffle.value_or(0); }
     [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
     [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;

@@ -261,7 +261,7 @@ private:
     }
 
     [[nodiscard]] bool reshuffles_at(const gneiss::resume_position& at) const {
-        return of_.how.reshuffle != 0 && at.epoch != 0 && at.epoch % of_.how.reshuffle == 0 && at.next == gneiss::batch_number{} &&
+        return of_.how.reshuffles() != 0 && at.epoch != 0 && at.epoch % of_.how.reshuffles() == 0 && at.next == gneiss::batch_number{} &&
                graph_name_ != graph_name(at.epoch);
     }
 
@@ -486,11 +486,34 @@ private:
         if (context_.device) return std::nullopt;
         return trainers::batch_drawing{context_.engine.make, context_.stop};
     }
+    /// Returns the plan, and sets what flags leave open and depends on it: --reshuffle and --training-first.
+    [[nodiscard]] tuned_plan choose() {
+        tuned_plan found = plan_now();
+        return asked_.links() ? choose_reshuffle(std::move(found)) : choose_placement(std::move(found));
+    }
+    /// Returns the plan in which nodes move to other partitions each epoch, if flags leave that open, a state holds some
+    /// partitions only, and memory suffices; else `found`. The space that happens to be free does not decide: a disk too small
+    /// for the moves refuses the run.
+    [[nodiscard]] tuned_plan choose_reshuffle(tuned_plan found) {
+        if (asked_.reshuffle) return found;
+        if (found.plan.slots < found.plan.partitioning.partitions) {
+            asked_.reshuffle = 1;
+            try {
+                tuned_plan moving = plan_now();
+                config_.flags.reshuffle = 1;
+                return moving;
+            } catch (const gneiss::error& e) {
+                if (e.code() != gneiss::errc::over_budget) throw;
+                found.reasons.emplace_back("nodes keep their partitions: --reshuffle 1 needs more memory");
+            }
+        }
+        asked_.reshuffle = config_.flags.reshuffle = 0;
+        return found;
+    }
     /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open, placement is
     /// used if it saves more reads over all epochs than the copy costs, which is read and written a few times.
-    [[nodiscard]] tuned_plan choose() {
-        const bool open = !asked_.training_first && !asked_.links() && !asked_.order && !asked_.init;
-        tuned_plan found = plan_now();
+    [[nodiscard]] tuned_plan choose_placement(tuned_plan found) {
+        const bool open = !asked_.training_first && !asked_.order && !asked_.init;
         if (!open || found.plan.keeps_all()) return found;
         const std::uint32_t scattered = trained_->leading(asked_, found.plan.partitioning);
         asked_.training_first = true;

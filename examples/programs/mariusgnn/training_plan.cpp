@@ -105,7 +105,7 @@ void add_placement(const options& o, training_plan& plan, const gneiss::dataset_
 
 /// Returns the minimum memory of a reshuffle, in addition to what stays allocated.
 std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
-    if (o.reshuffle == 0) return 0;
+    if (o.reshuffles() == 0) return 0;
     constexpr std::uint64_t buffers = std::uint64_t{4} << 20;
     return (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
 }
@@ -113,8 +113,8 @@ std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
 /// Adds disk space of a reshuffle: a slot for every partition's new version; a new graph next to its source and that of the
 /// best state, with space for sorting on the way.
 void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
-    if (o.reshuffle == 0) return;
-    const std::uint64_t times = (*o.epochs - 1) / o.reshuffle, at_once = o.early_stop != 0 ? 3 : 2;
+    if (o.reshuffles() == 0) return;
+    const std::uint64_t times = (*o.epochs - 1) / o.reshuffles(), at_once = o.early_stop != 0 ? 3 : 2;
     plan.disk_bytes += (plan.partitioning.partitions - plan.spare) * plan.slot_bytes();
     plan.spare = plan.partitioning.partitions;
     std::uint64_t features = 0;
@@ -187,7 +187,7 @@ public:
     /// Node classification: an epoch has few states, often one, so it pays to load its first one ahead. If the buffer is not
     /// given, memory for more neighbors is worth more. After a reshuffle the graph differs.
     [[nodiscard]] training_plan operator()(const trainers::plan_choice& choice) const {
-        const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && o_.reshuffle == 0;
+        const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && o_.reshuffles() == 0;
         if (some && choice.prefetch != "off" && (choice.prefetch != "auto" || o_.buffer)) {
             training_plan ahead = of_one_kind(choice, true);
             if (choice.prefetch != "auto" || ahead.memory_bytes() <= ahead.budget) return ahead;
@@ -210,7 +210,7 @@ private:
         shape.columns = of_.net.encode.inputs();
         shape.learned = plan.layout.dim;
         if (!o_.links() && graph.node_attributes.target != gneiss::node_target_kind::classes) shape.targets = of_.net.encode.outputs();
-        if (o_.reshuffle != 0) { // other partitions have other sizes
+        if (o_.reshuffles() != 0) { // other partitions have other sizes
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
             shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
             shape.sparse_entries += shape.sparse_entries / 8;

@@ -24,7 +24,7 @@ struct planning {
     std::optional<trainers::batch_drawing> draws{}; ///< none: batches are charged by upper bounds
 };
 
-/// A plan, and the reasons for its partitions if they were tuned: one line each, for display.
+/// A plan, and reasons: for its partitions if they were tuned, for nodes that keep theirs. One line each, for display.
 struct tuned_plan {
     trainers::training_plan plan;
     std::vector<std::string> reasons;
