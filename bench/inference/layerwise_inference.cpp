@@ -23,7 +23,8 @@
 // Limit: a raw loop that only sums neighbors' rows over a CSR. `partitions` divides the graph; on disk, one partition at a time
 // is summed for, in files of the current folder, read around the page cache if possible. The streamed cases have 32 MiB, half
 // of the rows, of which work memory takes most; the grouped ones with the same memory are the alternative. `moved` is bytes read
-// and written in units of inputs, outputs and edges.
+// and written in units of inputs, outputs and edges of one layer. The cases of two layers store hidden rows as f32 or
+// f16.
 namespace {
 
 using namespace gneiss;
@@ -126,11 +127,12 @@ BENCHMARK(raw_sum_over_csr)->Unit(benchmark::kMillisecond);
 enum class place { memory, disk, streamed, grouped };
 
 template <class E>
-void infer(benchmark::State& state, const std::string& layer, const E& executor, place where) {
+void infer(benchmark::State& state, const std::string& layers, const E& executor, place where,
+    feature_type hidden = feature_type::f32) {
     const bool in_memory = where == place::memory;
     const stored graph(static_cast<std::uint32_t>(state.range(0)));
     dense_parameters<> weights;
-    encoder<float, eigen_backend> encode(weights, parse_layers(layer), {.dense = width});
+    encoder<float, eigen_backend> encode(weights, parse_layers(layers), {.dense = width});
     weights.allocate(1);
     const row_partitioning cut = graph.store().rows();
     const layerwise_input input{{.dense = width}, 0, [cut] {
@@ -140,7 +142,8 @@ void infer(benchmark::State& state, const std::string& layer, const E& executor,
                                     };
                                 },
         where == place::streamed || where == place::grouped};
-    layerwise_options options{.engines = [] { return any_engine(threads_engine(8)); }, .scratch = graph.folder(), .streamed = where == place::streamed};
+    layerwise_options options{.engines = [] { return any_engine(threads_engine(8)); }, .scratch = graph.folder(),
+        .hidden_rows = hidden, .streamed = where == place::streamed};
     if (where == place::streamed || where == place::grouped) {
         options.memory = std::uint64_t{32} << 20;
     } else if (!in_memory) {
@@ -179,6 +182,14 @@ void sage_streamed(benchmark::State& state) { infer(state, "sage:64:sum", serial
 BENCHMARK(sage_streamed)->ArgName("partitions")->Arg(32)->UseRealTime()->Unit(benchmark::kMillisecond);
 void sage_grouped(benchmark::State& state) { infer(state, "sage:64:sum", serial_executor{}, place::grouped); }
 BENCHMARK(sage_grouped)->ArgName("partitions")->Arg(32)->UseRealTime()->Unit(benchmark::kMillisecond);
+void two_layers_on_disk(benchmark::State& state) {
+    infer(state, "sage:64:sum,sage:64:sum", serial_executor{}, place::disk);
+}
+BENCHMARK(two_layers_on_disk)->ArgName("partitions")->Arg(8)->UseRealTime()->Unit(benchmark::kMillisecond);
+void two_layers_on_disk_f16(benchmark::State& state) {
+    infer(state, "sage:64:sum,sage:64:sum", serial_executor{}, place::disk, feature_type::f16);
+}
+BENCHMARK(two_layers_on_disk_f16)->ArgName("partitions")->Arg(8)->UseRealTime()->Unit(benchmark::kMillisecond);
 void gcn_streamed(benchmark::State& state) { infer(state, "gcn:64", serial_executor{}, place::streamed); }
 BENCHMARK(gcn_streamed)->ArgName("partitions")->Arg(32)->UseRealTime()->Unit(benchmark::kMillisecond);
 void gcn_grouped(benchmark::State& state) { infer(state, "gcn:64", serial_executor{}, place::grouped); }

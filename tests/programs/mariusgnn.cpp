@@ -137,6 +137,9 @@ TEST_CASE("edges are ranked by the network's outputs, over the whole graph or th
     const auto later = nlohmann::json::parse(shop.run("eval disk --eval-graph resident --json").out);
     CHECK(later["metrics"] == nlohmann::json{{"test", disk["metrics"]["test"]}});
     shop.refuses(2, "eval disk --eval-fanout 5", {"--eval-fanout", "--eval-graph resident"});
+    const auto narrow = nlohmann::json::parse(shop.run("eval full --hidden-rows f16 --json").out);
+    CHECK(narrow["metrics"]["test"]["mrr"].get<double>() == doctest::Approx(full["metrics"]["test"]["mrr"].get<double>()).epsilon(0.02));
+    shop.refuses(2, "eval disk --eval-graph resident --hidden-rows f16", {"--hidden-rows", "--eval-graph full"});
 }
 
 TEST_CASE("classes are evaluated on the resident graph: all nodes, whatever an epoch leaves out") {

@@ -304,9 +304,11 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     plan.disk_bytes = result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
     if (*settings.gather == "scan" && result.dealing_bytes != 0) plan.disk_bytes += result.accesses * (row_bytes + 8);
     if (!settings.no_eval) { // rows of a layer and the next, if they exceed memory
-        std::size_t widest = 0;
-        for (const auto& layer : trainers::layers_of(net.encode)) widest = std::max(widest, layer.outputs());
-        plan.disk_bytes += 2 * graph.nodes * widest * sizeof(float);
+        std::size_t widest = gneiss::row_bytes(gneiss::feature_type::f32, net.encode.outputs());
+        const gneiss::feature_type hidden = trainers::inference_options(settings).hidden_rows;
+        for (const auto& layer : trainers::layers_of(net.encode))
+            widest = std::max(widest, gneiss::row_bytes(hidden, layer.outputs()));
+        plan.disk_bytes += 2 * graph.nodes * widest;
     }
     return result;
 }

@@ -36,7 +36,7 @@ applied apply_resident(trained_model& trained, const gneiss::tbb_executor& execu
     return {std::move(rows), trainers::memory_left(trained.budget, memory)}; // the program's memory now includes the rows
 }
 
-struct eval_flags : trainers::eval_flags {
+struct eval_flags : trainers::eval_flags, trainers::hidden_rows_flag {
     std::string eval_graph = "full";
     std::optional<std::string> eval_fanout;
 };
@@ -46,7 +46,9 @@ programs::exit_code eval(const eval_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     const bool resident = flags.eval_graph == "resident";
     if (flags.eval_fanout && !resident) throw programs::usage_error(eval_fanout_needs);
+    if (flags.hidden_rows && resident) throw programs::usage_error(hidden_rows_need);
     trained_model trained(flags.run, memory, flags.dataset);
+    flags.hidden_rows_flag::change(trained.how);
     if (flags.eval_fanout) {
         trained.how.check_fanout(*flags.eval_fanout);
         trained.how.eval_fanout = flags.eval_fanout;
@@ -59,7 +61,7 @@ programs::exit_code eval(const eval_flags& flags) {
     programs::metric_values values;
     nlohmann::ordered_json per_class;
     if (trained.how.links()) {
-        flags.change(trained.how);
+        flags.trainers::eval_flags::change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
             trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k, {}, !flags.candidates};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
@@ -77,7 +79,7 @@ programs::exit_code eval(const eval_flags& flags) {
     return programs::exit_code::done;
 }
 
-struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::node_flags {
+struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::node_flags, trainers::hidden_rows_flag {
     std::optional<std::filesystem::path> graph;
 };
 
@@ -90,6 +92,7 @@ programs::exit_code predict(const predict_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     const programs::interrupt_guard interrupts;
     trained_model trained(flags.run, memory, flags.dataset, flags.graph);
+    flags.change(trained.how);
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
     if (trained.how.links() ? flags.some() : flags.any())
@@ -110,7 +113,7 @@ programs::exit_code predict(const predict_flags& flags) {
     return programs::exit_code::done;
 }
 
-struct export_flags : trainers::run_flags {
+struct export_flags : trainers::run_flags, trainers::hidden_rows_flag {
     std::filesystem::path out;
     std::optional<std::filesystem::path> graph;
     std::string what = "representations", format = "npy";
@@ -122,6 +125,7 @@ programs::exit_code export_run(const export_flags& flags) {
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory, flags.dataset, flags.graph);
+    flags.change(trained.how);
     const bool predictions = flags.what == "predictions";
     if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for node classification runs; use predict for queries about edges");
     const gneiss::dataset& data = trained.data();
@@ -147,8 +151,9 @@ programs::exit_code export_run(const export_flags& flags) {
 void add_eval(programs::command_line& to) {
     static eval_flags flags;
     programs::command& command = to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
-    flags.add_to(command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
+    flags.trainers::eval_flags::add_to(command, "split of edges or nodes; train: of nodes", {"train", "valid", "test"});
     add_eval_graph(command, flags.eval_graph, flags.eval_fanout);
+    flags.hidden_rows_flag::add_to(command);
     command.example("gneiss-mariusgnn eval runs/mine --split valid");
 }
 
@@ -162,6 +167,7 @@ void add_predict(programs::command_line& to) {
     flags.query_flags::add_to(command);
     command.group("Graph");
     command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
+    flags.hidden_rows_flag::add_to(command);
     command.example("gneiss-mariusgnn predict runs/mine --node ann,bob");
 }
 
@@ -169,11 +175,12 @@ void add_export(programs::command_line& to) {
     static export_flags flags;
     programs::command& command = to.add("export", "Writes the network's outputs of all nodes, with their names.",
         [](programs::command&) { return export_run(flags); });
-    flags.add_to(command);
+    flags.run_flags::add_to(command);
     command.option("out", flags.out, "output directory").value_name("DIR").required();
     command.option("what", flags.what, "rows of the last layer, or class probabilities").choices({"representations", "predictions"});
     command.option("format", flags.format, "npy: arrays and name tables; tsv: a name and its values per line").choices({"npy", "tsv"});
     command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
+    flags.hidden_rows_flag::add_to(command);
     command.option("force", flags.force, "replace an existing export at --out").transient();
     command.example("gneiss-mariusgnn export runs/mine --out embeddings");
 }

@@ -8,6 +8,7 @@
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/storage/embedding/resident_embeddings.hpp>
 
+#include "common/gnn/classifier.hpp"
 #include "common/training/link_evaluation.hpp"
 
 namespace mariusgnn {
@@ -38,9 +39,10 @@ inferred_rows infer_full(const inference_source& from) {
     inferred_rows created;
     created.budget = std::make_unique<gneiss::memory_budget>(from.memory);
     std::filesystem::create_directories(from.scratch);
-    const gneiss::layerwise_options options{
-        .direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch,
-        .streamed = from.net.streams};
+    gneiss::layerwise_options options = trainers::inference_options(from.how);
+    options.engines = from.engines;
+    options.scratch = from.scratch;
+    options.streamed = from.net.streams;
     gneiss::layerwise_result result = gneiss::infer_layerwise(
         from.net.encode, from.net.weights, input_from(from), from.buckets, options, from.on, *created.budget, from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;

@@ -53,6 +53,7 @@ void options::add_to(programs::command& to) {
     to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there").choices({"cpu", "gpu"}).neutral();
     add_validation(to, "from the graph");
     add_eval_graph(to, eval_graph, eval_fanout);
+    add_hidden_rows(to);
     add_ranking(to);
     add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
@@ -84,6 +85,7 @@ void refuse_unused(const options& o) {
     if (o.links() && o.class_weights) throw programs::usage_error("--class-weights is for --task node");
     if (o.links() && o.training_first) throw programs::usage_error("--training-first is for --task node");
     if (o.training_first.value_or(false) && o.init) throw programs::usage_error("--training-first reorders nodes, which --init does not support: leave one out");
+    if (o.eval_graph == "resident" && o.hidden_rows != "f32") throw programs::usage_error(hidden_rows_need);
     if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error(eval_fanout_needs);
 }
 

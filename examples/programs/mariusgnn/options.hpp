@@ -41,6 +41,8 @@ struct options : trainers::gnn_options, trainers::link_options {
 
 /// Adds `--eval-graph` and `--eval-fanout` to `train` and `eval`.
 void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout);
+inline constexpr const char* hidden_rows_need =
+    "--hidden-rows is for --eval-graph full: what is resident is not written between layers";
 inline constexpr const char* eval_fanout_needs = "--eval-fanout is for --eval-graph resident: the whole graph uses all neighbors";
 
 /// Returns the flags with absent ones chosen from the graph: all defaults that depend on the graph are here. Throws usage_error

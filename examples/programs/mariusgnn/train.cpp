@@ -333,7 +333,7 @@ private:
         const options& how = of_.how;
         return plan_.keeps_all() || (!evaluates_resident() &&
             trainers::evaluates_in_memory(net_.encode, input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning),
-                data_->buckets(), how.neighbors(), plan_.evaluation_bytes));
+                data_->buckets(), trainers::inference_options(how), plan_.evaluation_bytes));
     }
     /// Returns the memory of an evaluation: its part and, for the whole graph if that is too little, the memory that buffers
     /// free.

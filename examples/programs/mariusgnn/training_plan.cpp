@@ -84,7 +84,7 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
                (o.links() ? 2 * gneiss::scratch_rows::file_memory_bytes(partitioning, of.net.encode.outputs()) : 0);
     }
     return trainers::least_evaluation(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning),
-        of.graph.buckets(), o.neighbors(), partitioning);
+        of.graph.buckets(), trainers::inference_options(o), partitioning);
 }
 
 /// Returns the maximum sizes of a state of the plan; edges and nonzeros are estimates if they are to be re-bucketed.

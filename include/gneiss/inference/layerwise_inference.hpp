@@ -2,14 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -18,24 +14,21 @@
 #include <utility>
 #include <vector>
 
-#include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
+#include <gneiss/inference/layerwise_run.hpp>
 #include <gneiss/inference/layerwise_stream.hpp>
 #include <gneiss/inference/layerwise_stream_plan.hpp>
 #include <gneiss/model/encoder.hpp>
-#include <gneiss/order/plan.hpp>
-#include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 
 namespace gneiss {
@@ -55,13 +48,16 @@ namespace gneiss {
 /// groups of targets are dealt the rows they need (`detail::streamed_run`), as suits graphs with a power law; lists are
 /// counted first, by one pass over the edges. All ways give the same bits.
 ///
+/// Rows between layers are stored as f32, or as f16 or bf16 in half of the bytes (`layerwise_options::hidden_rows`); messages
+/// that are shorter than these rows are written in their place, as f32.
+///
 /// `graph_layer` defines how layers are computed in parts. A hub needs no more memory than another node, since each sum is one
 /// row. With `both`, outgoing edges are added before incoming ones for each pair of partitions. The result is that of a sample
 /// with fan-out `all`, up to rounding; it depends neither on the executor nor on the memory, bit for bit.
 ///
 /// Cost: a layer with n nodes, messages of m floats and own rows of o floats, in g = ⌈p / targets⌉ groups, writes 4·n·(m + o)
 /// bytes and reads 4·n·(m·g + o) and its edges once; with input rows of i floats read again it reads 4·n·i·(g + 1) (g + 2 for
-/// attention) and writes 4·n·i, the first layer nothing. Symmetric graph convolutions read the edges of the other direction once
+/// attention) and writes 4·n·i, the first layer nothing; for hidden rows of two bytes a value it is 2 in place of 4. Symmetric graph convolutions read the edges of the other direction once
 /// per run. In memory nothing is written, and edges are read once per run. Disk: the rows of two consecutive layers. Memory:
 /// that of `plan_layerwise`, charged; the result keeps the charge for its rows.
 ///
@@ -69,361 +65,13 @@ namespace gneiss {
 /// \param input   read once, partition by partition
 ///
 /// Errors: over_budget; canceled on stop, after the current partition; io_error; errc::corrupt; invalid_argument for an input
-/// with other columns. Scratch files are removed after any of them.
+/// with other columns; not_finite for a value that the type of hidden rows cannot hold. Scratch files are removed after any of them.
 template <class Backend>
 [[nodiscard]] layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
     const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor,
     memory_budget& budget, const std::stop_token& stop = {}, const layerwise_progress& progress = {});
 
 namespace detail {
-
-template <class Backend>
-class layerwise_run {
-public:
-    layerwise_run(encoder<float, Backend>& encode, const dense_parameters<float>& weights, const layerwise_input& input,
-        const bucket_store& graph, const layerwise_options& options, executor_ref executor, const std::stop_token& stop,
-        const layerwise_progress& progress, layerwise_plan plan)
-        : encode_(encode),
-          weights_(weights),
-          input_(input),
-          graph_(graph),
-          options_(options),
-          executor_(executor),
-          stop_(stop),
-          progress_(progress),
-          plan_(std::move(plan)),
-          partitions_(graph.rows().partitions),
-          stores_(encode.layers() + 1),
-          reader_(graph, options.engines) {}
-
-    layerwise_result run() {
-        std::size_t most = 0;
-        bool degrees = false;
-        all_ = plan_.rereads[0] ? 0 : partitions_;
-        for (std::size_t l = 0; l < encode_.layers(); ++l) {
-            const part_columns columns = encode_.parts(l);
-            most = std::max(most, columns.sums);
-            degrees |= columns.source_degrees;
-            all_ += partitions_ + (columns.messages == 0 ? 0 : groups() * partitions_);
-        }
-        for (std::uint32_t i = 0; i < plan_.targets; ++i) {
-            sums_.emplace_back(static_cast<std::size_t>(graph_.rows().capacity()) * most);
-            seen_.emplace_back(static_cast<std::size_t>(graph_.rows().capacity()));
-        }
-        if (plan_.in_memory)
-            keep_edges();
-        else
-            loader_.emplace([this](const buffer_state& s) { return std::make_unique<arrival>(load(s)); });
-        if (degrees) count_source_degrees();
-        if (plan_.rereads[0])
-            for (layerwise_reader& read : readers_) read = input_.open();
-        else
-            prepare_input();
-        for (layer_ = 0; layer_ < encode_.layers(); ++layer_) run_layer();
-        layerwise_result result;
-        result.rows = std::move(stores_.back().own);
-        result.plan = std::move(plan_);
-        result.io =
-            io_ + reader_.statistics() + result.rows->statistics() + (degrees_ ? degrees_->statistics() : io_stats{});
-        result.edges = edges_;
-        result.input_rows = input_rows_;
-        return result;
-    }
-
-private:
-    /// Input of a layer: messages, which are streamed, and rows that only the node itself needs; or its input rows, of which
-    /// both are computed on arrival. After the last layer, the result.
-    struct store {
-        std::unique_ptr<scratch_rows> messages, own, rows;
-    };
-    /// Source partition with its edges to the targets of a group.
-    struct arrival {
-        aligned_buffer<float> memory;
-        matrix_view<const float> messages;
-        input_rows<float> rows; // of which messages are to be computed
-        std::vector<loaded_block> loaded;
-        std::vector<std::pair<partition_id, edge_block>> edges; // with their target partition
-    };
-
-    [[nodiscard]] std::uint32_t groups() const noexcept { return ceil_div(partitions_, plan_.targets); }
-    [[nodiscard]] std::size_t size(partition_id p) const noexcept {
-        return static_cast<std::size_t>(graph_.rows().size(p));
-    }
-
-    void advance() {
-        if (stop_.stop_requested()) throw error(errc::canceled, "stopped during inference");
-        if (progress_) progress_(++done_, all_);
-    }
-
-    [[nodiscard]] std::unique_ptr<scratch_rows> make_rows(std::size_t columns) const {
-        if (columns == 0) return nullptr;
-        return plan_.in_memory
-                   ? std::make_unique<scratch_rows>(graph_.rows(), columns)
-                   : std::make_unique<scratch_rows>(graph_.rows(), columns, options_.engines, options_.scratch);
-    }
-    void make_store(std::size_t layer) {
-        if (layer == encode_.layers()) {
-            stores_[layer].own = make_rows(encode_.outputs());
-            return;
-        }
-        const part_columns columns = encode_.parts(layer);
-        if (plan_.rereads[layer]) {
-            if (layer != 0) stores_[layer].rows = make_rows(encode_.factories()[layer - 1].outputs());
-        } else {
-            stores_[layer] = {make_rows(columns.messages), make_rows(columns.own), nullptr};
-        }
-    }
-    void drop_store(std::size_t layer) {
-        for (auto* rows : {&stores_[layer].messages, &stores_[layer].own, &stores_[layer].rows}) {
-            if (*rows) io_ += (*rows)->statistics();
-            rows->reset();
-        }
-    }
-
-    void keep_edges() {
-        std::vector<block_place> places;
-        for (partition_id i = 0; i < partitions_; ++i) {
-            places.clear();
-            for (partition_id j = 0; j < partitions_; ++j) add_places(i, j, options_.direction, places);
-            std::vector<loaded_block> loaded = reader_.read(places);
-            for (std::size_t k = 0; k < places.size(); ++k) kept_.emplace(places[k], std::move(loaded[k]));
-        }
-    }
-    void add_places(partition_id i, partition_id j, neighbor_direction d, std::vector<block_place>& to) const {
-        for_each_side(d, [&](edge_direction side) {
-            const block_place at{bucket_of(i, j, side), side};
-            if (graph_.extent(at.bucket).edges != 0) to.push_back(at);
-        });
-    }
-
-    void count_source_degrees() {
-        degrees_ = make_rows(1);
-        const neighbor_direction others = opposite(options_.direction);
-        std::vector<block_place> places;
-        for (partition_id j = 0; j < partitions_; ++j) {
-            const matrix_view<float> counts = degrees_->room(j);
-            std::fill_n(counts.data(), counts.rows(), 0.0F);
-            for (partition_id i = 0; i < partitions_; ++i) {
-                places.clear();
-                add_places(j, i, others, places);
-                for (const loaded_block& one : reader_.read(places))
-                    for (std::size_t v = 0; v < one.block.nodes.size(); ++v)
-                        counts(one.block.nodes[v], 0) +=
-                            static_cast<float>(one.block.starts[v + 1] - one.block.starts[v]);
-            }
-            degrees_->put(j);
-        }
-    }
-
-    template <class Body>
-    void for_each_chunk(partition_id p, Body&& body) const {
-        for (std::size_t at = 0; at < size(p); at += layerwise_rows) body(at, std::min(layerwise_rows, size(p) - at));
-    }
-
-    /// Computes messages and own rows of a layer from rows of partition p, `first` … of them; either may have no columns.
-    void prepare(std::size_t layer, partition_id p, std::size_t first, const input_rows<float>& rows,
-        matrix_view<float> messages, matrix_view<float> own) {
-        std::span<const float> degrees;
-        if (encode_.parts(layer).source_degrees && messages.columns() != 0) {
-            if (first == 0) degrees_now_ = degrees_->read(p, degree_buffer_);
-            degrees = {degrees_now_.data() + first, messages.rows()};
-        }
-        encode_.prepare(weights_, layer, rows, degrees, messages, own, executor_);
-    }
-
-    /// Passes rows of partition p to a layer in chunks; `rows(first, count)` creates them.
-    template <class Rows>
-    void give(std::size_t layer, partition_id p, Rows&& rows) {
-        store& to = stores_[layer];
-        matrix_view<float> messages(nullptr, size(p), 0), own(nullptr, size(p), 0), kept;
-        if (to.messages) messages = to.messages->room(p);
-        if (to.own) own = to.own->room(p);
-        if (layer == encode_.layers()) kept = own;
-        if (to.rows) kept = to.rows->room(p);
-        for_each_chunk(p, [&](std::size_t first, std::size_t count) {
-            const input_rows<float> some = rows(first, count);
-            if (kept.columns() != 0) return copy_rows<float>(some.dense, kept.middle_rows(first, count), executor_);
-            prepare(layer, p, first, some, messages.middle_rows(first, count), own.middle_rows(first, count));
-        });
-        for (auto* some : {&to.messages, &to.own, &to.rows})
-            if (*some) (*some)->put(p);
-        advance();
-    }
-
-    /// Reads rows of the input and checks their shape.
-    [[nodiscard]] input_rows<float> read_input(const layerwise_reader& read, partition_id p) {
-        const input_rows<float> rows = read(p, stop_);
-        if (size(p) != 0 && (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense ||
-                                rows.sparse.columns != input_.columns.sparse))
-            throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
-        input_rows_ += size(p);
-        return rows;
-    }
-    /// Reads input rows of the current layer again, by reader `number`: 0 and 1 take turns in loading, 2 is for own rows.
-    [[nodiscard]] input_rows<float> read_again(std::size_t number, partition_id p, aligned_buffer<float>& to) {
-        if (layer_ == 0) return read_input(readers_[number], p);
-        const std::scoped_lock lock(rereading_); // two threads read, and the file serves one
-        return {.dense = stores_[layer_].rows->read(p, to)};
-    }
-
-    void prepare_input() {
-        make_store(0);
-        const layerwise_reader read = input_.open();
-        for (partition_id p = 0; p < partitions_; ++p) {
-            const input_rows<float> rows = read_input(read, p);
-            give(0, p, [&](std::size_t first, std::size_t count) { return rows.middle_rows(first, count); });
-        }
-    }
-
-    void run_layer() {
-        const part_columns columns = encode_.parts(layer_);
-        make_store(layer_ + 1);
-        if (loader_ && columns.messages != 0)
-            loader_->begin(std::uint64_t{groups()} * partitions_, [this](std::uint64_t sweep) { return sweep_state(sweep); }, 0);
-        std::uint64_t next = 0;
-        for (partition_id first = 0; first < partitions_; first += plan_.targets) {
-            const partition_id end = std::min(first + plan_.targets, partitions_);
-            for (partition_id i = first; i < end; ++i) begin(columns, i, i - first);
-            for (partition_id j = 0; j < partitions_ && columns.messages != 0; ++j, ++next) {
-                if (loader_)
-                    add(columns, first, end, j, *loader_->acquire(next, stop_));
-                else
-                    add(columns, first, end, j, load(sweep_state(next)));
-                advance();
-            }
-            for (partition_id i = first; i < end; ++i) finish(columns, i, i - first);
-        }
-        drop_store(layer_);
-    }
-
-    /// Returns the state of a sweep: a source for a group of targets. Its number is group · partitions + source.
-    [[nodiscard]] buffer_state sweep_state(std::uint64_t sweep) const {
-        const auto j = static_cast<partition_id>(sweep % partitions_);
-        const auto first = static_cast<partition_id>(sweep / partitions_ * plan_.targets);
-        buffer_state s{{j}, {}};
-        for (partition_id i = first; i < std::min(first + plan_.targets, partitions_); ++i) s.edge_buckets.push_back({i, j});
-        return s;
-    }
-
-    /// Loads a source, on the loading thread if there is one. `s.resident` is the source; the buckets lead from targets to it.
-    [[nodiscard]] arrival load(const buffer_state& s) {
-        arrival result;
-        if (plan_.rereads[layer_]) result.rows = read_again(loads_++ % 2, s.resident[0], result.memory);
-        else result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
-        std::vector<block_place> places;
-        for (const auto& [i, j] : s.edge_buckets) {
-            add_places(i, j, options_.direction, places);
-            result.edges.resize(places.size(), {i, {}});
-        }
-        if (!plan_.in_memory) result.loaded = reader_.read(places);
-        for (std::size_t k = 0; k < places.size(); ++k)
-            result.edges[k].second = plan_.in_memory ? kept_.at(places[k]).block : result.loaded[k].block;
-        return result;
-    }
-
-    [[nodiscard]] matrix_view<float> sums(const part_columns& columns, partition_id i, std::size_t place) {
-        return {sums_[place].data(), size(i), columns.sums};
-    }
-
-    void begin(const part_columns& columns, partition_id i, std::size_t place) {
-        const matrix_view<float> to = sums(columns, i, place);
-        parallel_for(executor_, size(i), 1024, [&](std::size_t v, std::size_t end) {
-            std::fill(to.data() + v * columns.sums, to.data() + end * columns.sums, 0.0F);
-            std::fill(seen_[place].begin() + static_cast<std::ptrdiff_t>(v),
-                seen_[place].begin() + static_cast<std::ptrdiff_t>(end), 0U);
-        });
-        if (!columns.begins) return;
-        const auto own = own_rows(columns, i);
-        for_each_chunk(i, [&](std::size_t at, std::size_t count) {
-            encode_.begin(layer_, own(at, count), to.middle_rows(at, count), executor_);
-        });
-    }
-
-    /// Returns a function of (first, count) for own rows of a partition, valid until its next call.
-    [[nodiscard]] auto own_rows(const part_columns& columns, partition_id p) {
-        matrix_view<const float> own(nullptr, size(p), 0);
-        input_rows<float> rows;
-        const bool again = plan_.rereads[layer_] && columns.own != 0;
-        if (again) rows = read_again(2, p, own_buffer_);
-        else if (stores_[layer_].own) own = stores_[layer_].own->read(p, own_buffer_);
-        return [=, this](std::size_t first, std::size_t count) -> matrix_view<const float> {
-            if (!again) return own.middle_rows(first, count);
-            const matrix_view<float> some(own_chunk_.at_least(count * columns.own), count, columns.own);
-            prepare(layer_, p, first, rows.middle_rows(first, count), {nullptr, count, 0}, some);
-            return some;
-        };
-    }
-
-    void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& arrived) {
-        matrix_view<const float> messages = arrived.messages;
-        if (plan_.rereads[layer_] && columns.copies) {
-            messages = arrived.rows.dense;
-        } else if (plan_.rereads[layer_]) {
-            const std::size_t most = scratch_rows::buffer_floats(graph_.rows(), columns.messages);
-            if (message_buffer_.size() < most) message_buffer_ = aligned_buffer<float>(most);
-            const matrix_view<float> to(message_buffer_.data(), size(j), columns.messages);
-            for_each_chunk(j, [&](std::size_t at, std::size_t count) {
-                const input_rows<float> some = arrived.rows.middle_rows(at, count);
-                prepare(layer_, j, at, some, to.middle_rows(at, count), {nullptr, count, 0});
-            });
-            messages = to;
-        }
-        for (const auto& [i, block] : arrived.edges) {
-            std::vector<std::uint32_t>& seen = seen_[i - first];
-            const edge_part part{{block.starts, block.neighbors}, block.nodes};
-            encode_.add(layer_, part, seen, messages, sums(columns, i, i - first), executor_);
-            for (std::size_t v = 0; v < block.nodes.size(); ++v)
-                seen[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
-            edges_ += block.edges();
-        }
-        if (columns.loops && first <= j && j < end) {
-            const matrix_view<float> to = sums(columns, j, j - first);
-            for_each_chunk(j, [&](std::size_t at, std::size_t count) {
-                encode_.add_loops(layer_, messages.middle_rows(at, count), to.middle_rows(at, count), executor_);
-            });
-        }
-    }
-
-    void finish(const part_columns& columns, partition_id i, std::size_t place) {
-        const matrix_view<float> from = sums(columns, i, place);
-        const auto rows = own_rows(columns, i);
-        give(layer_ + 1, i, [&](std::size_t first, std::size_t count) {
-            return input_rows<float>{encode_.finish(weights_, layer_, rows(first, count),
-                std::span<const std::uint32_t>(seen_[place]).subspan(first, count), from.middle_rows(first, count),
-                executor_)};
-        });
-    }
-
-    encoder<float, Backend>& encode_;
-    const dense_parameters<float>& weights_;
-    const layerwise_input& input_;
-    const bucket_store& graph_;
-    const layerwise_options& options_;
-    executor_ref executor_;
-    std::stop_token stop_;
-    const layerwise_progress& progress_;
-    layerwise_plan plan_;
-    std::uint32_t partitions_;
-
-    std::size_t layer_ = 0;
-    std::vector<store> stores_; // per layer, then the result
-    std::unique_ptr<scratch_rows> degrees_;
-    std::vector<aligned_buffer<float>> sums_; // per partition of a group
-    std::vector<std::vector<std::uint32_t>> seen_;
-    aligned_buffer<float> own_buffer_, degree_buffer_, message_buffer_;
-    reusable_buffer<float> own_chunk_;
-    matrix_view<const float> degrees_now_{};
-    layerwise_reader readers_[3]; // of an input that is read again
-    std::size_t loads_ = 0;
-    std::mutex rereading_;
-    std::map<block_place, loaded_block> kept_;
-    block_reader reader_;
-    io_stats io_;
-    std::uint64_t edges_ = 0, done_ = 0, all_ = 0;
-    std::atomic<std::uint64_t> input_rows_ = 0;
-
-    std::optional<state_prefetcher<arrival>> loader_; // last: its thread uses the rest
-};
 
 /// Runs by streaming if that is possible and, unless the options say so, expected to move fewer bytes than `plan`. `counted`
 /// receives the I/O of the decision.
@@ -433,10 +81,10 @@ template <class Backend>
     const layerwise_options& options, executor_ref executor, memory_budget& budget, const std::stop_token& stop,
     const layerwise_progress& progress, const layerwise_edges& edges, const layerwise_plan& plan, io_stats& counted) {
     const std::uint64_t memory = std::min(options.memory, budget.available());
-    const std::uint64_t grouped = grouped_bytes(encode, input, graph.rows(), edges, plan);
+    const std::uint64_t grouped = grouped_bytes(encode, input, graph.rows(), edges, plan, options.hidden_rows);
     const std::uint64_t counting = list_degrees::memory_bytes(graph.rows()) + 2 * edges.most;
     if (!options.streamed.value_or(true) || input.columns.sparse != 0 || counting > memory) return {};
-    if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges)) return {};
+    if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges, options.hidden_rows)) return {};
     std::vector<memory_charge> charges;
     charges.push_back(budget.charge("list lengths", counting));
     std::optional<list_degrees> degrees;
@@ -445,7 +93,8 @@ template <class Backend>
         degrees.emplace(graph, options.direction, reader, stop);
         counted = reader.statistics();
     }
-    std::optional<streamed_plan> made = plan_streamed(encode, input, graph, edges, *degrees, memory);
+    std::optional<streamed_plan> made =
+        plan_streamed(encode, input, graph, edges, *degrees, memory, options.hidden_rows);
     if (!made || (!options.streamed && made->bytes >= grouped)) return {};
     std::error_code unknown; // then the run finds out
     const std::filesystem::space_info disk = std::filesystem::space(options.scratch, unknown);
@@ -478,6 +127,8 @@ layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_pa
         throw error(errc::invalid_argument, "the input has " + std::to_string(input.columns.total()) +
                                                 " columns, the encoder takes " +
                                                 std::to_string(encode.inputs().total()));
+    if (options.hidden_rows == feature_type::int8)
+        throw error(errc::invalid_argument, "hidden rows are stored as f32, f16 or bf16, not int8");
     const std::uint64_t memory = std::min(options.memory, budget.available());
     const layerwise_edges edges(encode, graph, options.direction);
     layerwise_plan plan = plan_layerwise(encode, input, graph.rows(), edges, options, memory);

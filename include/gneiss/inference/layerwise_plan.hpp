@@ -14,11 +14,13 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/concepts.hpp>
+#include <gneiss/inference/layerwise_hidden_rows.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 
 namespace gneiss {
@@ -32,6 +34,9 @@ struct layerwise_options {
     engine_factory engines{};                              ///< make the engines that read edges and write rows
     std::filesystem::path scratch{};                 ///< directory for rows that exceed memory; empty: all must fit
     std::uint64_t memory = memory_budget::unlimited; ///< maximum, within the rest of the budget
+    /// Stored type of rows between layers: f32, f16 or bf16. All layers but the last round to it, in memory too, so that a
+    /// result does not depend on memory; sums are f32.
+    feature_type hidden_rows = feature_type::f32;
     /// Read inputs and edges once in sequence (`detail::streamed_run`), if they exceed memory and it allows; none: where that is
     /// expected to move fewer bytes.
     std::optional<bool> streamed{};
@@ -39,7 +44,7 @@ struct layerwise_options {
 
 /// Memory plan of a run, made in advance.
 struct layerwise_plan {
-    bool in_memory = false;         ///< partitions summed at a time
+    bool in_memory = false;         ///< rows and edges stay in memory
     std::uint32_t targets = 1;      ///< partitions that are summed for at a time
     bool streamed = false;          ///< inputs and edges are read once in sequence, see `streamed_run`
     std::vector<bool> rereads{};    ///< layers whose input rows are read for each group, and no messages are written
@@ -105,14 +110,21 @@ struct layerwise_edges {
 
 namespace detail {
 
-/// Floats of disk traffic per node of a layer, for messages and own rows in files, or for input rows that are read again.
+/// Returns the bytes of an input row of a layer: those of hidden layers are stored in a type.
+template <class Backend>
+[[nodiscard]] std::uint64_t input_row_bytes(
+    const encoder<float, Backend>& encode, const layerwise_input& input, std::size_t l, feature_type hidden) {
+    return l == 0 ? row_bytes(feature_type::f32, input.columns.total()) : row_bytes(hidden, encode.factories()[l - 1].outputs());
+}
+
+/// Bytes of disk traffic per node of a layer, for messages and own rows in files, or for input rows that are read again.
 struct layer_traffic {
     std::uint64_t stored = 0, reread = 0; ///< for either form
 
-    /// `in`: input columns; `on_disk`: the input is there already, as that of the first layer.
+    /// `in`: bytes of an input row; `on_disk`: the input is there already, as that of the first layer.
     layer_traffic(const part_columns& columns, std::uint64_t in, bool on_disk, std::uint64_t groups) {
         const std::uint64_t own_reads = std::uint64_t{columns.own != 0} + columns.begins;
-        stored = (on_disk ? in : 0) + columns.messages * (1 + groups) + columns.own * (1 + own_reads);
+        stored = (on_disk ? in : 0) + sizeof(float) * (columns.messages * (1 + groups) + columns.own * (1 + own_reads));
         reread = (on_disk ? 0 : in) + in * (groups * (columns.messages != 0) + own_reads);
     }
 };
@@ -134,27 +146,27 @@ template <class Backend>
 /// Returns the bytes that a run by groups of partitions moves, its input's among them.
 template <class Backend>
 [[nodiscard]] std::uint64_t grouped_bytes(const encoder<float, Backend>& encode, const layerwise_input& input, const row_partitioning& rows,
-    const layerwise_edges& edges, const layerwise_plan& plan) {
+    const layerwise_edges& edges, const layerwise_plan& plan, feature_type hidden) {
     const std::uint64_t groups = ceil_div(std::uint64_t{rows.partitions}, std::uint64_t{plan.targets});
-    std::uint64_t floats = encode.outputs(), bytes = 0;
+    std::uint64_t row = encode.outputs() * sizeof(float), bytes = 0;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
-        const std::uint64_t in = l == 0 ? input.columns.total() : encode.factories()[l - 1].outputs();
-        const layer_traffic traffic(encode.parts(l), in, l == 0, groups);
-        floats += plan.rereads[l] ? traffic.reread : traffic.stored;
+        const layer_traffic traffic(encode.parts(l), input_row_bytes(encode, input, l, hidden), l == 0, groups);
+        row += plan.rereads[l] ? traffic.reread : traffic.stored;
         if (encode.parts(l).messages != 0) bytes += edges.read;
     }
-    return bytes + floats * rows.nodes * sizeof(float);
+    return bytes + row * rows.nodes;
 }
 
-/// Returns the layers whose input rows are read again: dense rows not longer than the messages, where that moves fewer bytes.
+/// Returns the layers whose input rows are read again: dense rows of no more bytes than the messages, where that moves fewer bytes.
 template <class Backend>
-[[nodiscard]] std::vector<bool> layers_reading_again(const encoder<float, Backend>& encode, const layerwise_input& input) {
+[[nodiscard]] std::vector<bool> layers_reading_again(
+    const encoder<float, Backend>& encode, const layerwise_input& input, feature_type hidden) {
     std::vector<bool> result(encode.layers(), false);
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         if (l == 0 && (!input.repeatable || input.columns.sparse != 0)) continue;
-        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs();
+        const std::uint64_t in = input_row_bytes(encode, input, l, hidden);
         const layer_traffic traffic(encode.parts(l), in, l == 0, 1); // the difference does not grow with the groups
-        result[l] = in <= encode.parts(l).messages && traffic.reread < traffic.stored;
+        result[l] = in <= encode.parts(l).messages * sizeof(float) && traffic.reread < traffic.stored;
     }
     return result;
 }
@@ -172,7 +184,8 @@ template <class Backend>
         return in_memory ? scratch_rows::memory_bytes(rows, columns) : scratch_rows::file_memory_bytes(rows, columns);
     };
     std::uint64_t sums = 0, work = 0, readers = 1, between[2] = {}, before[2] = {}; // in files, in memory
-    const std::vector<bool> rereads = detail::layers_reading_again(encode, input);
+    const feature_type hidden = options.hidden_rows;
+    const std::vector<bool> rereads = detail::layers_reading_again(encode, input, hidden);
     bool degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
@@ -180,13 +193,18 @@ template <class Backend>
         sums = std::max<std::uint64_t>(sums, capacity * (columns.sums + 1) * sizeof(float));
         work += detail::layer_work(encode, l, some);
         if (rereads[l]) work += some * (columns.own + columns.messages) * sizeof(float) * 9 / 8 + 512; // own rows of some nodes
+        const std::size_t in = l == 0 ? 0 : encode.factories()[l - 1].outputs(); // of rows between layers
+        if (hidden != feature_type::f32 && l != 0) work += some * in * sizeof(float) * 9 / 8 + 512; // rounded rows
         for (const bool in_memory :
             {false, true}) { // rows of this layer and the previous one, and their read buffers
             const std::uint64_t read = in_memory ? 0 : 2 * bytes(columns.messages, false) + bytes(columns.own, false);
             std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
             if (!in_memory && rereads[l]) { // a room and three read buffers, of which those of the first layer are its input's
                 if (l == 0) readers = 3;
-                now = (columns.copies ? 0 : bytes(columns.messages, false)) + (l == 0 ? 0 : 4 * bytes(encode.factories()[l - 1].outputs(), false));
+                now = columns.copies ? 0 : bytes(columns.messages, false);
+                if (l != 0)
+                    now += detail::hidden_rows::memory_bytes(rows, in, hidden) +
+                           3 * detail::hidden_rows::buffer_bytes(rows, in);
             }
             between[in_memory] = std::max(between[in_memory], before[in_memory] + now);
             before[in_memory] = now;

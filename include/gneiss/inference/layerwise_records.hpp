@@ -16,11 +16,14 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/inference/layerwise_hidden_rows.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/kernels.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/storage/io/run_file.hpp>
 
@@ -42,6 +45,11 @@ struct collected_lists {
     }
     [[nodiscard]] edge_part part() const { return {{starts, neighbors}, targets}; }
 };
+
+/// Returns the bytes of contiguous rows.
+[[nodiscard]] inline std::span<const std::byte> bytes_of(matrix_view<const float> rows) noexcept {
+    return {reinterpret_cast<const std::byte*>(rows.data()), rows.rows() * rows.columns() * sizeof(float)};
+}
 
 /// Records of one kind in a file of a scratch directory: written first, then read, in any order; each is verified.
 class scratch_records {
@@ -73,12 +81,28 @@ public:
         io_.read_bytes += reader_->read(record, to).size();
         ++io_.reads;
     }
+    /// Appends a record of rows, stored as a type, and returns its number. Throws not_finite for a value that it cannot
+    /// hold.
+    std::size_t append_rows(matrix_view<const float> rows, feature_type type, executor_ref executor) {
+        if (type == feature_type::f32) return append(bytes_of(rows));
+        const std::size_t stride = row_bytes(type, rows.columns()), bytes = rows.rows() * stride;
+        std::byte* const to = encoded_.at_least(bytes);
+        encode_hidden_rows(rows, type, to, stride, executor);
+        return append({to, bytes});
+    }
     /// Reads records of rows, one after another.
-    void read_rows(std::span<const std::size_t> records, matrix_view<float> to) {
-        std::byte* at = reinterpret_cast<std::byte*>(to.data());
+    void read_rows(
+        std::span<const std::size_t> records, matrix_view<float> to, feature_type type = feature_type::f32) {
+        const std::size_t stride = row_bytes(type, to.columns());
+        std::size_t row = 0;
         for (const std::size_t record : records) {
-            read(record, {at, size(record)});
-            at += size(record);
+            const std::size_t bytes = size(record), count = bytes / stride;
+            const matrix_view<float> some = to.middle_rows(row, count);
+            std::byte* const at =
+                type == feature_type::f32 ? reinterpret_cast<std::byte*>(some.data()) : encoded_.at_least(bytes);
+            read(record, {at, bytes});
+            if (type != feature_type::f32) decode_hidden_rows(at, type, stride, some);
+            row += count;
         }
     }
     [[nodiscard]] const io_stats& statistics() const noexcept { return io_; }
@@ -87,13 +111,9 @@ private:
     std::filesystem::path path_;
     std::optional<run_file_writer> writer_;
     std::optional<run_file_reader> reader_;
+    reusable_buffer<std::byte> encoded_;
     io_stats io_;
 };
-
-/// Returns the bytes of contiguous rows.
-[[nodiscard]] inline std::span<const std::byte> bytes_of(matrix_view<const float> rows) noexcept {
-    return {reinterpret_cast<const std::byte*>(rows.data()), rows.rows() * rows.columns() * sizeof(float)};
-}
 
 /// Calls body(first, count) for some rows at a time.
 template <class Body>
@@ -101,23 +121,24 @@ void for_each_chunk(std::size_t count, Body&& body) {
     for (std::size_t at = 0; at < count; at += layerwise_rows) body(at, std::min(layerwise_rows, count - at));
 }
 
-/// Rows of all nodes in a file: written by group, within it by partition and node; read partition by partition in the
-/// order of nodes. Nodes of no group form a last one. Memory: one byte per node.
+/// Rows of all nodes in a file, stored as a type: written by group, within it by partition and node; read partition by
+/// partition in the order of nodes. Nodes of no group form a last one. Memory: one byte per node.
 class grouped_rows {
 public:
     /// \param group_of  [nodes] 255: no group
     grouped_rows(std::filesystem::path path, const row_partitioning& rows, std::size_t columns, std::uint32_t groups,
-        std::vector<std::uint8_t> group_of)
+        std::vector<std::uint8_t> group_of, feature_type type)
         : file_(std::move(path)),
           rows_(rows),
           columns_(columns),
+          type_(type),
           groups_(groups),
           group_of_(std::move(group_of)),
           records_((std::size_t{groups} + 1) * rows.partitions) {}
 
     /// Adds the next rows of a group in a partition.
-    void append(std::uint32_t group, partition_id p, matrix_view<const float> rows) {
-        records_[std::size_t{group} * rows_.partitions + p].push_back(file_.append(bytes_of(rows)));
+    void append(std::uint32_t group, partition_id p, matrix_view<const float> rows, executor_ref executor) {
+        records_[std::size_t{group} * rows_.partitions + p].push_back(file_.append_rows(rows, type_, executor));
     }
     void finish() { file_.finish(); }
 
@@ -131,9 +152,9 @@ public:
             const auto wanted = static_cast<std::uint8_t>(k == groups_ ? 255U : k);
             std::size_t v = 0;
             for (const std::size_t record : records_[std::size_t{k} * rows_.partitions + p]) {
-                const std::size_t count = file_.size(record) / (columns_ * sizeof(float));
+                const std::size_t count = file_.size(record) / row_bytes(type_, columns_);
                 const matrix_view<float> some(chunk_.at_least(count * columns_), count, columns_);
-                file_.read_rows(std::span(&record, 1), some);
+                file_.read_rows(std::span(&record, 1), some, type_);
                 for (std::size_t r = 0; r < count; ++r, ++v) {
                     while (group_of[v] != wanted) ++v;
                     std::ranges::copy(some[r], all[v].begin());
@@ -148,6 +169,7 @@ private:
     scratch_records file_;
     row_partitioning rows_;
     std::size_t columns_;
+    feature_type type_;
     std::uint32_t groups_;
     std::vector<std::uint8_t> group_of_;
     std::vector<std::vector<std::size_t>> records_; // [groups + 1, partitions]

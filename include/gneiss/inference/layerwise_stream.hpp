@@ -2,16 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,6 +25,7 @@
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 
 namespace gneiss::detail {
@@ -115,8 +112,8 @@ private:
         if (last)
             result_ = std::make_unique<scratch_rows>(rows_, encode_.outputs(), options_.engines, options_.scratch);
         if (!direct_)
-            out_ = std::make_unique<grouped_rows>(
-                directory_.path / ("rows-" + std::to_string(layer_)), rows_, outputs, groups_.groups, group_of_);
+            out_ = std::make_unique<grouped_rows>(directory_.path / ("rows-" + std::to_string(layer_)), rows_, outputs,
+                groups_.groups, group_of_, last ? feature_type::f32 : options_.hidden_rows);
         if (groups_.groups > 1 || (groups_.groups != 0 && !keeps_own()))
             dealt_file_ = std::make_unique<scratch_records>(directory_.path / "dealt");
         dealt_.assign(groups_.groups > 1 ? std::size_t{groups_.groups} * rows_.partitions : 0, {});
@@ -290,7 +287,7 @@ private:
     /// Stores results: of partition `p` from row `first` on, if all go to the result in order.
     void emit(std::uint32_t group, partition_id p, std::size_t first, matrix_view<const float> rows) {
         if (!direct_) {
-            out_->append(group, p, rows);
+            out_->append(group, p, rows, executor_);
             return;
         }
         copy_rows<float>(rows, result_->room(p).middle_rows(first, rows.rows()), executor_);
@@ -364,7 +361,7 @@ private:
         for_each_chunk(selected_.size(), [&](std::size_t first, std::size_t count) {
             const matrix_view<float> some(chunk_.at_least(count * columns_.messages), count, columns_.messages);
             for (std::size_t i = 0; i < count; ++i) std::ranges::copy(messages[selected_[first + i]], some[i].begin());
-            to.messages.push_back(dealt_file_->append(bytes_of(some)));
+            to.messages.push_back(dealt_file_->append_rows(some, message_type(), executor_));
         });
         std::size_t words = 1;
         for (const collected_lists& some : lists)
@@ -399,7 +396,7 @@ private:
                 return some;
             };
             const matrix_view<float> messages = message_room(take(1)[0]);
-            dealt_file_->read_rows(from.messages, messages);
+            dealt_file_->read_rows(from.messages, messages, message_type());
             for (std::size_t side = 0; side < 3; ++side) {
                 const std::uint32_t targets = take(1)[0], entries = take(1)[0];
                 edge_part part;
@@ -411,6 +408,9 @@ private:
             advance();
         }
         finish_group(k);
+    }
+    [[nodiscard]] feature_type message_type() const noexcept { // rows between layers keep theirs
+        return layer_ != 0 && columns_.copies ? options_.hidden_rows : feature_type::f32;
     }
     [[nodiscard]] bool keeps_own() const noexcept { return plan_.layers[layer_].keeps_own; }
     void finish_group(std::uint32_t k) {

@@ -20,6 +20,7 @@
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 
 namespace gneiss::detail {
 
@@ -135,19 +136,31 @@ struct target_groups {
     }
 };
 
+/// Bytes of a layer's rows.
+struct layer_row_bytes {
+    std::uint64_t in = 0, out = 0, messages = 0; ///< read; written; a message that is dealt
+
+    template <class Backend>
+    layer_row_bytes(
+        const encoder<float, Backend>& encode, const layerwise_input& input, std::size_t l, feature_type hidden)
+        : in(input_row_bytes(encode, input, l, hidden)),
+          out(row_bytes(l + 1 == encode.layers() ? feature_type::f32 : hidden, encode.factories()[l].outputs())),
+          messages(row_bytes(l != 0 && encode.parts(l).copies ? hidden : feature_type::f32, encode.parts(l).messages)) {}
+};
+
 /// Returns the expected bytes of a layer's rows, without its edges.
-[[nodiscard]] inline std::uint64_t streamed_bytes(const part_columns& columns, std::uint64_t in, std::uint64_t out,
-    bool last, bool keeps_own, std::uint64_t nodes, const target_groups& groups, const list_degrees& degrees,
+[[nodiscard]] inline std::uint64_t streamed_bytes(const part_columns& columns, const layer_row_bytes& row, bool last,
+    bool keeps_own, std::uint64_t nodes, const target_groups& groups, const list_degrees& degrees,
     std::uint64_t entries) {
     const bool twice = columns.begins && groups.groups != 0, assembles = last && groups.groups != 0 && !groups.all;
-    double bytes = 4.0 * static_cast<double>(nodes) * static_cast<double>(in * (1 + twice) + out * (assembles ? 3 : 1));
+    double bytes = static_cast<double>(nodes) * static_cast<double>(row.in * (1 + twice) + row.out * (assembles ? 3 : 1));
     for (std::uint32_t k = 0; k < groups.groups; ++k) {
         const auto targets = static_cast<double>(groups.targets[k]), of = static_cast<double>(groups.entries[k]);
         if (k != 0 || !keeps_own) bytes += 8 * targets * static_cast<double>(columns.own);
         if (k == 0) continue;
         const double dealt = degrees.distinct_sources(of / static_cast<double>(std::max<std::uint64_t>(entries, 1))) +
                              (columns.loops ? targets : 0);
-        bytes += 8 * (dealt * static_cast<double>(columns.messages) + 2 * targets + of);
+        bytes += 2 * dealt * static_cast<double>(row.messages) + 8 * (2 * targets + of);
     }
     return static_cast<std::uint64_t>(bytes);
 }
@@ -155,13 +168,14 @@ struct target_groups {
 /// Returns the fewest bytes of a streamed run, with its pass that counts: inputs, edges and outputs of each layer once.
 template <class Backend>
 [[nodiscard]] std::uint64_t streamed_floor(const encoder<float, Backend>& encode, const layerwise_input& input,
-    const row_partitioning& rows, const layerwise_edges& edges) {
-    std::uint64_t floats = input.columns.total(), bytes = edges.read;
+    const row_partitioning& rows, const layerwise_edges& edges, feature_type hidden) {
+    std::uint64_t row = 0, bytes = edges.read;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
-        floats += encode.factories()[l].outputs() * (l + 1 == encode.layers() ? 1 : 2);
+        const layer_row_bytes one(encode, input, l, hidden);
+        row += one.in + one.out;
         if (encode.parts(l).messages != 0) bytes += edges.read;
     }
-    return bytes + floats * rows.nodes * sizeof(float);
+    return bytes + row * rows.nodes;
 }
 
 /// Plans a run that reads inputs and edges once in sequence: the sums of the first group of targets stay in memory, and
@@ -170,7 +184,7 @@ template <class Backend>
 template <class Backend>
 [[nodiscard]] std::optional<streamed_plan> plan_streamed(const encoder<float, Backend>& encode,
     const layerwise_input& input, const bucket_store& graph, const layerwise_edges& edges, const list_degrees& degrees,
-    std::uint64_t memory) {
+    std::uint64_t memory, feature_type hidden) {
     const row_partitioning& rows = graph.rows();
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, layerwise_rows);
     if (input.columns.sparse != 0 || (encode.parts(0).begins && !input.repeatable)) return {};
@@ -184,8 +198,9 @@ template <class Backend>
         const std::uint64_t arriving = l == 0 ? input.bytes : capacity * in * sizeof(float),
                             messages = capacity * columns.messages * sizeof(float);
         between = std::max(between, columns.copies ? std::max(arriving, messages) : arriving + messages);
-        staged = std::max(
-            staged, some * (in + columns.messages + 2 * columns.own + columns.sums) * sizeof(float) * 9 / 8 + 2048);
+        const std::uint64_t encoded = hidden == feature_type::f32 ? 0 : in + encode.factories()[l].outputs();
+        staged = std::max(staged,
+            some * (in + columns.messages + 2 * columns.own + columns.sums + encoded) * sizeof(float) * 9 / 8 + 2048);
     }
     between = std::max(between, capacity * encode.outputs() * sizeof(float));
     streamed_plan plan{{{"rows of the last layer", scratch_rows::file_memory_bytes(rows, encode.outputs())},
@@ -201,8 +216,7 @@ template <class Backend>
     for (const std::uint64_t count : degrees.target_entries) entries += count;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
-        const std::uint64_t in = l == 0 ? input.columns.dense : encode.factories()[l - 1].outputs(),
-                            out = encode.factories()[l].outputs();
+        const layer_row_bytes row_of(encode, input, l, hidden);
         std::uint64_t best = ~std::uint64_t{0}, sums_of_layer = 0;
         streamed_plan::layer chosen;
         for (const bool keeps_own : {true, false}) {
@@ -212,7 +226,7 @@ template <class Backend>
             if (most == 0) continue;
             const target_groups groups(degrees, rows.nodes, most, columns.messages != 0);
             const std::uint64_t bytes = streamed_bytes(
-                columns, in, out, l + 1 == encode.layers(), keeps_own, rows.nodes, groups, degrees, entries);
+                columns, row_of, l + 1 == encode.layers(), keeps_own, rows.nodes, groups, degrees, entries);
             if (groups.groups > 200 || bytes >= best) continue;
             best = bytes;
             chosen = {most, groups.groups, keeps_own};

@@ -50,17 +50,24 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
     gneiss::memory_budget budget(from.memory);
     std::filesystem::create_directories(from.scratch);
     const gneiss::bucket_store buckets = from.data.buckets();
-    const gneiss::layerwise_options options{.direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch,
-        .streamed = from.net.streams};
+    gneiss::layerwise_options options = inference_options(from.how);
+    options.engines = from.engines;
+    options.scratch = from.scratch;
+    options.streamed = from.net.streams;
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
         gneiss::fixed_features(from.features, buckets.rows()), buckets, options, from.on, budget, from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     stoppable_rows(*result.rows, from.stop).for_each_block(visit);
 }
 
+gneiss::layerwise_options inference_options(const gnn_options& how) {
+    return {.direction = how.neighbors(), .hidden_rows = *gneiss::parse_feature_type(how.hidden_rows)};
+}
+
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows) {
-    gneiss::layerwise_edges edges(encode, buckets, direction);
+    const gneiss::bucket_store& buckets, gneiss::layerwise_options options, const gneiss::row_partitioning& rows) {
+    options.scratch = ".";
+    gneiss::layerwise_edges edges(encode, buckets, options.direction);
     if (rows != buckets.rows()) { // a pair of partitions shrinks by this factor; doubled, since pairs differ
         const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
         const auto most = static_cast<std::uint64_t>(2 * fewer * fewer * static_cast<double>(edges.most));
@@ -68,7 +75,7 @@ std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerw
         edges.most += std::uint64_t{4} * gneiss::page_alignment;
     }
     try {
-        (void)gneiss::plan_layerwise(encode, input, rows, edges, {.direction = direction, .engines = {}, .scratch = "."}, 0);
+        (void)gneiss::plan_layerwise(encode, input, rows, edges, options, 0);
     } catch (const gneiss::over_budget& least) {
         return beside_rows + least.needed();
     }
@@ -86,9 +93,10 @@ std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& t
 }
 
 bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
-    gneiss::neighbor_direction direction, std::uint64_t memory) {
+    gneiss::layerwise_options options, std::uint64_t memory) {
+    options.scratch = ".";
     try {
-        return gneiss::plan_layerwise(encode, input, buckets, {.direction = direction, .engines = {}, .scratch = "."}, memory).in_memory;
+        return gneiss::plan_layerwise(encode, input, buckets, options, memory).in_memory;
     } catch (const gneiss::over_budget&) {
         return false;
     }
@@ -98,7 +106,7 @@ std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;
     return least_evaluation(net.encode,
-        gneiss::fixed_features(features, buckets.rows()), buckets, how.neighbors(), buckets.rows());
+        gneiss::fixed_features(features, buckets.rows()), buckets, inference_options(how), buckets.rows());
 }
 
 } // namespace trainers

@@ -47,6 +47,21 @@ void gnn_options::add_early_stop(programs::command& to) {
     to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1").value_name("NAME").default_text("the first one reported");
 }
 
+namespace {
+
+constexpr const char* hidden_rows_help = "type of rows between layers on disk";
+const std::vector<std::string> hidden_row_types{"f32", "f16", "bf16"};
+
+} // namespace
+
+void gnn_options::add_hidden_rows(programs::command& to) {
+    to.option("hidden-rows", hidden_rows, hidden_rows_help).choices(hidden_row_types).neutral();
+}
+
+void hidden_rows_flag::add_to(programs::command& to) {
+    to.option("hidden-rows", hidden_rows, hidden_rows_help).choices(hidden_row_types).default_text("the run's");
+}
+
 void gnn_options::add_node_task(programs::command& to) {
     to.option("node-task", node_task, "labels of a node: one of the classes, any number of them, or numbers").choices({"classes", "multilabel", "regression"}).default_text("the dataset's");
 }

@@ -30,6 +30,7 @@ struct gnn_options : run_options, rate_options {
     std::optional<double> lr, weight_decay;
     double clip = 0;
     std::optional<std::uint64_t> stop_early; ///< --early-stop
+    std::string hidden_rows = "f32";          ///< type of rows between layers on disk, in inference over the whole graph
     std::optional<std::string> node_task;     ///< kind of labels; the dataset's
     std::optional<std::string> class_weights; ///< "balanced", or a file
 
@@ -40,6 +41,7 @@ struct gnn_options : run_options, rate_options {
     void add_coverage(programs::command& to, const std::string& default_value);
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
     void add_early_stop(programs::command& to);
+    void add_hidden_rows(programs::command& to);
     void add_node_task(programs::command& to);
     void add_class_weights(programs::command& to);
 
@@ -78,6 +80,16 @@ struct gnn_options : run_options, rate_options {
     [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const { return *lr * (rate_factor(epoch, *epochs) * plateau); }
     /// Returns the optimizer with that learning rate.
     [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch, double plateau = 1) const;
+};
+
+/// Flag of the commands that run inference over the whole graph: overrides a run's `--hidden-rows`.
+struct hidden_rows_flag {
+    std::optional<std::string> hidden_rows;
+
+    void add_to(programs::command& to);
+    void change(gnn_options& options) const {
+        if (hidden_rows) options.hidden_rows = *hidden_rows;
+    }
 };
 
 /// True if every edge among the nodes of the first partition exists in both directions, as `--undirected` stores them. Cost:

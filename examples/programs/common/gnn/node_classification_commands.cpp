@@ -26,12 +26,14 @@ namespace {
 class trained_model {
 public:
     /// Opens the run's best state, or the last one if none was kept; `other` is a graph to use instead of its own.
-    trained_model(const node_classification_program& of, const run_flags& flags, const std::optional<std::filesystem::path>& other = {})
+    trained_model(const node_classification_program& of, const run_flags& flags, const hidden_rows_flag& rows,
+        const std::optional<std::filesystem::path>& other = {})
         : memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
         const std::filesystem::path& run = run_;
         const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
         trained_run<node_classification_options> opened = of.open(run, run / (best ? "best" : "checkpoint"), flags.dataset);
         how = std::move(opened.flags);
+        rows.change(how);
         own_ = std::move(opened.data);
         net.emplace(how, *own_);
         net->take(opened.saved);
@@ -65,9 +67,13 @@ private:
     std::unique_ptr<gneiss::dataset> own_, other_;
 };
 
-programs::exit_code eval(const node_classification_program& of, const eval_flags& flags) {
+struct split_flags : run_flags, hidden_rows_flag {
+    std::string split = "test";
+};
+
+programs::exit_code eval(const node_classification_program& of, const split_flags& flags) {
     const programs::interrupt_guard interrupts;
-    trained_model trained(of, flags);
+    trained_model trained(of, flags, flags);
     const node_truth truth(trained.data());
     node_metrics metrics(trained.data().nodes_of(split_named(flags.split)), truth);
     trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
@@ -77,13 +83,13 @@ programs::exit_code eval(const node_classification_program& of, const eval_flags
     return programs::exit_code::done;
 }
 
-struct predict_flags : run_flags, node_flags {
+struct predict_flags : run_flags, node_flags, hidden_rows_flag {
     std::optional<std::filesystem::path> graph;
 };
 
 programs::exit_code predict(const node_classification_program& of, const predict_flags& flags) {
     const programs::interrupt_guard interrupts;
-    trained_model trained(of, flags, flags.graph);
+    trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
     const auto asked = requested_nodes(trained.data(), flags);
     predict_classes(of.program, {trained.data(), trained.trained_on()}, asked,
@@ -91,7 +97,7 @@ programs::exit_code predict(const node_classification_program& of, const predict
     return programs::exit_code::done;
 }
 
-struct export_flags : run_flags {
+struct export_flags : run_flags, hidden_rows_flag {
     std::filesystem::path out;
     std::optional<std::filesystem::path> graph;
     std::string format = "npy";
@@ -101,7 +107,7 @@ struct export_flags : run_flags {
 programs::exit_code export_run(const node_classification_program& of, const export_flags& flags) {
     export_directory out(flags.out, flags.force, {"nodes.tsv", "predictions.tsv"});
     const programs::interrupt_guard interrupts;
-    trained_model trained(of, flags, flags.graph);
+    trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
     export_predictions({trained.data(), trained.trained_on()},
         [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format, out.begin());
@@ -115,11 +121,12 @@ programs::exit_code export_run(const node_classification_program& of, const expo
 }
 
 void add_eval(programs::command_line& to, const node_classification_program& of) {
-    static eval_flags flags;
+    static split_flags flags;
     programs::command& command = to.add("eval", "Evaluates a trained run on a split, with all neighbors in the whole graph.",
         [of](programs::command&) { return eval(of, flags); });
     flags.run_flags::add_to(command);
     command.option("split", flags.split, "split to evaluate").choices({"train", "valid", "test"});
+    flags.hidden_rows_flag::add_to(command);
     command.example(of.program + " eval runs/mine --split valid");
 }
 
@@ -130,6 +137,7 @@ void add_predict(programs::command_line& to, const node_classification_program& 
     flags.node_flags::add_to(command);
     command.group("Graph");
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    flags.hidden_rows_flag::add_to(command);
     command.example(of.program + " predict runs/mine --node ann,bob");
 }
 
@@ -137,10 +145,11 @@ void add_export(programs::command_line& to, const node_classification_program& o
     static export_flags flags;
     programs::command& command = to.add("export", "Writes the class probabilities of all nodes, with their names.",
         [of](programs::command&) { return export_run(of, flags); });
-    flags.add_to(command);
+    flags.run_flags::add_to(command);
     command.option("out", flags.out, "output directory").value_name("DIR").required();
     command.option("format", flags.format, "npy: an array and a table of names; tsv: name, class and probability per line").choices({"npy", "tsv"});
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    flags.hidden_rows_flag::add_to(command);
     command.option("force", flags.force, "replace an existing export at --out").transient();
     command.example(of.program + " export runs/mine --out classes");
 }

@@ -22,6 +22,7 @@ void node_classification_options::add_training(programs::command& to) {
 
 void node_classification_options::add_evaluation(programs::command& to) {
     add_validation(to, "from the graph");
+    add_hidden_rows(to);
     add_early_stop(to);
 }
 

@@ -97,7 +97,7 @@ bool node_classification_training::evaluates_beside() const {
     const gneiss::bucket_store buckets = of_.data.buckets();
     return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode,
         {.columns = of_.net.encode.inputs(), .bytes = gneiss::fixed_features(of_.features, buckets.rows()).bytes}, buckets,
-        of_.how.neighbors(), of_.plan.evaluation_bytes);
+        inference_options(of_.how), of_.plan.evaluation_bytes);
 }
 
 std::uint64_t node_classification_training::first_steps() const {
