@@ -34,8 +34,8 @@ struct layerwise_options {
     engine_factory engines{};                              ///< make the engines that read edges and write rows
     std::filesystem::path scratch{};                 ///< directory for rows that exceed memory; empty: all must fit
     std::uint64_t memory = memory_budget::unlimited; ///< maximum, within the rest of the budget
-    /// Stored type of rows between layers: f32, f16 or bf16. All layers but the last round to it, in memory too, so that a
-    /// result does not depend on memory; sums are f32.
+    /// Stored type of rows between layers: f32, f16 or bf16. All layers but the last round to it, in memory too, so that
+    /// a result does not depend on memory; sums are f32.
     feature_type hidden_rows = feature_type::f32;
     /// Read inputs and edges once in sequence (`detail::streamed_run`), if they exceed memory and it allows; none: where that is
     /// expected to move fewer bytes.
@@ -45,10 +45,12 @@ struct layerwise_options {
 /// Memory plan of a run, made in advance.
 struct layerwise_plan {
     bool in_memory = false;         ///< rows and edges stay in memory
-    std::uint32_t targets = 1;      ///< partitions that are summed for at a time
+    std::uint32_t targets = 1;      ///< partitions that are summed for at a time: the fewest of a layer
     bool streamed = false;          ///< inputs and edges are read once in sequence, see `streamed_run`
     std::vector<bool> rereads{};    ///< layers whose input rows are read for each group, and no messages are written
     std::vector<memory_part> parts; ///< everything charged
+    std::vector<std::uint32_t> layer_targets{}; ///< unless streamed: such partitions by layer
+    std::vector<bool> keeps_own{};       ///< unless streamed: layers whose own rows stay with the sums
     std::vector<std::uint32_t> groups{}; ///< if streamed: groups of targets, by layer
     std::uint64_t bytes = 0;             ///< if streamed: expected bytes of all reads and writes
 };
@@ -114,20 +116,47 @@ namespace detail {
 template <class Backend>
 [[nodiscard]] std::uint64_t input_row_bytes(
     const encoder<float, Backend>& encode, const layerwise_input& input, std::size_t l, feature_type hidden) {
-    return l == 0 ? row_bytes(feature_type::f32, input.columns.total()) : row_bytes(hidden, encode.factories()[l - 1].outputs());
+    return l == 0 ? row_bytes(feature_type::f32, input.columns.total())
+                  : row_bytes(hidden, encode.factories()[l - 1].outputs());
 }
 
 /// Bytes of disk traffic per node of a layer, for messages and own rows in files, or for input rows that are read again.
 struct layer_traffic {
     std::uint64_t stored = 0, reread = 0; ///< for either form
 
-    /// `in`: bytes of an input row; `on_disk`: the input is there already, as that of the first layer.
-    layer_traffic(const part_columns& columns, std::uint64_t in, bool on_disk, std::uint64_t groups) {
-        const std::uint64_t own_reads = std::uint64_t{columns.own != 0} + columns.begins;
-        stored = (on_disk ? in : 0) + sizeof(float) * (columns.messages * (1 + groups) + columns.own * (1 + own_reads));
-        reread = (on_disk ? 0 : in) + in * (groups * (columns.messages != 0) + own_reads);
+    /// `in`: bytes of an input row; `on_disk`: the input is there already, as that of the first layer; `sweeps`: times
+    /// that a source is read for targets.
+    layer_traffic(const part_columns& columns, std::uint64_t in, bool on_disk, double sweeps, bool keeps_own = false) {
+        const std::uint64_t own_reads = keeps_own ? 0 : std::uint64_t{columns.own != 0} + columns.begins;
+        const auto read = [sweeps](std::uint64_t row) {
+            return static_cast<std::uint64_t>(sweeps * static_cast<double>(row));
+        };
+        stored = (on_disk ? in : 0) +
+                 sizeof(float) * (columns.messages + read(columns.messages) + columns.own * (1 + own_reads));
+        reread = (on_disk ? 0 : in) + (columns.messages == 0 ? 0 : read(in)) + in * own_reads;
     }
 };
+
+/// True if some targets need a source: for an edge, or as one of them.
+[[nodiscard]] inline bool needs_source(const bucket_store& graph, neighbor_direction d, partition_id first,
+    partition_id end, partition_id source, bool themselves) {
+    if (themselves && first <= source && source < end) return true;
+    bool any = false;
+    for (partition_id i = first; i < end && !any; ++i)
+        for_each_side(d, [&](edge_direction side) { any |= graph.extent(bucket_of(i, source, side)).edges != 0; });
+    return any;
+}
+
+/// Returns the partitions that are read for groups of targets: of a known graph, only those that they need. O(p²).
+[[nodiscard]] inline std::uint64_t source_reads(std::uint32_t partitions, std::uint32_t targets, neighbor_direction d,
+    bool themselves, const bucket_store* graph) {
+    if (graph == nullptr) return ceil_div(std::uint64_t{partitions}, std::uint64_t{targets}) * partitions;
+    std::uint64_t reads = 0;
+    for (partition_id first = 0; first < partitions; first += targets)
+        for (partition_id j = 0; j < partitions; ++j)
+            reads += needs_source(*graph, d, first, std::min(first + targets, partitions), j, themselves);
+    return reads;
+}
 
 /// Returns the work memory of a layer, some rows at a time [bytes].
 template <class Backend>
@@ -146,18 +175,23 @@ template <class Backend>
 /// Returns the bytes that a run by groups of partitions moves, its input's among them.
 template <class Backend>
 [[nodiscard]] std::uint64_t grouped_bytes(const encoder<float, Backend>& encode, const layerwise_input& input, const row_partitioning& rows,
-    const layerwise_edges& edges, const layerwise_plan& plan, feature_type hidden) {
-    const std::uint64_t groups = ceil_div(std::uint64_t{rows.partitions}, std::uint64_t{plan.targets});
+    const layerwise_edges& edges, const layerwise_plan& plan, const layerwise_options& options,
+    const bucket_store& graph) {
     std::uint64_t row = encode.outputs() * sizeof(float), bytes = 0;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
-        const layer_traffic traffic(encode.parts(l), input_row_bytes(encode, input, l, hidden), l == 0, groups);
+        const part_columns columns = encode.parts(l);
+        const std::uint64_t reads = source_reads(
+            rows.partitions, plan.layer_targets[l], options.direction, columns.loops || plan.keeps_own[l], &graph);
+        const layer_traffic traffic(columns, input_row_bytes(encode, input, l, options.hidden_rows), l == 0,
+            static_cast<double>(reads) / rows.partitions, plan.keeps_own[l]);
         row += plan.rereads[l] ? traffic.reread : traffic.stored;
         if (encode.parts(l).messages != 0) bytes += edges.read;
     }
     return bytes + row * rows.nodes;
 }
 
-/// Returns the layers whose input rows are read again: dense rows of no more bytes than the messages, where that moves fewer bytes.
+/// Returns the layers whose input rows are read again: dense rows of no more bytes than the messages, where that moves
+/// fewer bytes.
 template <class Backend>
 [[nodiscard]] std::vector<bool> layers_reading_again(
     const encoder<float, Backend>& encode, const layerwise_input& input, feature_type hidden) {
@@ -171,13 +205,49 @@ template <class Backend>
     return result;
 }
 
+/// Sets the partitions that each layer sums for at a time, in `memory` bytes for edges and sums: the most that fit. Own
+/// rows stay with the sums where the additional reads of smaller groups are fewer than those of own rows.
+template <class Backend>
+void choose_targets(layerwise_plan& plan, const encoder<float, Backend>& encode, const row_partitioning& rows,
+    const layerwise_edges& edges, neighbor_direction direction, std::uint64_t memory, const bucket_store* graph) {
+    plan.targets = rows.partitions;
+    std::uint64_t most = 0;
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        const part_columns columns = encode.parts(l);
+        const auto sums_of = [&](bool keeps) {
+            return rows.capacity() * (columns.sums + (keeps ? columns.own : 0) + 1) * sizeof(float);
+        };
+        const auto fitting = [&](bool keeps) { // 0: none
+            return static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                rows.partitions, memory / std::max<std::uint64_t>(2 * edges.most + sums_of(keeps), 1)));
+        };
+        const auto reads = [&](std::uint32_t targets, bool keeps) {
+            return source_reads(rows.partitions, targets, direction, columns.loops || keeps, graph);
+        };
+        std::uint32_t targets = std::max(fitting(false), 1U);
+        const bool may =
+            plan.rereads[l] && columns.own != 0 && columns.messages != 0 && !columns.begins && fitting(true) != 0;
+        const bool keeps = may && reads(fitting(true), true) < reads(targets, false) + rows.partitions;
+        if (keeps) targets = fitting(true);
+        plan.layer_targets.push_back(targets);
+        plan.keeps_own.push_back(keeps);
+        plan.targets = std::min(plan.targets, targets);
+        if (targets * (2 * edges.most + sums_of(keeps)) <= most) continue;
+        most = targets * (2 * edges.most + sums_of(keeps));
+        plan.parts[2].bytes = 2 * targets * edges.most;
+        plan.parts[3].bytes = targets * sums_of(keeps);
+    }
+}
+
 } // namespace detail
 
 /// Plans a run. Everything stays in memory if it fits into `memory` bytes; else the maximum number of partitions is summed at a
 /// time, up to all. Throws over_budget, with the parts, if not even one fits.
+/// \param graph  gives the sources of targets; null: unknown, each group reads all
 template <class Backend>
 [[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
-    const row_partitioning& rows, const layerwise_edges& edges, const layerwise_options& options, std::uint64_t memory) {
+    const row_partitioning& rows, const layerwise_edges& edges, const layerwise_options& options, std::uint64_t memory,
+    const bucket_store* graph = nullptr) {
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, detail::layerwise_rows);
     const auto bytes = [&](std::size_t columns, bool in_memory) {
         if (columns == 0) return std::uint64_t{0};
@@ -214,31 +284,36 @@ template <class Backend>
         between[0] += 2 * bytes(1, false);
         between[1] += bytes(1, true);
     }
-    const auto plan = [&](bool in_memory, std::uint64_t targets) {
-        return layerwise_plan{in_memory, static_cast<std::uint32_t>(targets), false, in_memory ? std::vector<bool>(encode.layers(), false) : rereads,
+    const auto plan = [&](bool in_memory) {
+        return layerwise_plan{in_memory, 1, false, in_memory ? std::vector<bool>(encode.layers(), false) : rereads,
             {{"rows of the last layer", bytes(encode.outputs(), in_memory)},
                 {"rows between layers", between[in_memory]},
-                {"edges", in_memory ? edges.all + (degrees ? edges.most : 0) : 2 * targets * edges.most}, {"sums", targets * sums},
-                {"input of a partition", (in_memory ? 1 : readers) * input.bytes}, {"work of a layer", work}}};
+                {"edges", in_memory ? edges.all + (degrees ? edges.most : 0) : 2 * edges.most}, {"sums", sums},
+                {"input of a partition", (in_memory ? 1 : readers) * input.bytes}, {"work of a layer", work}},
+            std::vector<std::uint32_t>(encode.layers(), 1), std::vector<bool>(encode.layers(), false)};
     };
     const auto total = [](const layerwise_plan& p) {
         std::uint64_t sum = 0;
         for (const memory_part& part : p.parts) sum += part.bytes;
         return sum;
     };
-    layerwise_plan result = plan(true, 1);
+    layerwise_plan result = plan(true);
     if (total(result) <= memory) return result;
-    if (!options.scratch.empty()) result = plan(false, 1);
+    if (!options.scratch.empty()) result = plan(false);
     if (total(result) > memory) throw over_budget(memory, std::move(result.parts));
-    const std::uint64_t each = std::max<std::uint64_t>(2 * edges.most + sums, 1); // per additional partition
-    return plan(false, std::min<std::uint64_t>(rows.partitions, 1 + (memory - total(result)) / each));
+    result.layer_targets.clear();
+    result.keeps_own.clear();
+    const std::uint64_t others = total(result) - 2 * edges.most - sums;
+    detail::choose_targets(result, encode, rows, edges, options.direction, memory - others, graph);
+    return result;
 }
 
 /// Plans a run for a graph on disk.
 template <class Backend>
 [[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
     const bucket_store& graph, const layerwise_options& options, std::uint64_t memory) {
-    return plan_layerwise(encode, input, graph.rows(), layerwise_edges(encode, graph, options.direction), options, memory);
+    const layerwise_edges edges(encode, graph, options.direction);
+    return plan_layerwise(encode, input, graph.rows(), edges, options, memory, &graph);
 }
 
 } // namespace gneiss

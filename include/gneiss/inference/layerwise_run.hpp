@@ -56,18 +56,12 @@ public:
           reader_(graph, options.engines) {}
 
     layerwise_result run() {
-        std::size_t most = 0;
         bool degrees = false;
         all_ = plan_.rereads[0] ? 0 : partitions_;
         for (std::size_t l = 0; l < encode_.layers(); ++l) {
             const part_columns columns = encode_.parts(l);
-            most = std::max(most, columns.sums);
             degrees |= columns.source_degrees;
-            all_ += partitions_ + (columns.messages == 0 ? 0 : groups() * partitions_);
-        }
-        for (std::uint32_t i = 0; i < plan_.targets; ++i) {
-            sums_.emplace_back(static_cast<std::size_t>(graph_.rows().capacity()) * most);
-            seen_.emplace_back(static_cast<std::size_t>(graph_.rows().capacity()));
+            all_ += partitions_ + (columns.messages == 0 ? 0 : groups(l) * partitions_);
         }
         if (plan_.in_memory)
             keep_edges();
@@ -105,7 +99,10 @@ private:
         std::vector<std::pair<partition_id, edge_block>> edges; // with their target partition
     };
 
-    [[nodiscard]] std::uint32_t groups() const noexcept { return ceil_div(partitions_, plan_.targets); }
+    [[nodiscard]] std::uint64_t groups(std::size_t layer) const noexcept {
+        return ceil_div(partitions_, plan_.layer_targets[layer]);
+    }
+    [[nodiscard]] std::uint32_t targets() const noexcept { return plan_.layer_targets[layer_]; }
     [[nodiscard]] std::size_t size(partition_id p) const noexcept {
         return static_cast<std::size_t>(graph_.rows().size(p));
     }
@@ -129,8 +126,8 @@ private:
         const part_columns columns = encode_.parts(layer);
         if (plan_.rereads[layer]) {
             if (layer != 0)
-                stores_[layer].rows = std::make_unique<hidden_rows>(graph_.rows(), encode_.factories()[layer - 1].outputs(),
-                    options_.hidden_rows, options_.engines, options_.scratch);
+                stores_[layer].rows = std::make_unique<hidden_rows>(graph_.rows(),
+                    encode_.factories()[layer - 1].outputs(), options_.hidden_rows, options_.engines, options_.scratch);
         } else {
             stores_[layer] = {make_rows(columns.messages), make_rows(columns.own), nullptr};
         }
@@ -206,7 +203,8 @@ private:
         for_each_chunk(p, [&](std::size_t first, std::size_t count) {
             const input_rows<float> some = rows(first, count);
             if (to.rows) return to.rows->fill(p, first, some.dense, executor_);
-            if (layer == encode_.layers()) return copy_rows<float>(some.dense, own.middle_rows(first, count), executor_);
+            if (layer == encode_.layers())
+                return copy_rows<float>(some.dense, own.middle_rows(first, count), executor_);
             prepare(layer, p, first, layer == 0 ? some : rounded(some), messages.middle_rows(first, count),
                 own.middle_rows(first, count));
         });
@@ -253,11 +251,12 @@ private:
     void run_layer() {
         const part_columns columns = encode_.parts(layer_);
         make_store(layer_ + 1);
+        allocate_sums(columns);
         if (loader_ && columns.messages != 0)
-            loader_->begin(std::uint64_t{groups()} * partitions_, [this](std::uint64_t sweep) { return sweep_state(sweep); }, 0);
+            loader_->begin(groups(layer_) * partitions_, [this](std::uint64_t sweep) { return sweep_state(sweep); }, 0);
         std::uint64_t next = 0;
-        for (partition_id first = 0; first < partitions_; first += plan_.targets) {
-            const partition_id end = std::min(first + plan_.targets, partitions_);
+        for (partition_id first = 0; first < partitions_; first += targets()) {
+            const partition_id end = std::min(first + targets(), partitions_);
             for (partition_id i = first; i < end; ++i) begin(columns, i, i - first);
             for (partition_id j = 0; j < partitions_ && columns.messages != 0; ++j, ++next) {
                 if (loader_)
@@ -271,18 +270,32 @@ private:
         drop_store(layer_);
     }
 
+    void allocate_sums(const part_columns& columns) {
+        const auto rows = static_cast<std::size_t>(graph_.rows().capacity());
+        sums_.clear();
+        seen_.clear();
+        kept_own_.clear();
+        for (std::uint32_t i = 0; i < targets(); ++i) {
+            sums_.emplace_back(rows * columns.sums);
+            seen_.emplace_back(rows);
+            if (plan_.keeps_own[layer_]) kept_own_.emplace_back(rows * columns.own);
+        }
+    }
+
     /// Returns the state of a sweep: a source for a group of targets. Its number is group · partitions + source.
     [[nodiscard]] buffer_state sweep_state(std::uint64_t sweep) const {
         const auto j = static_cast<partition_id>(sweep % partitions_);
-        const auto first = static_cast<partition_id>(sweep / partitions_ * plan_.targets);
+        const auto first = static_cast<partition_id>(sweep / partitions_ * targets());
         buffer_state s{{j}, {}};
-        for (partition_id i = first; i < std::min(first + plan_.targets, partitions_); ++i) s.edge_buckets.push_back({i, j});
+        for (partition_id i = first; i < std::min(first + targets(), partitions_); ++i) s.edge_buckets.push_back({i, j});
         return s;
     }
 
-    /// Loads a source, on the loading thread if there is one. `s.resident` is the source; the buckets lead from targets to it.
+    /// Loads a source, on the loading thread if there is one; nothing if the targets do not need it. `s.resident` is the
+    /// source; the buckets lead from targets to it.
     [[nodiscard]] arrival load(const buffer_state& s) {
         arrival result;
+        if (!needs(s.edge_buckets.front().first, s.edge_buckets.back().first + 1, s.resident[0])) return result;
         if (plan_.rereads[layer_]) result.rows = read_again(loads_++ % 2, s.resident[0], result.memory);
         else result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
         std::vector<block_place> places;
@@ -308,18 +321,19 @@ private:
                 seen_[place].begin() + static_cast<std::ptrdiff_t>(end), 0U);
         });
         if (!columns.begins) return;
-        const auto own = own_rows(columns, i);
+        const auto own = own_rows(columns, i, place);
         for_each_chunk(i, [&](std::size_t at, std::size_t count) {
             encode_.begin(layer_, own(at, count), to.middle_rows(at, count), executor_);
         });
     }
 
     /// Returns a function of (first, count) for own rows of a partition, valid until its next call.
-    [[nodiscard]] auto own_rows(const part_columns& columns, partition_id p) {
+    [[nodiscard]] auto own_rows(const part_columns& columns, partition_id p, std::size_t place) {
         matrix_view<const float> own(nullptr, size(p), 0);
         input_rows<float> rows;
-        const bool again = plan_.rereads[layer_] && columns.own != 0;
-        if (again) rows = read_again(2, p, own_buffer_);
+        const bool again = plan_.rereads[layer_] && columns.own != 0 && !plan_.keeps_own[layer_];
+        if (plan_.keeps_own[layer_]) own = {kept_own_[place].data(), size(p), columns.own};
+        else if (again) rows = read_again(2, p, own_buffer_);
         else if (stores_[layer_].own) own = stores_[layer_].own->read(p, own_buffer_);
         return [=, this](std::size_t first, std::size_t count) -> matrix_view<const float> {
             if (!again) return own.middle_rows(first, count);
@@ -329,7 +343,21 @@ private:
         };
     }
 
+    /// True if the targets first … end − 1 need a source.
+    [[nodiscard]] bool needs(partition_id first, partition_id end, partition_id source) const {
+        const bool themselves = encode_.parts(layer_).loops || plan_.keeps_own[layer_];
+        return needs_source(graph_, options_.direction, first, end, source, themselves);
+    }
+
     void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& arrived) {
+        if (!needs(first, end, j)) return;
+        if (plan_.keeps_own[layer_] && first <= j && j < end) {
+            const matrix_view<float> own(kept_own_[j - first].data(), size(j), columns.own);
+            for_each_chunk(j, [&](std::size_t at, std::size_t count) {
+                const input_rows<float> some = arrived.rows.middle_rows(at, count);
+                prepare(layer_, j, at, some, {nullptr, count, 0}, own.middle_rows(at, count));
+            });
+        }
         matrix_view<const float> messages = arrived.messages;
         if (plan_.rereads[layer_] && columns.copies) {
             messages = arrived.rows.dense;
@@ -361,7 +389,7 @@ private:
 
     void finish(const part_columns& columns, partition_id i, std::size_t place) {
         const matrix_view<float> from = sums(columns, i, place);
-        const auto rows = own_rows(columns, i);
+        const auto rows = own_rows(columns, i, place);
         give(layer_ + 1, i, [&](std::size_t first, std::size_t count) {
             return input_rows<float>{encode_.finish(weights_, layer_, rows(first, count),
                 std::span<const std::uint32_t>(seen_[place]).subspan(first, count), from.middle_rows(first, count),
@@ -383,7 +411,7 @@ private:
     std::size_t layer_ = 0;
     std::vector<store> stores_; // per layer, then the result
     std::unique_ptr<scratch_rows> degrees_;
-    std::vector<aligned_buffer<float>> sums_; // per partition of a group
+    std::vector<aligned_buffer<float>> sums_, kept_own_; // per partition of a group
     std::vector<std::vector<std::uint32_t>> seen_;
     aligned_buffer<float> own_buffer_, degree_buffer_, message_buffer_;
     reusable_buffer<float> own_chunk_, rounded_;
