@@ -97,6 +97,56 @@ TEST_CASE("blocks, memory and threads do not change similar nodes") {
     }
 }
 
+TEST_CASE("among ranges, the most similar nodes are those of comparing all nodes that training shows at an end with the node") {
+    constexpr std::size_t all = 300;
+    constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
+    for (const relation_id relations : {1U, 3U}) {
+        rows_in_memory rows = random_rows(relations, all);
+        random_stream draw(random_key{relations + 10, random_domain::user});
+        std::vector<edge> training;
+        for (int i = 0; i < 120; ++i) { // heads are below 150, and with one relation no tail is: two sides
+            const auto r = static_cast<relation_id>(draw.below(relations));
+            training.push_back({static_cast<node_id>(draw.below(150)), r, static_cast<node_id>((relations == 1 ? 150 : 80) + draw.below(150))});
+        }
+        const auto shown = [&](node_id node, relation_id r, side end) {
+            return std::ranges::any_of(training, [&](const edge& e) { return e.relation == r && answer_of(e, end) == node; });
+        };
+        const auto share = [&](node_id a, node_id b) {
+            for (relation_id r = 0; r < relations; ++r)
+                for (const side end : {side::head, side::tail})
+                    if (shown(a, r, end) && shown(b, r, end)) return true;
+            return false;
+        };
+        std::vector<link_query> ends;
+        for (relation_id r = 0; r < relations; ++r)
+            for (const side end : {side::head, side::tail}) ends.push_back({.relation = r, .target_side = end});
+        const edge_scan scan = [&](const edge_visitor& visit) { visit(training); };
+        std::vector<node_id> nodes(all);
+        for (std::size_t i = 0; i < all; ++i) nodes[i] = static_cast<node_id>((i * 7) % all);
+        nodes.push_back(training.front().source); // repeats
+        candidate_sets sets = candidate_sets::seen_in(scan, all, ends, plenty);
+        const std::uint64_t before = sets.bytes();
+        sets.share(nodes, plenty);
+        CHECK(sets.bytes() >= before + 12 * all);
+        CHECK_THROWS_AS(candidate_sets::seen_in(scan, all, ends, plenty).share(nodes, before + 100), over_budget);
+        for (const auto measure : {similarity_measure::cosine, similarity_measure::dot}) {
+            const auto found = similar_nodes(rows, nodes, 6, measure, serial_executor{}, plenty, fixed_order_kernel{}, sets);
+            std::size_t none = 0, some = 0;
+            for (std::size_t i = 0; i < nodes.size(); ++i) {
+                auto expected = similar_by_sorting(rows, nodes[i], all, measure);
+                std::erase_if(expected, [&](const scored_node& a) { return !share(nodes[i], a.node); });
+                expected.resize(std::min<std::size_t>(expected.size(), 6));
+                CHECK(found[i] == expected);
+                ++(expected.empty() ? none : some);
+                CHECK((!shown(nodes[i], 0, side::head) || relations > 1 || std::ranges::all_of(found[i], [](const scored_node& a) { return a.node < 150; })));
+            }
+            CHECK(none > 0);
+            CHECK(some > 50);
+            CHECK(similar_nodes(rows, nodes, 6, measure, tbb_executor(2), 60000, fixed_order_kernel{}, sets) == found);
+        }
+    }
+}
+
 TEST_CASE("unknown nodes and rows with NaN are errors of the documented type") {
     rows_in_memory rows = random_rows(5, 20);
     const auto code_of = [&](node_id node) {

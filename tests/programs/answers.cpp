@@ -96,18 +96,19 @@ bool is_item(const std::string& name) { return name.starts_with("item"); }
 TEST_CASE("similar nodes equal those of comparing all exported embeddings, one by one and in batches, within little memory") {
     const likes_workshop shop;
     const embeddings rows = shop.exported();
-    for (const std::string measure : {"cosine", "dot"}) {
+    for (const std::string measure : {"cosine --candidates all", "dot --candidates all"}) {
         const auto expected = [&](const std::string& name) {
             const auto score = [&](const std::vector<double>& row) {
                 const double product = dot(row, rows.at(name));
-                return measure == "dot" ? product : product / std::sqrt(dot(row, row) * dot(rows.at(name), rows.at(name)));
+                return measure.starts_with("dot") ? product : product / std::sqrt(dot(row, row) * dot(rows.at(name), rows.at(name)));
             };
             auto names = sorted_names(rows, score, [&](const std::string& other) { return other != name; });
             names.resize(6);
             return names;
         };
         const auto one = shop.json("predict a --similar user7 --k 6 --measure " + measure);
-        CHECK(one["measure"] == measure);
+        CHECK(one["measure"] == measure.substr(0, measure.find(' ')));
+        CHECK(one["candidates"] == "all");
         CHECK(one["predictions"][0]["node"] == "user7");
         CHECK(names_of(one["predictions"][0]["answers"]) == expected("user7"));
         shop.write("names.txt", "item3\nuser, \"the\" 4\n\nuser7\n");
@@ -124,6 +125,61 @@ TEST_CASE("similar nodes equal those of comparing all exported embeddings, one b
     shop.refuses(2, "predict a --similar user1 --head user2", {"--similar", "--head"});
     shop.refuses(2, "predict a --similar user1,,user2", {"--similar", "empty"});
     CHECK(shop.run("predict a --similar user7 --k 1").out.starts_with("user7\n"));
+}
+
+TEST_CASE("in a graph of users and items similar nodes are of the node's own side, one by one, in batches and out of core") {
+    const likes_workshop shop;
+    const std::string flags = "train data --dim 8 --batch 16 --negatives 10 --epochs 4 --staleness 0 --quiet --partitions 4 --buffer 2 --order beta-randomized";
+    shop.succeed(flags + " --store memory --out a --force");
+    shop.succeed(flags + " --store disk --out disk");
+    const embeddings rows = shop.exported();
+    std::set<std::string> seen[2]; // users, items
+    for (const auto& [user, items] : shop.train) seen[0].insert(user), seen[1].insert(items.begin(), items.end());
+    const auto expected = [&](const std::string& name) {
+        return sorted_names(rows, [&](const std::vector<double>& row) { return dot(row, rows.at(name)); },
+            [&](const std::string& other) { return other != name && seen[is_item(name) ? 1 : 0].contains(other); });
+    };
+    shop.write("names.txt", "item3\nuser7\nuser, \"the\" 4\nitem3\n");
+    const auto batch = shop.json("predict a --similar-file names.txt --k 1000 --measure dot");
+    CHECK(batch["candidates"] == "range");
+    for (const auto& one : batch["predictions"]) {
+        CHECK(names_of(one["answers"]) == expected(one["node"]));
+        CHECK(shop.json("predict a --similar '" + std::string(one["node"] == "user, \"the\" 4" ? "\"user, \"\"the\"\" 4\"" : one["node"]) +
+                        "' --k 1000 --measure dot")["predictions"][0] == one);
+    }
+    CHECK(shop.json("predict a --similar-file names.txt --k 1000 --measure dot --candidates range") == batch);
+    CHECK(shop.json("predict disk --similar-file names.txt --k 1000 --measure dot --memory 64MiB") == batch);
+
+    const auto mixed = names_of(shop.json("predict a --similar user7 --k 1000 --candidates all")["predictions"][0]["answers"]);
+    CHECK(std::ranges::any_of(mixed, is_item));
+    shop.write("stock.csv", "item1\n\"item, \"\"the\"\" 4\"\nuser3\nuser7\n");
+    const auto stock = names_of(shop.json("predict a --similar user7 --candidates stock.csv")["predictions"][0]["answers"]);
+    CHECK(std::set<std::string>(stock.begin(), stock.end()) == std::set<std::string>{"item1", "item, \"the\" 4", "user3"});
+    shop.refuses(2, "predict a --similar user7 --known", {"--similar", "--known"});
+
+    shop.write("unseen.tsv", "user1\titem99\n");
+    shop.succeed("import train.tsv --test unseen.tsv --out cold", "gneiss-data");
+    shop.succeed("train cold --dim 8 --epochs 1 --quiet --out cold-run");
+    const auto cold = shop.run("predict cold-run --similar item99,item3 --json");
+    CHECK(cold.code == 0);
+    CHECK(cold.err.find("1 of 2 nodes, 'item99' first, have no training edges") != std::string::npos);
+    CHECK(nlohmann::json::parse(cold.out)["predictions"][0]["answers"].empty());
+    CHECK(!nlohmann::json::parse(cold.out)["predictions"][1]["answers"].empty());
+}
+
+TEST_CASE("in a knowledge graph similar nodes are all nodes, and in range those seen at an end of a relation with the node") {
+    likes_workshop shop;
+    shop.write("kg.tsv", "ann\tlikes\ttea\nbob\tlikes\tcake\nann\tknows\tbob\ntea\tmade in\tJapan\ncake\tmade in\tPeru\nbob\tlives in\tPeru\n");
+    shop.succeed("import kg.tsv --out kg", "gneiss-data");
+    shop.succeed("train kg --dim 8 --epochs 2 --quiet --out kg-run");
+    const auto found = [&](const std::string& flags) {
+        const auto names = names_of(shop.json("predict kg-run --similar " + flags)["predictions"][0]["answers"]);
+        return std::set<std::string>(names.begin(), names.end());
+    };
+    CHECK(found("Peru") == std::set<std::string>{"ann", "bob", "tea", "cake", "Japan"});
+    CHECK(found("Peru --candidates range") == std::set<std::string>{"Japan"});           // made in; alone at lives in
+    CHECK(found("bob --candidates range") == std::set<std::string>{"ann"});              // likes
+    CHECK(found("tea --candidates range") == std::set<std::string>{"cake"});             // liked, made in
 }
 
 TEST_CASE("in a graph of users and items the answers are items, and no node answers itself") {
@@ -246,7 +302,9 @@ TEST_CASE("gneiss-mariusgnn compares and ranks the outputs of its network in the
     const likes_workshop shop("gneiss-mariusgnn", "--task link --inputs rows --layers sage:8 --fanout 5");
     const embeddings rows = shop.exported();
     const auto score = [&](const std::vector<double>& row) { return dot(row, rows.at("user7")); };
-    auto expected = sorted_names(rows, score, [](const std::string& name) { return name != "user7"; });
+    std::set<std::string> users;
+    for (const auto& [user, items] : shop.train) users.insert(user);
+    auto expected = sorted_names(rows, score, [&](const std::string& name) { return name != "user7" && users.contains(name); });
     expected.resize(6);
     CHECK(names_of(shop.json("predict a --similar user7 --k 6 --measure dot")["predictions"][0]["answers"]) == expected);
     const auto tails = shop.json("predict a --head user7 --k 1000");

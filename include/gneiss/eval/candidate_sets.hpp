@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace gneiss {
 
-/// Nodes that may answer a query: all, the same set for every query, or one set per end of each relation.
+/// Nodes that may answer a query: all, the same set for every query, one set per end of each relation, or for similar nodes
+/// the sets of the ends at which the query's node was seen.
 ///
 /// `seen_in` keeps the nodes that training shows at each end of a relation. An end's type is thus learned from the edges, and
 /// nodes of another type are no candidates. Source: Krompaß, Baier, Tresp, "Type-Constrained Representation Learning in
@@ -66,6 +68,26 @@ public:
         return result;
     }
 
+    /// Makes the sets those of similar nodes: a query's candidates become the nodes of each set that has its known node, which
+    /// is one of `known`; none if no set has it. The nodes of a bipartite graph are thus compared with their own side.
+    ///
+    /// \param limit  bytes that the sets may take
+    /// Cost: a lookup in each set per distinct node. Memory: 12 bytes per distinct node and 4 per set that has it. Throws
+    /// over_budget. Precondition: `seen_in` made the sets.
+    void share(std::span<const node_id> known, std::uint64_t limit) {
+        known_.assign(known.begin(), known.end());
+        std::ranges::sort(known_);
+        known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
+        first_set_.assign(1, 0);
+        for (const node_id node : known_) {
+            for (std::uint32_t at = 0; at < sets_.size(); ++at)
+                if (sets_[at].contains(node)) sets_with_.push_back(at);
+            first_set_.push_back(sets_with_.size());
+            if (bytes() > limit) throw over_budget(limit, {{"nodes seen at the ends of relations, and the queries' ends, so far", bytes()}});
+        }
+        shared_ = true;
+    }
+
     /// Prepares the sets for draws of their members, as `candidate_negatives` needs.
     void index() {
         for (node_set& set : sets_) set.index();
@@ -74,17 +96,44 @@ public:
     /// True if there are sets; false: all nodes may answer.
     [[nodiscard]] explicit operator bool() const noexcept { return !sets_.empty(); }
 
-    /// Returns the nodes that may answer `q`. Precondition: there are sets; of `seen_in`, one for this end.
+    /// Nodes that may answer one query: the union of some sets. It refers to the sets, which outlive it.
+    class allowed_nodes {
+    public:
+        /// Constructs the union of the sets at those places.
+        allowed_nodes(const std::vector<node_set>& sets, std::span<const std::uint32_t> places) : sets_(sets), places_(places) {}
+        /// True if no node may answer.
+        [[nodiscard]] bool empty() const noexcept { return places_.empty(); }
+        /// True if `node` may answer. Cost: a lookup in each set.
+        [[nodiscard]] bool contains(node_id node) const noexcept {
+            return std::ranges::any_of(places_, [&](std::uint32_t at) { return sets_[at].contains(node); });
+        }
+
+    private:
+        std::span<const node_set> sets_;
+        std::span<const std::uint32_t> places_;
+    };
+
+    /// Returns the nodes that may answer `q`. O(log known nodes) after `share`, else O(1). Preconditions: there are sets; of
+    /// `seen_in`, one for this end; after `share`, its known node is one of those.
+    [[nodiscard]] allowed_nodes allowed(const link_query& q) const noexcept {
+        static constexpr std::uint32_t only = 0;
+        if (!shared_) return {sets_, {per_end_ ? &place_of(q) : &only, 1}};
+        const auto at = static_cast<std::size_t>(std::ranges::lower_bound(known_, q.known) - known_.begin());
+        GNEISS_ASSERT(at < known_.size() && known_[at] == q.known);
+        return {sets_, std::span(sets_with_).subspan(first_set_[at], first_set_[at + 1] - first_set_[at])};
+    }
+
+    /// Returns the set of the nodes that may answer `q`. Preconditions: there are sets; of `seen_in`, one for this end; not
+    /// after `share`.
     [[nodiscard]] const node_set& of(const link_query& q) const noexcept {
-        if (!per_end_) return sets_.front();
-        const std::uint32_t at = set_of_[q.relation][q.target_side == side::tail];
-        GNEISS_ASSERT(at != none);
-        return sets_[at];
+        GNEISS_ASSERT(!shared_);
+        return per_end_ ? sets_[place_of(q)] : sets_.front();
     }
 
     /// Returns its memory [bytes].
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t sum = set_of_.size() * sizeof(set_of_[0]) + sets_.size() * sizeof(node_set);
+        sum += known_.capacity() * sizeof(node_id) + first_set_.capacity() * sizeof(std::size_t) + sets_with_.capacity() * sizeof(std::uint32_t);
         for (const node_set& set : sets_) sum += set.bytes();
         return sum;
     }
@@ -92,9 +141,19 @@ public:
 private:
     static constexpr std::uint32_t none = ~std::uint32_t{0};
 
+    /// Place of the set of the queried end.
+    [[nodiscard]] const std::uint32_t& place_of(const link_query& q) const noexcept {
+        const std::uint32_t& at = set_of_[q.relation][q.target_side == side::tail];
+        GNEISS_ASSERT(at != none);
+        return at;
+    }
+
     std::vector<std::array<std::uint32_t, 2>> set_of_; // set of each relation's heads and tails
     std::vector<node_set> sets_;
-    bool per_end_ = false;
+    std::vector<node_id> known_; // of similar nodes, ascending
+    std::vector<std::size_t> first_set_; // [known + 1] first of each known node's sets in sets_with_
+    std::vector<std::uint32_t> sets_with_; // sets that have the node
+    bool per_end_ = false, shared_ = false;
 };
 
 } // namespace gneiss

@@ -11,6 +11,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/top_k.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/link_scorer.hpp>
@@ -22,7 +23,7 @@ namespace gneiss {
 enum class similarity_measure : std::uint8_t { cosine, dot };
 
 /// Returns the k nodes most similar to each of `nodes`, without the node itself, best first; ties go to the smaller id. Exact:
-/// all rows are compared.
+/// the rows of all candidates are compared.
 ///
 ///     const auto near = similar_nodes(trainer.nodes(), nodes, 10, similarity_measure::cosine, executor);
 ///
@@ -30,14 +31,17 @@ enum class similarity_measure : std::uint8_t { cosine, dot };
 ///
 /// \param rows    embeddings of all nodes [n, dim]
 /// \param nodes   any number; they may repeat
-/// \param memory  bytes that this may allocate, without the result
+/// \param memory  bytes that this may allocate, without the result and the candidates
+/// \param among   nodes that may be answers: all, one set, or ranges after candidate_sets::share(nodes)
 ///
+/// Returns min(k, candidates) nodes for each, in the order of `nodes`.
 /// Cost: nodes · n · dim multiply-adds; two passes over the table per block of nodes that fits in memory, and for cosines n ·
 /// dim operations per pass. The result is the same, bit for bit, for any memory, table blocks and number of threads.
 /// Errors: out_of_range for an unknown node; not_finite if a similarity is NaN; over_budget if one node does not fit.
 template <class Rows, class E, class K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const node_id> nodes, std::size_t k,
-    similarity_measure measure, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const K& kernel = {});
+    similarity_measure measure, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const K& kernel = {},
+    const candidate_sets& among = {});
 
 namespace detail {
 
@@ -98,14 +102,15 @@ private:
 
 template <class Rows, class E, class K>
 std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const node_id> nodes, std::size_t k,
-    similarity_measure measure, const E& executor, std::uint64_t memory, const K& kernel) {
+    similarity_measure measure, const E& executor, std::uint64_t memory, const K& kernel,
+    const candidate_sets& among) {
     static_assert(embedding_stream<Rows>, "similar_nodes: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
     static_assert(gneiss::executor<E>, "similar_nodes: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
     static_assert(score_kernel<K>, "similar_nodes: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     std::vector<link_query> queries(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) queries[i] = {.known = nodes[i]};
     const link_scorer score(detail::row_as_query{});
-    const answer_limits others{.own_node = false};
+    const answer_limits others{.own_node = false, .among = &among};
     if (measure == similarity_measure::dot) return top_k(score, rows, queries, k, {}, executor, memory, kernel, others);
     detail::unit_rows<Rows, E> units(rows, executor);
     const std::uint64_t needed = units.bytes_needed(units.dim());

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -107,7 +108,8 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
             for (std::size_t i = 0; i < scores.rows(); ++i) {
                 const std::size_t q = first_query + i, slot = group * queries.size() + q;
                 best_heap& best = heaps[slot];
-                const node_set* const allowed = limits.among == nullptr || !*limits.among ? nullptr : &limits.among->of(queries[q]);
+                std::optional<candidate_sets::allowed_nodes> allowed;
+                if (limits.among != nullptr && *limits.among) allowed = limits.among->allowed(queries[q]);
                 const std::span<const float> mine = scores[i];
                 constexpr std::size_t some = 64; // scores scanned by one vector loop before the heap is checked
                 for (std::size_t begin = 0; begin < mine.size(); begin += some) {
@@ -119,7 +121,7 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
                         if (best.full(k) && !(part[j] > best.worst())) continue;
                         const auto node = static_cast<node_id>(first_row + begin + j);
                         if (!limits.own_node && node == queries[q].known) continue;
-                        if (allowed != nullptr && !allowed->contains(node)) continue;
+                        if (allowed && !allowed->contains(node)) continue;
                         if (known.covered() != 0 && std::ranges::binary_search(known.of(q), node)) continue;
                         best.offer({node, part[j]}, k);
                     }

@@ -29,6 +29,14 @@ namespace trainers {
 [[nodiscard]] gneiss::candidate_sets candidates_of_bipartite(
     const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::uint64_t limit, const std::stop_token& stop);
 
+/// Returns the nodes that --candidates compares with `nodes`, which --similar names: "all"; "range", those that training shows
+/// at an end of a relation at which it also shows the node; or a file, a name per line. Without the flag: the node's own side
+/// in a bipartite graph, as `candidates_of_bipartite`, else all.
+///
+/// Cost and errors as `candidates_for` with both ends of all relations, and as gneiss::candidate_sets::share.
+[[nodiscard]] gneiss::candidate_sets candidates_of_similar(const std::optional<std::string>& which, const gneiss::dataset& data,
+    const gneiss::bucket_store& buckets, std::span<const gneiss::node_id> nodes, std::uint64_t limit, const std::stop_token& stop);
+
 /// Negatives of a run by --candidates.
 struct run_negatives {
     std::optional<gneiss::any_negatives> source{}; ///< absent: the library's, from all nodes

@@ -8,6 +8,7 @@
 #include <gneiss/io/npy.hpp>
 
 #include "common/run_directory.hpp"
+#include "common/terminal.hpp"
 #include "common/training/candidates.hpp"
 #include "common/training/name_lines.hpp"
 
@@ -101,7 +102,7 @@ void query_flags::add_to(programs::command& to) {
     to.option("similar-file", similar_file, "the same, one name per line").value_name("FILE");
     to.option("measure", measure, "similarity of two embeddings").choices({"cosine", "dot"});
     to.option("k", k, "answers per query").range(1, 1e6);
-    to.option("candidates", candidates, "nodes that may be answers: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").default_text("range if no node is both head and tail, else all");
+    to.option("candidates", candidates, "nodes that may be answers: all, range (those seen at that end of the relation in training; of --similar, at an end that has the node, too), or a file of names").value_name("all|range|FILE").default_text("range if no node is both head and tail, else all");
     to.option("known", known, "include edges of the dataset in the answers");
     to.option("self", self, "include the query's own node in the answers");
 }
@@ -110,8 +111,8 @@ std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const 
     const bool of_edge = flags.head || flags.tail || flags.relation;
     if (flags.queries && of_edge)
         throw programs::usage_error("--queries replaces --head, --tail and --relation: leave them out");
-    if (flags.asks_similar() && (flags.queries || of_edge || flags.known || flags.self || flags.candidates))
-        throw programs::usage_error("--similar compares nodes: leave --head, --tail, --relation, --queries, --candidates, --known and --self out");
+    if (flags.asks_similar() && (flags.queries || of_edge || flags.known || flags.self))
+        throw programs::usage_error("--similar compares nodes: leave --head, --tail, --relation, --queries, --known and --self out");
     return flags.asks_similar() ? similar_queries(data, flags) : flags.queries ? read_query_file(data, *flags.queries) : std::vector{query_of(data, flags)};
 }
 
@@ -124,6 +125,16 @@ nlohmann::ordered_json answers_json(const gneiss::dataset& data, std::span<const
     return list;
 }
 
+/// Warns of nodes whose range is empty.
+void warn_of_unseen(const gneiss::dataset& data, const gneiss::candidate_sets& among, std::span<const gneiss::link_query> queries) {
+    if (!among) return;
+    const auto unseen = [&](const gneiss::link_query& q) { return among.allowed(q).empty(); };
+    const auto first = std::ranges::find_if(queries, unseen);
+    if (first == queries.end()) return;
+    programs::print_warning(fmt::format("{} of {} nodes, '{}' first, have no training edges, so their range is empty: --candidates all answers for them",
+        std::ranges::count_if(queries, unseen), queries.size(), data.node_label(first->known)));
+}
+
 } // namespace
 
 void link_prediction::operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const {
@@ -134,7 +145,10 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
         std::vector<gneiss::node_id> nodes(queries.size());
         std::ranges::transform(queries, nodes.begin(), &gneiss::link_query::known);
         const auto measure = flags.measure == "cosine" ? gneiss::similarity_measure::cosine : gneiss::similarity_measure::dot;
-        answers = gneiss::similar_nodes(rows, nodes, flags.k, measure, executor, memory);
+        const gneiss::candidate_sets among = candidates_of_similar(flags.candidates, data, buckets, nodes, memory, stop);
+        warn_of_unseen(data, among, queries);
+        answers = gneiss::similar_nodes(rows, nodes, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
+        candidates = flags.candidates.value_or(among ? "range" : "all");
     } else {
         const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, buckets, stop);
         const gneiss::candidate_sets among = flags.candidates ? candidates_for(*flags.candidates, data, buckets, queries, memory, stop)
@@ -161,10 +175,8 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
     }
     if (!json) return;
     nlohmann::ordered_json result{{"program", program}, {"predictions", std::move(list)}};
-    if (similar)
-        result["measure"] = flags.measure;
-    else
-        result["candidates"] = candidates;
+    if (similar) result["measure"] = flags.measure;
+    result["candidates"] = candidates;
     programs::print_json(result);
 }
 
