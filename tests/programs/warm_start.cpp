@@ -161,6 +161,51 @@ TEST_CASE("a graph grown by a tenth comes near training from the start in a tent
     CHECK(mrr("cold") < mrr("whole") - .02); // so few epochs from the start do not do
 }
 
+TEST_CASE("the default learning rate of a warm start is a quarter of the decoder's, is said, and is the run's; a given one wins") {
+    const link_workshop shop;
+    shop.rings("data", 0, 60);
+    shop.rings("grown", 0, 66);
+    const std::string flags = " --epochs 1 --no-eval --batch 16 --negatives 10 --memory 256MiB";
+    const auto rate = [&](const std::string& arguments) {
+        return nlohmann::json::parse(shop.succeed("train grown --dry-run --json" + arguments + flags).out)["config"]["lr"].get<double>();
+    };
+    for (const auto& [decoder, usual] : {std::pair("complex", .2), std::pair("dot", .05)}) {
+        CAPTURE(decoder);
+        const std::string old = std::string("old-") + decoder;
+        shop.succeed("train data --quiet --dim 8 --out " + old + " --decoder " + decoder + flags);
+        CHECK(rate(std::string(" --decoder ") + decoder) == usual);
+        CHECK(rate(" --warm-start " + old) == usual / 4);
+        CHECK(rate(" --lr .3 --warm-start " + old) == .3);
+        const std::string said = decoder == std::string("dot") ? "--lr 0.0125" : "--lr 0.05";
+        CHECK(shop.succeed("train grown --dry-run --warm-start " + old + flags).err.find(said + ": a quarter") != std::string::npos);
+        CHECK(shop.succeed("train grown --dry-run --lr .3 --warm-start " + old + flags).err.find("a quarter") == std::string::npos);
+        shop.succeed("train grown --quiet --out warm-" + old + " --warm-start " + old + flags);
+        CHECK(shop.result("warm-" + old)["config"]["lr"] == usual / 4);
+        CHECK(shop.result("warm-" + old)["epochs"][0]["learning_rate"] == usual / 4);
+        // A resume keeps the run's rate, and another run of the same flags has it, too.
+        shop.succeed("train grown --quiet --resume --out warm-" + old);
+        CHECK(shop.result("warm-" + old)["config"]["lr"] == usual / 4);
+        shop.succeed("train grown --quiet --config warm-" + old + "/config.toml --out again-" + old);
+        CHECK(shop.result("again-" + old)["config"]["lr"] == usual / 4);
+    }
+}
+
+TEST_CASE("a GNN that predicts links warm starts at a quarter of its default rates, one that predicts classes does not") {
+    const link_workshop shop("gneiss-mariusgnn");
+    shop.rings("data", 0, 60);
+    shop.rings("grown", 0, 66);
+    const std::string flags = " --layers sage:8 --fanout 3 --dim 8 --epochs 1 --no-eval" + std::string(small);
+    const auto rates = [&](const std::string& arguments) {
+        const auto config = nlohmann::json::parse(shop.succeed("train grown --dry-run --json" + arguments + flags).out)["config"];
+        return std::pair(config["lr"].get<double>(), config["row-lr"].get<double>());
+    };
+    shop.succeed("train data --out old" + flags);
+    CHECK(rates("") == std::pair(.1, .1));
+    CHECK(rates(" --warm-start old") == std::pair(.025, .025));
+    CHECK(rates(" --warm-start old --lr .1") == std::pair(.1, .025));
+    CHECK(rates(" --warm-start old --row-lr .2") == std::pair(.025, .2));
+}
+
 TEST_CASE("another model, another program's run, a replaced dataset and --init are refused, and nothing is made") {
     const link_workshop shop;
     shop.rings("data", 0, 60);

@@ -16,7 +16,7 @@ void options::add_to(programs::command& to) {
     to.option("batch", batch, "edges per batch").range(1).default_text("from the graph");
     add_negatives(to);
     to.option("optimizer", optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"});
-    to.option("lr", lr, "learning rate").default_text("0.2; 0.05 for dot");
+    to.option("lr", lr, "learning rate").default_text("0.2; dot 0.05; warm start: a quarter");
     add_schedule(to, "linear");
     to.option("step-at", step_at, "optimizer steps when updates are applied, or on the batch's copy (as in the paper)").choices({"update", "compute"});
     to.option("replayed-queries", replayed_queries, "queries of the last epoch against which each list of negatives also trains, for nodes that were not resident then; 0: none").range(0, 1 << 20);
@@ -57,7 +57,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.replayed_queries != 0 && o.device == "cuda") throw programs::usage_error("--replayed-queries is for --device cpu");
     if (o.replayed_queries != 0 && o.loss != "softmax" && o.loss != "marius")
         throw programs::usage_error("--replayed-queries is for the losses softmax and marius, not for " + o.loss);
-    if (!o.lr) o.lr = *o.decoder == "dot" ? 0.05 : 0.2;
+    if (!o.lr) o.lr = (*o.decoder == "dot" ? 0.05 : 0.2) * (o.warm_start ? trainers::warm_rate : 1);
     if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     // About ten million examples: many epochs for small graphs, few for huge ones.
     if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(10'000'000 / edges, 3, 40);

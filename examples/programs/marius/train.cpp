@@ -295,6 +295,7 @@ public:
         }
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
             graph.relations, *o.decoder, *o.dim));
+        if (o.warm_start && !given.lr) context_.live.say(trainers::warm_rate_text("--lr", *o.lr));
         (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.warm_start && !o.resume) (void)open_warm_start(config_);
         if (!o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);

@@ -40,10 +40,10 @@ void options::add_to(programs::command& to) {
     to.toggle("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges").default_text("for edges, unless a GPU samples; =false: keep them");
     add_coverage(to, "for nodes, if few train, on the CPU");
     add_negatives(to);
-    add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
+    add_optimizer(to, "adam; adagrad for edges", "0.01; edges 0.1, warm start 0.025", "constant; linear for edges");
     add_class_weights(to);
     to.option("row-optimizer", row_optimizer, "optimizer of embeddings and relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
-    to.option("row-lr", row_lr, "learning rate of embeddings and relations").default_text("0.1");
+    to.option("row-lr", row_lr, "learning rate of embeddings and relations").default_text("0.1; 0.025 for edges with --warm-start");
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take them one by one").choices({"state", "bucket"});
     to.option("seed", seed, "random seed");
     add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; training-first for node classification", "comet; training-first");
@@ -102,7 +102,7 @@ void fill_link(options& o, const gneiss::dataset_manifest& graph) {
     if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : 10'000;
     if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(5'000'000 / edges, 3, 20);
     if (!o.optimizer) o.optimizer = "adagrad";
-    if (!o.lr) o.lr = 0.1;
+    if (!o.lr) o.lr = 0.1 * (o.warm_start ? trainers::warm_rate : 1);
     if (!o.weight_decay) o.weight_decay = 0;
     o.resolve_negatives(graph, *o.batch, width);
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
@@ -152,7 +152,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (o.uses_rows() || o.links()) {
         if (!o.dim) o.dim = o.links() ? 100 : 64;
         if (!o.row_optimizer) o.row_optimizer = "adagrad";
-        if (!o.row_lr) o.row_lr = 0.1;
+        if (!o.row_lr) o.row_lr = 0.1 * (o.links() && o.warm_start ? trainers::warm_rate : 1);
     }
     o.make_absolute(o.init);
     o.make_absolute(o.eval_candidates);

@@ -430,6 +430,8 @@ public:
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
             o.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{}, {} nodes to train", trainers::classes_text(graph), graph.node_attributes.train),
             *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : *o.node_task));
+        if (o.links() && o.warm_start && !given.lr) context_.live.say(trainers::warm_rate_text("--lr", *o.lr));
+        if (o.links() && o.warm_start && !given.row_lr) context_.live.say(trainers::warm_rate_text("--row-lr", *o.row_lr));
         if (trained_->features() != nullptr)
             if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features()); !doubt.empty()) context_.live.say(doubt);
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);

@@ -10,6 +10,7 @@
 #include <stop_token>
 #include <string>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <gneiss/core/matrix_view.hpp>
@@ -49,6 +50,13 @@ private:
 };
 
 inline constexpr const char* init_and_warm_start = "--init and --warm-start both set the first embeddings: leave one out";
+
+/// Share of a decoder's default learning rate that is the default of a warm start: embeddings that fit need small steps.
+inline constexpr double warm_rate = .25;
+/// Returns a line of progress about that default of a flag.
+[[nodiscard]] inline std::string warm_rate_text(const char* flag, double rate) {
+    return fmt::format("{} {}: a quarter of the decoder's default, since the run warm starts", flag, rate);
+}
 
 /// Returns the memory of a warm start before a run's buffers exist [bytes]: what the budget has left, up to 1 GiB.
 [[nodiscard]] inline std::uint64_t warm_start_memory(const gneiss::memory_budget& budget) {
