@@ -517,6 +517,66 @@ TEST_CASE("wrong lines of tables of nodes are reported and skipped as those of e
     CHECK_THROWS_AS(import_dataset(options, serial_executor{}), bad_lines_error);
 }
 
+TEST_CASE("a wrong first line is skipped as others are, and the lines after it give the columns") {
+    const test::temporary_directory at;
+    const auto import = [&](const std::string& name, const std::string& text, std::uint64_t skip, bool header = false) {
+        spit(at.path() / name, text);
+        import_options options = options_for(at, "out");
+        options.force = true;
+        options.header = header;
+        options.skip_bad = skip;
+        options.sources = {{.path = at.path() / name}};
+        return import_dataset(options, serial_executor{}).skipped;
+    };
+    const std::vector<triple> expected{{"New York", "r", "b"}, {"b", "r", "c"}, {"c", "s", "d"}};
+    const std::string good = "New York\tr\tb\nb\tr\tc\nc\ts\td\n";
+    for (const std::string wrong : {"one\n", "my own graph\n", "a\tb\n", "a\tb\tc\td\tb\n", "a,b,c\n", "\n\na\tb\n"}) {
+        CAPTURE(wrong);
+        if (wrong != "my own graph\n") CHECK_THROWS_AS(import("e.tsv", wrong + good, 0), error); // blanks may delimit
+        CHECK(import("e.tsv", wrong + good, 1) == 1);
+        CHECK(triples_of(at.path() / "out", "train") == expected);
+        CHECK(slurp(at.path() / "out" / "skipped.tsv").find(wrong[0] == '\n' ? "e.tsv\t3\tfound" : "e.tsv\t1\tfound") != std::string::npos);
+        CHECK(import("e.tsv", "head\trelation\ttail\n" + wrong + good, 1, true) == 1);
+        CHECK(triples_of(at.path() / "out", "train") == expected);
+    }
+    const std::string quoted = "\"New York\",r,b\nb,r,c\nc,s,d\n";
+    for (const std::string wrong : {"a,\"r,b\n", "a,\"r\" x,b\n", "one\n"}) {
+        CAPTURE(wrong);
+        CHECK_THROWS_AS(import("e.csv", wrong + quoted, 0), error);
+        CHECK(import("e.csv", wrong + quoted, 1) == 1);
+        CHECK(triples_of(at.path() / "out", "train") == expected);
+    }
+    CHECK(import("e.csv", "one\n\"two\n" + quoted, 2) == 2);
+    CHECK_THROWS_AS(import("e.csv", "one\n\"two\n" + quoted, 1), error);
+    CHECK_THROWS_WITH_AS(import("e.tsv", "one\ntwo\n", 5), doctest::Contains("line 1"), error);
+    CHECK(import("e.tsv", good, 5) == 0);
+
+    // Tables of nodes.
+    spit(at.path() / "e.tsv", "0\t1\n1\t2\n2\t3\n");
+    import_options options = options_for(at, "out");
+    options.force = true;
+    options.ids = id_kind::integer;
+    options.sources = {{.path = at.path() / "e.tsv"}};
+    options.node_attributes.missing = missing_features::zero;
+    const std::string values = "1,5,6\n2,7,8\n3,9,1\n";
+    for (const std::string wrong : {"0,\"1,2\n", "0,1\n", "0,1,2,3\n", "0\t1\t2\n"}) {
+        CAPTURE(wrong);
+        spit(at.path() / "f.csv", wrong + values);
+        options.node_attributes.features = at.path() / "f.csv";
+        options.skip_bad = 0;
+        CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
+        options.skip_bad = 1;
+        CHECK(import_dataset(options, serial_executor{}).skipped == 1);
+        CHECK(slurp(options.out / "skipped.tsv").find("f.csv\t1\t") != std::string::npos);
+        const dataset data(options.out);
+        std::vector<float> row(2);
+        data.features().read_dense(*data.find_row("3"), row);
+        CHECK(row == std::vector<float>{9, 1});
+        data.features().read_dense(*data.find_row("0"), row);
+        CHECK(row == std::vector<float>{0, 0});
+    }
+}
+
 TEST_CASE("a dataset is replaced only on request, and then as a whole") {
     const test::temporary_directory at;
     spit(at.path() / "a.tsv", "a\tr\tb\n");

@@ -70,6 +70,8 @@ public:
         if (found_.size() > most_) found_.erase(std::prev(found_.end()));
         full_ = found_.size() == most_;
     }
+    /// Returns the number of lines that may be skipped.
+    [[nodiscard]] std::uint64_t allowed() const noexcept { return allowed_; }
     /// Returns true if reading further finds nothing to report.
     [[nodiscard]] bool full() const noexcept { return full_; }
     /// Returns the number of wrong lines.

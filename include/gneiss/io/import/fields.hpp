@@ -243,6 +243,28 @@ inline void split_line(std::string_view line, const text_format& options, const 
     out.add({at, static_cast<std::size_t>(end - at)});
 }
 
+/// Returns the position of the first line that may give a table its columns, so that wrong lines before it can be skipped: the
+/// first that more than half of the lines agree with, else the first one that can be read, else 0.
+///
+/// \param lines   number of first lines of the table
+/// \param wrong   lines that may be skipped; 0: the first line gives the columns
+/// \param fields  `fields(i, j)` returns the number of fields of line j by the delimiter of line i; 0: it cannot be read
+/// Cost: at most (wrong + 1) · lines calls.
+template <class Fields>
+[[nodiscard]] std::size_t first_typical_line(std::size_t lines, std::uint64_t wrong, Fields&& fields) {
+    if (wrong == 0) return 0;
+    std::size_t readable = lines;
+    for (std::size_t i = 0; i < lines && i <= wrong; ++i) {
+        const std::size_t count = fields(i, i);
+        if (count == 0) continue;
+        readable = std::min(readable, i);
+        std::size_t same = 0;
+        for (std::size_t j = 0; j < lines; ++j) same += fields(i, j) == count ? 1 : 0;
+        if (2 * same > lines) return i;
+    }
+    return readable == lines ? 0 : readable;
+}
+
 /// Parses a decimal id in [first_id, limit + first_id) and shifts it to count from 0. Throws a specific error for anything
 /// else.
 [[nodiscard]] inline std::uint64_t parse_id(

@@ -77,11 +77,11 @@ inline void check_counts(import_state& state) {
 
 /// Adds a table of nodes to `report.columns`, and to its warnings if its first line looks like a header and is not, or
 /// is and does not.
-inline void describe_table(const import_state& state, const std::filesystem::path& path, import_report& report) {
+inline void describe_table(import_state& state, const std::filesystem::path& path, import_report& report) {
     const import_node_attributes& data = state.options.node_attributes;
     const bool header = data.names_columns(path);
     const node_text table(
-        path, state.node_keys_below(state.node_count()), std::uint64_t{1} << 20, header, data.id_column);
+        path, state.node_keys_below(state.node_count()), std::uint64_t{1} << 20, header, data.id_column, &state.bad);
     const std::string& line = table.first_line();
     const line_place place{&path, 0, line.data(), line.size()};
     std::string unquoted, text, shown = line.substr(0, 100);

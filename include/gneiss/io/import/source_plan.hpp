@@ -275,6 +275,45 @@ inline bool names_an_end(std::string_view field) {
     return {};
 }
 
+/// Sets delimiter and quotes by a line of edges.
+inline void set_delimiter(text_format& text, std::string_view line, edge_format format, const import_options& options) {
+    const auto has = [&](const char* characters) { return line.find_first_of(characters) != std::string_view::npos; };
+    if (options.delimiter)
+        text.delimiter = *options.delimiter;
+    else if (format == edge_format::csv)
+        text.delimiter = !has(",") && has(";") ? ';' : ',';
+    else if (format == edge_format::edge_list)
+        text.delimiter = !has(" \t") && has(",") ? ',' : ' ';
+    else if (options.format == edge_format::tsv || has("\t"))
+        text.delimiter = '\t';
+    else
+        text.delimiter = !has(" ") && has(",") ? ',' : ' ';
+    text.quotes = format == edge_format::csv || text.delimiter == ',' || text.delimiter == ';';
+}
+
+/// Returns the position of the line of edges that gives the columns: the first one or, if wrong lines may be skipped, the
+/// first typical one.
+[[nodiscard]] inline std::size_t line_of_columns(
+    std::span<const std::string> lines, const planned_source& planned, const import_options& options) {
+    const bool any_count = !options.columns.empty() || planned.format == edge_format::edge_list;
+    line_fields fields;
+    return first_typical_line(lines.size(), options.skip_bad, [&](std::size_t by, std::size_t at) -> std::size_t {
+        text_format text = planned.text, own = planned.text;
+        set_delimiter(text, lines[by], planned.format, options);
+        set_delimiter(own, lines[at], planned.format, options);
+        if (own.delimiter != text.delimiter) return 0;
+        try {
+            split_line(lines[at], text, {&planned.source.path, 0, lines[at].data(), lines[at].size()}, fields);
+        } catch (const error&) { // reported with its place when edges are read
+            return 0;
+        }
+        if (fields.count < 2 || (fields.count > 3 && !any_count)) return 0;
+        const bool numbers = options.ids == id_kind::integer && options.columns.empty();
+        const std::size_t tail = planned.format == edge_format::edge_list ? 1 : fields.count - 1;
+        return numbers && !(is_integer(fields.at[0]) && is_integer(fields.at[tail])) ? 0 : fields.count;
+    });
+}
+
 inline void plan_text(planned_source& planned, const import_options& options) {
     text_format& text = planned.text;
     const bool list = planned.format == edge_format::edge_list;
@@ -301,28 +340,19 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const std::string line = first.lines[0];
     const std::uint64_t number = first.numbers[0];
     const std::size_t begin = header && first.lines.size() > 1 ? 1 : 0; // of edges
-    const std::string data = first.lines[begin];
-    if (options.delimiter)
-        text.delimiter = *options.delimiter;
-    else if (planned.format == edge_format::csv)
-        text.delimiter = data.find(',') == std::string::npos && data.find(';') != std::string::npos ? ';' : ',';
-    else if (list)
-        text.delimiter =
-            data.find_first_of(" \t") == std::string::npos && data.find(',') != std::string::npos ? ',' : ' ';
-    else if (options.format == edge_format::tsv || data.find('\t') != std::string::npos)
-        text.delimiter = '\t';
-    else
-        text.delimiter = data.find(' ') == std::string::npos && data.find(',') != std::string::npos ? ',' : ' ';
-    text.quotes = planned.format == edge_format::csv || text.delimiter == ',' || text.delimiter == ';';
+    const std::span<const std::string> lines = std::span(first.lines).subspan(begin);
+    const std::size_t at = line_of_columns(lines, planned, options);
+    const std::string data = lines[at];
+    set_delimiter(text, data, planned.format, options);
     text.skip_lines = header ? number : 0;
 
     const line_place place{&planned.source.path, number, line.data(), line.size()};
     line_fields fields;
-    split_line(line, text, place, fields);
+    if (names) split_line(line, text, place, fields);
     std::vector<std::string> header_names;
     for (std::size_t i = 0; i < std::min(fields.count, line_fields::capacity); ++i)
         header_names.emplace_back(fields.at[i]);
-    const line_place data_place{&planned.source.path, number + header, data.data(), data.size()};
+    const line_place data_place{&planned.source.path, first.numbers[begin + at], data.data(), data.size()};
     split_line(data, text, data_place, fields);
     const std::size_t count = fields.count;
     if (!options.columns.empty()) {
@@ -355,10 +385,10 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     planned.integer_relation = text.relation && integer(*text.relation);
     if (!header && std::max(text.source, text.destination) < std::min(count, line_fields::capacity) &&
         names_an_end(fields.at[text.source]) && names_an_end(fields.at[text.destination]))
-        planned.header_like = line;
-    const auto role = [&](const char* name, std::size_t at) {
+        planned.header_like = data;
+    const auto role = [&](const char* name, std::size_t field) {
         return std::string(name) + " " +
-               (at < std::min(count, line_fields::capacity) ? excerpt(fields.at[at]) : "missing");
+               (field < std::min(count, line_fields::capacity) ? excerpt(fields.at[field]) : "missing");
     };
     const auto quoted = [](const std::string& all) {
         std::string shown = all.substr(0, 100);
@@ -370,7 +400,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
                       (text.relation ? ", " + role("relation", *text.relation) : "") + ", " +
                       role("tail", text.destination) + (begin != 0 ? ", after the header " + quoted(line) : "");
     planned.guessed = options.columns.empty() && text.relation.has_value();
-    if (planned.guessed) planned.doubt = doubt_triples(std::span(first.lines).subspan(begin), text);
+    if (planned.guessed) planned.doubt = doubt_triples(lines, text);
 }
 
 } // namespace detail
