@@ -43,6 +43,40 @@ void sum(benchmark::State& state) {
 BENCHMARK(sum<serial_executor>)->Name("executor/sum/serial")->UseRealTime();
 BENCHMARK(sum<tbb_executor>)->Name("executor/sum/tbb")->UseRealTime();
 
+/// Hashes in parallel, folded in order by the caller; a raw loop does both, one after the other.
+void raw_fold(benchmark::State& state) {
+    const auto words = random_words(many);
+    for (auto _ : state) {
+        std::uint64_t folded = 0;
+        for (const std::uint64_t word : words) folded = folded * 31 + mix64(mix64(mix64(word)));
+        benchmark::DoNotOptimize(folded);
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(many));
+}
+BENCHMARK(raw_fold)->Name("executor/in_order/raw_loop");
+
+template <class Executor>
+void fold_in_order(benchmark::State& state) {
+    const Executor executor;
+    const auto words = random_words(many);
+    std::vector<std::uint64_t> hashed(many);
+    for (auto _ : state) {
+        std::uint64_t folded = 0;
+        parallel_for_in_order(
+            executor, many, 4096,
+            [&](std::size_t begin, std::size_t end) {
+                for (std::size_t i = begin; i < end; ++i) hashed[i] = mix64(mix64(mix64(words[i])));
+            },
+            [&](std::size_t begin, std::size_t end) {
+                for (std::size_t i = begin; i < end; ++i) folded = folded * 31 + hashed[i];
+            });
+        benchmark::DoNotOptimize(folded);
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(many));
+}
+BENCHMARK(fold_in_order<serial_executor>)->Name("executor/in_order/serial")->UseRealTime();
+BENCHMARK(fold_in_order<tbb_executor>)->Name("executor/in_order/tbb")->UseRealTime();
+
 void raw_sort(benchmark::State& state) {
     const auto words = random_words(many);
     for (auto _ : state) {

@@ -118,7 +118,6 @@ public:
     dense_sampler(neighbor_options options, std::uint64_t seed) : options_(std::move(options)), seed_(seed) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         hops_.resize(options_.fanout.size());
-        numbers_.resize(options_.fanout.size());
     }
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
@@ -140,14 +139,11 @@ public:
         starts_.assign(1, 0);
         const random_key key = detail::neighbor_key(seed_, batch);
         for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
-            detail::hop_edges<NodeId>& edges = hops_[hop];
-            const auto delta = numbering_.nodes().subspan(starts_.back());
+            const std::size_t delta = starts_.back();
             starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
             const neighbor_direction direction = options_.fanout[hop].direction();
             if (hop == 0 || direction != options_.fanout[hop - 1].direction()) excluded_.find(graph, excluded, direction);
-            sampler_.sample(graph, delta, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, edges);
-            numbers_[hop].resize(edges.neighbors.size());
-            numbering_.number(std::span<const NodeId>(edges.neighbors), std::span(numbers_[hop]), executor);
+            sampler_.sample(graph, delta, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, numbering_, hops_[hop]);
         }
         starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
@@ -199,7 +195,7 @@ public:
                 copy(from.neighbors, nbrs);
                 copy(from.relations, relations);
                 copy(from.edge_ids, edge_ids);
-                stack(std::span<const std::uint32_t>(numbers_[hop]).subspan(begin, end - begin),
+                stack(std::span<const std::uint32_t>(from.numbers).subspan(begin, end - begin),
                     repr_map.subspan(first + begin));
             });
             first += from.neighbors.size();
@@ -217,10 +213,17 @@ private:
 
     /// Maps numbers to rows of the stored deltas: delta d, numbered from starts[d] on, begins at U − starts[d + 1].
     void stack(std::span<const std::uint32_t> numbers, std::span<std::uint32_t> rows) const noexcept {
-        for (std::size_t e = 0; e < numbers.size(); ++e) rows[e] = numbers[e] + (starts_.back() - starts_[1]);
-        for (std::size_t d = 1; d + 1 < starts_.size(); ++d) {
-            const std::uint32_t start = starts_[d], shift = starts_[d + 1] - starts_[d - 1];
-            for (std::size_t e = 0; e < numbers.size(); ++e) rows[e] -= numbers[e] >= start ? shift : 0U;
+        constexpr std::size_t block = 1024; // a pass per delta, in the nearest cache
+        // numbers are below 2³¹; any vector unit compares them
+        const auto as_signed = [](std::uint32_t number) { return static_cast<std::int32_t>(number); };
+        for (std::size_t count; !numbers.empty(); numbers = numbers.subspan(count), rows = rows.subspan(count)) {
+            count = std::min(block, numbers.size());
+            for (std::size_t e = 0; e < count; ++e) rows[e] = numbers[e] + (starts_.back() - starts_[1]);
+            for (std::size_t d = 1; d + 1 < starts_.size(); ++d) {
+                const std::int32_t start = as_signed(starts_[d]);
+                const std::uint32_t shift = starts_[d + 1] - starts_[d - 1];
+                for (std::size_t e = 0; e < count; ++e) rows[e] -= as_signed(numbers[e]) >= start ? shift : 0U;
+            }
         }
     }
 
@@ -230,8 +233,7 @@ private:
     detail::hop_sampler<NodeId> sampler_;
     detail::excluded_positions<NodeId> excluded_;
     std::vector<detail::hop_edges<NodeId>> hops_;
-    std::vector<std::vector<std::uint32_t>> numbers_; // per hop: numbers of its neighbors, in order of appearance
-    std::vector<std::uint32_t> starts_;               // first number of each delta from the seeds on, then the count
+    std::vector<std::uint32_t> starts_; // first number of each delta from the seeds on, then the count
 };
 
 } // namespace gneiss

@@ -126,7 +126,9 @@ public:
         to.neighbors.assign(neighbors.begin(), neighbors.end());
         to.relations.assign(relations.begin(), relations.end());
         to.edge_ids.assign(edge_ids.begin(), edge_ids.end());
-        sample_.end_hop(executor);
+        to.numbers.resize(neighbors.size());
+        sample_.numbering().number(neighbors, std::span(to.numbers), executor);
+        sample_.end_hop();
     }
 
     /// Writes the sample into `arena`, alone. Valid until the arena is used again.
@@ -225,8 +227,8 @@ public:
         for (std::size_t hop = 0; hop < options_.fanout.size(); ++hop) {
             const neighbor_direction direction = options_.fanout[hop].direction();
             if (hop == 0 || direction != options_.fanout[hop - 1].direction()) excluded_.find(graph, excluded, direction);
-            sampler_.sample(graph, sample_.nodes(), options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, sample_.next_hop());
-            sample_.end_hop(executor);
+            sampler_.sample(graph, 0, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, sample_.numbering(), sample_.next_hop());
+            sample_.end_hop();
         }
     }
 

@@ -8,7 +8,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <numeric>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace test_core_executor_algorithms {
@@ -47,6 +50,77 @@ TEST_CASE("parallel_for covers every index once, in ranges of at most the grain"
                 });
                 CHECK(std::ranges::count(visits, 1) == static_cast<std::ptrdiff_t>(size));
             }
+    });
+}
+
+TEST_CASE("parallel_for_in_order takes every range once, in ascending order, after it is made") {
+    on_every_executor([](const auto& executor) {
+        for (const std::size_t size : sizes)
+            for (const std::size_t grain : grains) {
+                std::vector<int> made(size);
+                std::vector<std::size_t> taken; // no lock: one thread takes at a time
+                parallel_for_in_order(
+                    executor, size, grain,
+                    [&](std::size_t begin, std::size_t end) {
+                        volatile std::uint64_t work = 0; // ranges end out of order
+                        for (std::size_t i = 0; i < mix64(begin) % 500; ++i) work = work + i;
+                        for (std::size_t i = begin; i < end; ++i) ++made[i];
+                    },
+                    [&](std::size_t begin, std::size_t end) {
+                        for (std::size_t i = begin; i < end; ++i) {
+                            CHECK(made[i] == 1);
+                            taken.push_back(i);
+                        }
+                    });
+                REQUIRE(taken.size() == size);
+                for (std::size_t i = 0; i < size; ++i) CHECK(taken[i] == i);
+            }
+    });
+}
+
+TEST_CASE("parallel_for_in_order takes all ranges if the caller makes none, and runs tasks in any order") {
+    /// Runs tasks backwards, on a thread that is not the caller's.
+    struct elsewhere {
+        void run(std::size_t tasks, const std::function<void(std::size_t)>& body) const {
+            std::jthread([&] {
+                for (std::size_t task = tasks; task-- > 0;) body(task);
+            });
+        }
+        [[nodiscard]] std::size_t concurrency() const { return 1; }
+    };
+    for (const std::size_t size : {1UL, 3UL, 98UL}) {
+        std::size_t next = 0;
+        std::vector<std::thread::id> takers;
+        parallel_for_in_order(
+            elsewhere{}, size, 1, [](std::size_t, std::size_t) {},
+            [&](std::size_t begin, std::size_t) {
+                CHECK(begin == next++);
+                takers.push_back(std::this_thread::get_id());
+            });
+        CHECK(next == size);
+        // The other thread steps in once the caller is behind, and the caller takes what is left.
+        CHECK((takers.front() == std::this_thread::get_id()) == (size < 98));
+        CHECK(takers.back() == std::this_thread::get_id());
+    }
+}
+
+TEST_CASE("parallel_for_in_order takes nothing at or after a range that failed") {
+    on_every_executor([](const auto& executor) {
+        for (const bool in_make : {false, true}) {
+            std::vector<std::size_t> taken;
+            CHECK_THROWS_AS(parallel_for_in_order(
+                                executor, 100, 1,
+                                [&](std::size_t begin, std::size_t) {
+                                    if (in_make && begin == 40) throw std::runtime_error("make");
+                                },
+                                [&](std::size_t begin, std::size_t) {
+                                    if (!in_make && begin == 40) throw std::runtime_error("take");
+                                    taken.push_back(begin);
+                                }),
+                std::runtime_error);
+            CHECK(taken.size() <= 40);
+            for (std::size_t i = 0; i < taken.size(); ++i) CHECK(taken[i] == i);
+        }
     });
 }
 

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <mutex>
 #include <ranges>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/executor/concepts.hpp>
@@ -23,6 +27,35 @@ void parallel_for(const E& executor, std::size_t size, std::size_t grain, Body&&
         const std::size_t begin = chunk * grain;
         body(begin, std::min(size, begin + grain));
     });
+}
+
+/// Calls `make(begin, end)` over the ranges of `parallel_for`, and `take(begin, end)` over the same ranges in ascending order,
+/// one at a time, each after its `make`. While one thread takes, the others make further ranges, so that serial work hides
+/// behind parallel work. The caller takes, since it has in its cache the state of earlier takes; another thread steps in when
+/// the caller is several ranges behind. Cost: one byte per range.
+template <executor E, class Make, class Take>
+void parallel_for_in_order(const E& executor, std::size_t size, std::size_t grain, Make&& make, Take&& take) {
+    grain = std::max<std::size_t>(grain, 1);
+    const std::size_t ranges = ceil_div(size, grain), patience = 4 * executor.concurrency();
+    const auto over = [&](std::size_t range, auto& body) { body(range * grain, std::min(size, (range + 1) * grain)); };
+    std::vector<std::atomic<bool>> made(ranges);
+    std::atomic<std::size_t> begun{0}, taken{0}; // ranges from the first on; `turn` guards writes of `taken`
+    std::mutex turn;
+    const auto take_made = [&] {
+        for (std::size_t range = taken; range < ranges && made[range]; taken = ++range) {
+            taken = ranges; // after an exception nothing more is taken
+            over(range, take);
+        }
+    };
+    const std::thread::id caller = std::this_thread::get_id();
+    executor.run(ranges, [&](std::size_t) {
+        const std::size_t range = begun++; // ascending, in any order of tasks
+        over(range, make);
+        made[range] = true;
+        if (std::this_thread::get_id() != caller && range < taken + patience) return;
+        if (const std::unique_lock mine(turn, std::try_to_lock); mine) take_made();
+    });
+    take_made();
 }
 
 /// Folds `map(begin, end)` of every chunk with `combine`, starting from `identity`, in chunk order.

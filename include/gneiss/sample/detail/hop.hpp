@@ -13,10 +13,12 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/sample/detail/draw.hpp>
 #include <gneiss/sample/detail/excluded_positions.hpp>
+#include <gneiss/sample/detail/node_numbering.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
@@ -56,21 +58,26 @@ template <node_id_type NodeId>
 struct hop_edges {
     std::vector<std::uint32_t> offsets; ///< [nodes + 1]
     std::vector<NodeId> neighbors;     ///< [edges]
+    std::vector<std::uint32_t> numbers; ///< [edges] of the neighbors
     std::vector<relation_id> relations; ///< [edges], if wanted
     std::vector<edge_index> edge_ids;   ///< [edges], if wanted
 };
 
-/// Draws one hop for many nodes: degrees, positions, neighbors. Keeps its scratch.
+/// Draws one hop for many nodes: degrees, positions, neighbors and their numbers. Keeps its scratch.
 ///
-/// Work is split by nodes into the graph's preferred request size; O(edges) in total, O(degrees) for weighted draws. The result
-/// does not depend on the executor.
+/// Work is split by nodes into the graph's preferred request size; O(edges) in total, O(degrees) for weighted draws. The
+/// neighbors of one request are numbered while others are drawn. The result does not depend on the executor.
 template <node_id_type NodeId>
 class hop_sampler {
 public:
+    /// Draws the neighbors of nodes `first_node`, `first_node` + 1, … of `numbering`, and numbers them.
     template <neighbor_source G, executor E, class Weight>
-    void sample(const G& graph, std::span<const NodeId> ids, const hop_fanout& fanout, random_key key,
+    void sample(const G& graph, std::size_t first_node, const hop_fanout& fanout, random_key key,
         const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight, const E& executor,
-        hop_edges<NodeId>& to) {
+        node_numbering<NodeId>& numbering, hop_edges<NodeId>& to) {
+        const auto known = numbering.nodes().subspan(first_node);
+        targets_.assign(known.begin(), known.end()); // numbering moves its own
+        const std::span<const NodeId> ids(targets_);
         const neighbor_direction direction = fanout.direction();
         const bool split = fanout.in != 0 && fanout.out != 0;
         degrees_.resize(ids.size());
@@ -94,6 +101,7 @@ public:
         };
         const auto size = [&] {
             to.neighbors.resize(to.offsets.back());
+            to.numbers.resize(to.offsets.back());
             to.relations.resize(options.relations ? to.offsets.back() : 0);
             to.edge_ids.resize(options.edge_ids ? to.offsets.back() : 0);
         };
@@ -105,17 +113,32 @@ public:
                                     std::span<const std::uint32_t>(positions_).subspan(first, count)},
                 {part(to.neighbors), part(to.relations), part(to.edge_ids)});
         };
+        const auto number = [&](std::size_t begin, std::size_t end, const auto& on) {
+            const std::size_t first = to.offsets[begin], count = to.offsets[end] - first;
+            numbering.number(std::span<const NodeId>(to.neighbors).subspan(first, count), std::span(to.numbers).subspan(first, count), on);
+        };
+        const auto answer_and_number = [&](const auto& answer) {
+            if (executor.concurrency() == 1) { // all answers, then all numbers: either has the caches for itself
+                parallel_for(executor, ids.size(), G::neighbor_batch, answer);
+                number(0, ids.size(), executor);
+            } else {
+                parallel_for_in_order(executor, ids.size(), G::neighbor_batch, answer,
+                    [&](std::size_t begin, std::size_t end) { number(begin, end, serial_executor{}); });
+            }
+        };
         if constexpr (!std::same_as<Weight, equal_weights>) {
             draw_by_weight(graph, ids, fanout, key, options, excluded, weight, executor, to);
             size();
-            parallel_for(executor, ids.size(), G::neighbor_batch, ask);
+            answer_and_number(ask);
         } else if (G::neighbor_batch >= ids.size()) { // a single request; parallel draws
             size();
             parallel_for(executor, ids.size(), draw_grain, draw);
-            if (!ids.empty()) ask(0, ids.size());
+            if (ids.empty()) return;
+            ask(0, ids.size());
+            number(0, ids.size(), executor);
         } else {
             size();
-            parallel_for(executor, ids.size(), G::neighbor_batch, [&](std::size_t begin, std::size_t end) {
+            answer_and_number([&](std::size_t begin, std::size_t end) {
                 draw(begin, end);
                 ask(begin, end);
             });
@@ -236,6 +259,7 @@ private:
         to.offsets[ids.size()] = kept;
     }
 
+    std::vector<NodeId> targets_;
     std::vector<std::uint32_t> degrees_, outgoing_, positions_, counts_;
 };
 

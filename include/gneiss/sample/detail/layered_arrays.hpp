@@ -31,15 +31,13 @@ public:
     [[nodiscard]] std::span<const NodeId> nodes() const noexcept { return numbering_.nodes(); }
     /// Storage for the edges of the next hop, before `end_hop`.
     [[nodiscard]] hop_edges<NodeId>& next_hop() {
-        if (hops_.size() == hops()) hops_.emplace_back(), numbers_.emplace_back();
+        if (hops_.size() == hops()) hops_.emplace_back();
         return hops_[hops()];
     }
-    /// Numbers the neighbors of the next hop.
-    template <executor E>
-    void end_hop(const E& executor) {
-        const auto& neighbors = hops_[hops()].neighbors;
-        numbers_[hops()].resize(neighbors.size());
-        numbering_.number(std::span<const NodeId>(neighbors), std::span(numbers_[hops()]), executor);
+    /// Numbers all nodes; a hop's neighbors are numbered before its end.
+    [[nodiscard]] node_numbering<NodeId>& numbering() noexcept { return numbering_; }
+    /// Ends the next hop, whose neighbors are numbered.
+    void end_hop() {
         node_counts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
 
@@ -74,7 +72,7 @@ public:
         auto ids_at = to.add<edge_index>("edge_ids", edge_ids ? edges : 0).begin();
         for (std::size_t h = 0; h < hops(); ++h) {
             offsets_at = std::ranges::copy(hops_[h].offsets, offsets_at).out;
-            neighbors_at = std::ranges::copy(numbers_[h], neighbors_at).out;
+            neighbors_at = std::ranges::copy(hops_[h].numbers, neighbors_at).out;
             if (relations) relations_at = std::ranges::copy(hops_[h].relations, relations_at).out;
             if (edge_ids) ids_at = std::ranges::copy(hops_[h].edge_ids, ids_at).out;
         }
@@ -84,8 +82,7 @@ private:
     [[nodiscard]] std::span<const hop_edges<NodeId>> drawn() const noexcept { return std::span(hops_).first(hops()); }
 
     node_numbering<NodeId> numbering_;
-    std::vector<hop_edges<NodeId>> hops_;             // the first hops() belong to the sample
-    std::vector<std::vector<std::uint32_t>> numbers_; // numbers of each hop's neighbors
+    std::vector<hop_edges<NodeId>> hops_; // the first hops() belong to the sample
     std::vector<std::uint32_t> node_counts_{0};
 };
 

@@ -102,10 +102,11 @@ private:
 
     void number_in_order(std::span<const NodeId> ids, std::span<std::uint32_t> numbers) {
         constexpr std::size_t block = 2048, ahead = 16;
+        constexpr std::size_t near_ids = 65536; // of more, a table that is sparse is beyond the near caches
         for (std::size_t begin = 0; begin < ids.size(); begin += block) {
             const std::size_t end = std::min(ids.size(), begin + block);
             std::size_t count = nodes_.size();
-            reserve(count + (end - begin), 4, serial_executor{});
+            reserve(count + (end - begin), count < near_ids ? 4 : 2, serial_executor{});
             nodes_.resize(count + (end - begin));
             slot* const table = table_.data();
             NodeId* const nodes = nodes_.data();
