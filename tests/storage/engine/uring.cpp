@@ -104,9 +104,17 @@ TEST_CASE("if a thread cannot take over a ring, nothing stays in the engine and 
         queue.drain(); // this thread owns the ring
     }
     std::jthread([&] {
-        const no_descriptors refused; // a ring needs one
-        queue.read(target, 0, others.bytes());
-        CHECK_THROWS_AS(queue.drain(), io_error);
+        bool failed = false;
+        {
+            const no_descriptors refused; // a ring needs one; so does the undefined-behavior sanitizer where doctest prints
+            queue.read(target, 0, others.bytes());
+            try {
+                queue.drain();
+            } catch (const io_error&) {
+                failed = true;
+            }
+        }
+        CHECK(failed);
         CHECK(queue.outstanding() == 0);
         CHECK(queue.in_flight() == 0);
     }).join();
@@ -128,6 +136,6 @@ TEST_CASE("many rings may exist at once") {
     for (int i = 0; i < 8; ++i) engines.emplace_back(uring_engine(8));
     for (any_engine& engine : engines) CHECK_NOTHROW(probe_engine(engine));
 }
-#endif
 
 } // namespace test_storage_engine_uring
+#endif
