@@ -98,6 +98,8 @@ TEST_CASE("if a thread cannot take over a ring, nothing stays in the engine and 
     file target(engine, folder / "f", {.write = true, .create = true});
     auto mine = aligned_buffer<std::byte>::zeroed(half), others = aligned_buffer<std::byte>::zeroed(half);
     io_queue queue(engine);
+    // The undefined-behavior sanitizer takes descriptors to look at a type for the first time.
+    CHECK_THROWS_AS(file(engine, folder / "absent", {}), io_error);
     for (std::size_t i = 0; i < 2; ++i) {
         std::ranges::fill(mine.span(), static_cast<std::byte>(i + 1));
         queue.write(target, i * half, mine.bytes());
@@ -106,7 +108,7 @@ TEST_CASE("if a thread cannot take over a ring, nothing stays in the engine and 
     std::jthread([&] {
         bool failed = false;
         {
-            const no_descriptors refused; // a ring needs one; so does the undefined-behavior sanitizer where doctest prints
+            const no_descriptors refused; // a ring needs one
             queue.read(target, 0, others.bytes());
             try {
                 queue.drain();
