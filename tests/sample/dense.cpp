@@ -139,22 +139,7 @@ TEST_CASE_TEMPLATE("the arrays equal those of Algorithm 1, and the layers those 
 }
 
 TEST_CASE("hops below, at and above one request of the graph give the same arrays on 1, 2, 3 and 8 threads") {
-    // Few nodes, so that most neighbors repeat, and many, so that most are new.
-    for (const std::uint64_t nodes : {4000U, 60000U}) {
-        const auto graph = test::whole_graph(nodes, test::hub_edges(nodes, 400000, 3));
-        constexpr std::size_t request = csr_graph<>::neighbor_batch;
-        for (const std::size_t count : {std::size_t{1}, request - 1, request, request + 1, 2 * request, 9 * request + 7}) {
-            const auto seeds = test::some_nodes(nodes, count, count);
-            dense_sampler<> sampler({parse_fanout("20,7,5"), false, true, true}, 1);
-            mini_batch_arena one, other;
-            CHECK(sampler.sample({}, graph, seeds, serial, one).edges() >= 10 * (count - 1));
-            for (const std::size_t threads : {1U, 2U, 3U, 8U}) {
-                sampler.sample({0, {0, 0, 1}}, graph, seeds, serial, other); // leaves scratch contents
-                sampler.sample({}, graph, seeds, tbb_executor(threads), other);
-                CHECK((test::contents(one) == test::contents(other)));
-            }
-        }
-    }
+    test::check_threads_around_a_request<dense_sampler<>>();
 }
 
 TEST_CASE("one and several threads give the same arrays") {

@@ -6,9 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/edge_list.hpp>
+#include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
 namespace gneiss::test {
@@ -58,6 +63,27 @@ inline std::string contents(mini_batch_arena& arena) {
         all.append(name).append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     });
     return all;
+}
+
+/// Checks that samples of several hops have the same arrays on 1, 2, 3 and 8 threads, with targets below, at and above those of
+/// one request of the graph; few nodes, so that most neighbors repeat, and many, so that most are new.
+template <class Sampler>
+void check_threads_around_a_request() {
+    for (const std::uint64_t nodes : {4000U, 60000U}) {
+        const auto graph = whole_graph(nodes, hub_edges(nodes, 400000, 3));
+        constexpr std::size_t request = csr_graph<>::neighbor_batch;
+        for (const std::size_t count : {std::size_t{1}, request - 1, request, request + 1, 2 * request, 9 * request + 7}) {
+            const auto seeds = some_nodes(nodes, count, count);
+            Sampler sampler({parse_fanout("20,7,5"), false, true, true}, 1);
+            mini_batch_arena one, other;
+            CHECK(sampler.sample({}, graph, seeds, serial_executor{}, one).edges() >= 10 * (count - 1));
+            for (const std::size_t threads : {1U, 2U, 3U, 8U}) {
+                sampler.sample({0, {0, 0, 1}}, graph, seeds, serial_executor{}, other); // leaves scratch contents
+                sampler.sample({}, graph, seeds, tbb_executor(threads), other);
+                CHECK((contents(one) == contents(other)));
+            }
+        }
+    }
 }
 
 } // namespace gneiss::test
