@@ -39,10 +39,8 @@ inferred_rows infer_full(const inference_source& from) {
     inferred_rows created;
     created.budget = std::make_unique<gneiss::memory_budget>(from.memory);
     std::filesystem::create_directories(from.scratch);
-    gneiss::layerwise_options options = trainers::inference_options(from.how);
-    options.engines = from.engines;
-    options.scratch = from.scratch;
-    options.streamed = from.net.streams;
+    const gneiss::layerwise_options options =
+        trainers::inference_options(from.how, from.engines, from.scratch, from.net.streams);
     gneiss::layerwise_result result = gneiss::infer_layerwise(
         from.net.encode, from.net.weights, input_from(from), from.buckets, options, from.on, *created.budget, from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;

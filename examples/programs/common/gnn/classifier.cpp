@@ -1,5 +1,7 @@
 #include "common/gnn/classifier.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <gneiss/inference/layerwise_inference.hpp>
@@ -50,23 +52,21 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
     gneiss::memory_budget budget(from.memory);
     std::filesystem::create_directories(from.scratch);
     const gneiss::bucket_store buckets = from.data.buckets();
-    gneiss::layerwise_options options = inference_options(from.how);
-    options.engines = from.engines;
-    options.scratch = from.scratch;
-    options.streamed = from.net.streams;
+    const gneiss::layerwise_options options = inference_options(from.how, from.engines, from.scratch, from.net.streams);
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
         gneiss::fixed_features(from.features, buckets.rows()), buckets, options, from.on, budget, from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     stoppable_rows(*result.rows, from.stop).for_each_block(visit);
 }
 
-gneiss::layerwise_options inference_options(const gnn_options& how) {
-    return {.direction = how.neighbors(), .hidden_rows = *gneiss::parse_feature_type(how.hidden_rows)};
+gneiss::layerwise_options inference_options(
+    const gnn_options& how, gneiss::engine_factory engines, std::filesystem::path scratch, std::optional<bool> streamed) {
+    return {.direction = how.neighbors(), .engines = std::move(engines), .scratch = std::move(scratch),
+        .hidden_rows = *gneiss::parse_feature_type(how.hidden_rows), .streamed = streamed};
 }
 
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::layerwise_options options, const gneiss::row_partitioning& rows) {
-    options.scratch = ".";
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows) {
     gneiss::layerwise_edges edges(encode, buckets, options.direction);
     if (rows != buckets.rows()) { // a pair of partitions shrinks by this factor; doubled, since pairs differ
         const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
@@ -93,8 +93,7 @@ std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& t
 }
 
 bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
-    gneiss::layerwise_options options, std::uint64_t memory) {
-    options.scratch = ".";
+    const gneiss::layerwise_options& options, std::uint64_t memory) {
     try {
         return gneiss::plan_layerwise(encode, input, buckets, options, memory).in_memory;
     } catch (const gneiss::over_budget&) {

@@ -62,12 +62,13 @@ struct classifier_source {
 /// of the whole graph. Throws over_budget, errc::canceled, errc::corrupt, io_error.
 void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit);
 
-/// Returns the options of inference over the whole graph that plans depend on: direction and type of hidden rows.
-[[nodiscard]] gneiss::layerwise_options inference_options(const gnn_options& how);
+/// Returns the options of inference over the whole graph: direction and type of hidden rows by the flags. A plan needs no more.
+[[nodiscard]] gneiss::layerwise_options inference_options(const gnn_options& how, gneiss::engine_factory engines = {},
+    std::filesystem::path scratch = ".", std::optional<bool> streamed = {});
 /// Returns the least memory of a full-graph evaluation: that of inference, and 8 MiB for processing its rows [bytes].
 /// \param rows  the partitions it will have; an estimate if edges are to be re-bucketed for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::layerwise_options options, const gneiss::row_partitioning& rows);
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows);
 /// Returns the evaluation's part of a plan, given `freed` bytes that other parts free meanwhile; always at least a little.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed);
 /// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers free
@@ -75,7 +76,7 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 [[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training);
 /// True if an evaluation within `memory` bytes fits in memory: it then reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::layerwise_options options, std::uint64_t memory);
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, std::uint64_t memory);
 /// Returns the least memory for the given features; 0 with --no-eval.
 [[nodiscard]] std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);
