@@ -92,6 +92,7 @@ private:
     };
     /// Source partition with its edges to the targets of a group.
     struct arrival {
+        bool needed = false; // by a target of the group
         aligned_buffer<float> memory;
         matrix_view<const float> messages;
         input_rows<float> rows; // of which messages are to be computed
@@ -295,7 +296,10 @@ private:
     /// source; the buckets lead from targets to it.
     [[nodiscard]] arrival load(const buffer_state& s) {
         arrival result;
-        if (!needs(s.edge_buckets.front().first, s.edge_buckets.back().first + 1, s.resident[0])) return result;
+        const bool themselves = encode_.parts(layer_).loops || plan_.keeps_own[layer_];
+        result.needed = needs_source(graph_, options_.direction, s.edge_buckets.front().first, s.edge_buckets.back().first + 1,
+            s.resident[0], themselves);
+        if (!result.needed) return result;
         if (plan_.rereads[layer_]) result.rows = read_again(loads_++ % 2, s.resident[0], result.memory);
         else result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
         std::vector<block_place> places;
@@ -343,14 +347,8 @@ private:
         };
     }
 
-    /// True if the targets first … end − 1 need a source.
-    [[nodiscard]] bool needs(partition_id first, partition_id end, partition_id source) const {
-        const bool themselves = encode_.parts(layer_).loops || plan_.keeps_own[layer_];
-        return needs_source(graph_, options_.direction, first, end, source, themselves);
-    }
-
     void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& arrived) {
-        if (!needs(first, end, j)) return;
+        if (!arrived.needed) return;
         if (plan_.keeps_own[layer_] && first <= j && j < end) {
             const matrix_view<float> own(kept_own_[j - first].data(), size(j), columns.own);
             for_each_chunk(j, [&](std::size_t at, std::size_t count) {
