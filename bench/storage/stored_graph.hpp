@@ -13,6 +13,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/io/csc_builder.hpp>
+#include <gneiss/io/npy.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
 
 namespace storage_bench {
