@@ -259,7 +259,7 @@ template <class Fields>
         if (count == 0) continue;
         readable = std::min(readable, i);
         std::size_t same = 0;
-        for (std::size_t j = 0; j < lines; ++j) same += fields(i, j) == count ? 1 : 0;
+        for (std::size_t j = 0; j < lines; ++j) same += fields(i, j) == count ? 1U : 0U;
         if (2 * same > lines) return i;
     }
     return readable == lines ? 0 : readable;
