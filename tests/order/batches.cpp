@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace test_order_batches {
@@ -67,21 +68,34 @@ TEST_CASE("the shuffled union is the keyed permutation of the concatenated bucke
     const std::vector<edge_position> joined{
         {0, 0}, {0, 1}, {0, 2}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 4}, {3, 0}, {3, 1}};
     const keyed_permutation permute(10, key);
-    CHECK(batches.size() == 3);
-    CHECK(batches.batch_edges(2) == 2);
-    for (std::uint64_t k = 0; k < 10; ++k) CHECK(batches.at(k / 4, k % 4) == joined[permute(k)]);
+    REQUIRE(batches.size() == 3);
+    for (std::uint64_t batch = 0, k = 0; batch < 3; ++batch)
+        for (std::uint64_t i = 0; i < batches.batch_edges(batch); ++i, ++k) CHECK(batches.at(batch, i) == joined[permute(k)]);
 }
 
 TEST_CASE("by bucket, batches stay within one bucket and follow the state's order") {
     const std::vector<edge_index> buckets{10, 0, 4, 5};
     const state_batches batches(buckets, 4, edge_shuffle_key(1, 0, 0), batch_scope::bucket);
-    const std::vector<std::uint64_t> sizes{4, 4, 2, 4, 4, 1};
+    const std::vector<std::uint64_t> sizes{4, 3, 3, 4, 3, 2};
     const std::vector<std::uint32_t> bucket{0, 0, 0, 2, 3, 3};
     REQUIRE(batches.size() == sizes.size());
     for (std::uint64_t b = 0; b < batches.size(); ++b) {
         CHECK(batches.batch_edges(b) == sizes[b]);
         for (const edge_position& p : batch_of(batches, b)) CHECK(p.bucket == bucket[b]);
     }
+}
+
+TEST_CASE("batches are as few as the largest size allows, and of equal sizes but for one edge") {
+    for (const batch_scope from : {batch_scope::state, batch_scope::bucket})
+        for (std::uint64_t edges = 1; edges < 60; ++edges)
+            for (std::uint64_t most = 1; most < 62; ++most) {
+                const state_batches batches(std::span(&edges, 1), most, edge_shuffle_key(1, 0, 0), from);
+                REQUIRE(batches.size() == (edges + most - 1) / most);
+                for (std::uint64_t b = 0; b < batches.size(); ++b) {
+                    REQUIRE(batches.batch_edges(b) <= most);
+                    REQUIRE(batches.batch_edges(0) - batches.batch_edges(b) <= 1);
+                }
+            }
 }
 
 TEST_CASE("another epoch, state or seed shuffles differently; the same one shuffles equally") {

@@ -14,14 +14,15 @@
 
 namespace gneiss {
 
-/// Training nodes of a state, shuffled by (seed, epoch, state), again in each further pass, and cut into batches. Batch k of a
-/// pass is a function of its number. Thread-safe.
+/// Training nodes of a state, shuffled by (seed, epoch, state), again in each further pass, and cut into batches of equal sizes.
+/// Batch k of a pass is a function of its number. Thread-safe.
 ///
 ///     const node_batches batches(nodes, 1000, seed, epoch, state);
 ///     for (std::uint64_t k = 0; k < batches.size(); ++k) batches.choose(k, seeds);
 class node_batches {
 public:
     /// \param nodes  distinct
+    /// \param batch  most nodes of a batch
     node_batches(std::vector<node_id> nodes, std::uint64_t batch, std::uint64_t seed, std::uint64_t epoch, std::uint32_t state)
         : nodes_(std::move(nodes)), batch_(batch), key_(edge_shuffle_key(seed, epoch, state)), first_pass_(cut(0)) {}
 
