@@ -50,12 +50,18 @@ template <class T>
     return result;
 }
 
+/// Frees the memory of `values`, as neither `clear()` nor `values = {}` does.
+template <class T>
+void free_memory(std::vector<T>& values) noexcept {
+    std::vector<T>().swap(values);
+}
+
 /// Resizes `values` to `size`. Growing discards the contents and allocates at most an eighth more than requested; `resize`
 /// would double the capacity and keep the old memory meanwhile. Memory bounds rely on this.
 template <class T>
 void resize_discard(std::vector<T>& values, std::size_t size) {
     if (size > values.capacity()) {
-        values = {};
+        free_memory(values);
         values.reserve(size + size / 8);
     }
     values.resize(size);

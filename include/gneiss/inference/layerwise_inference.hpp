@@ -16,6 +16,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/concepts.hpp>
@@ -112,7 +113,7 @@ template <class Backend>
     if (!unknown && disk.available < made->bytes) return {}; // more than it takes; the other way takes less
     bool uses_degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) uses_degrees |= encode.parts(l).source_degrees;
-    if (!uses_degrees) degrees->sources = {};
+    if (!uses_degrees) free_memory(degrees->sources);
     charges.clear();
     for (const memory_part& part : made->parts) charges.push_back(budget.charge(part.name, part.bytes));
     layerwise_result result;

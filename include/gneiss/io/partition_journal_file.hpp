@@ -13,6 +13,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -43,7 +44,7 @@ public:
         });
         step_ = step;
         bytes_ = head.size() * sizeof head[0] + state.size();
-        if (state.data() != state_.data()) state_ = {};
+        if (state.data() != state_.data()) free_memory(state_);
     }
     [[nodiscard]] std::uint32_t step() const override { return step_; }
     [[nodiscard]] std::span<const std::byte> state() const override { return state_; }

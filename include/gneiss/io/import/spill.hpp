@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::importing {
@@ -102,7 +103,7 @@ public:
     void finish() {
         for (auto& each : heaps_) {
             flush(*each);
-            each->buffer = {};
+            free_memory(each->buffer);
         }
         file_.sync();
         auto list = plain_file::create(list_path());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/core/memory.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
@@ -59,7 +60,7 @@ public:
     void release() override {
         loops_ = {};
         linear_ = {};
-        source_degrees_ = {};
+        free_memory(source_degrees_);
         memory_ = {};
     }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/partition/assignment.hpp>
@@ -43,7 +44,7 @@ template <adjacency_stream Stream>
     greedy_engine<majority_rule> engine(
         request, stream.nodes(), majority_rule{}, limits_of(stream.nodes(), stream.arcs(), request));
     engine.start_from(stream, parts);
-    parts = {};
+    free_memory(parts);
     engine.pass(stream, [&](std::uint64_t) { check_stop(request); });
     return std::move(engine).take();
 }

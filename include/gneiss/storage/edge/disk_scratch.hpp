@@ -13,6 +13,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
@@ -147,8 +148,8 @@ inline edge_index disk_scratch::stream::edges() const noexcept { return set_->ed
 
 inline std::span<const edge> disk_scratch::stream::next() {
     if (at_ == set_->hashes.size()) {
-        block_ = {};
-        edges_ = {};
+        free_memory(block_);
+        free_memory(edges_);
         return {};
     }
     const std::uint64_t first = at_ * block_edges, offset = first * sizeof(pair);

@@ -165,8 +165,8 @@ private:
         if (ids.size() > std::numeric_limits<std::uint32_t>::max())
             throw error(errc::out_of_range, "a gather of 2^32 rows or more");
         if (ids.size() > other_.size()) {
-            order_ = {};
-            other_ = {};
+            free_memory(order_);
+            free_memory(other_);
             order_charge_ = {};
             order_charge_ = budget_.charge("order of gathered rows", 2 * sizeof(std::uint64_t) * ids.size());
             order_.reserve(ids.size());
