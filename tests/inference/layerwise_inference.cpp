@@ -159,6 +159,24 @@ std::uint64_t memory_of_groups(model& m, const stored_graph& graph, const layerw
 
 } // namespace
 
+TEST_CASE("targets are cut into groups of equal sizes; far too many groups end, too") {
+    const stored_graph graph(150, 2, 900);
+    block_reader reader(graph.store, threads());
+    detail::list_degrees degrees(graph.store, neighbor_direction::in, reader, {});
+    for (const std::uint64_t nodes : {150, 250000}) {
+        degrees.target_counts.assign(degrees.target_counts.size(), 0);
+        degrees.target_counts[3] = nodes;
+        degrees.target_entries[3] = 3 * nodes;
+        for (const std::uint64_t rows : {1, 2, 60}) {
+            const detail::target_groups groups(degrees, nodes, rows, true);
+            CHECK(groups.groups == std::min<std::uint64_t>((nodes + rows - 1) / rows, 100000));
+            std::uint64_t targets = 0;
+            for (const std::uint64_t group : groups.targets) targets += group;
+            CHECK(targets == nodes);
+        }
+    }
+}
+
 TEST_CASE("streamed runs with any number of groups equal those in memory") {
     check_streamed("sage:12,sage:9:sum");
     check_streamed("sage:12:max,sage:14:mean:add:residual");

@@ -283,6 +283,7 @@ template <class Backend>
     if (degrees) {
         between[0] += 2 * bytes(1, false);
         between[1] += bytes(1, true);
+        work += capacity * sizeof(std::uint32_t); // counts of a partition
     }
     const auto plan = [&](bool in_memory) {
         return layerwise_plan{in_memory, 1, false, in_memory ? std::vector<bool>(encode.layers(), false) : rereads,

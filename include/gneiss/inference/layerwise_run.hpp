@@ -163,17 +163,18 @@ private:
         degrees_ = make_rows(1);
         const neighbor_direction others = opposite(options_.direction);
         std::vector<block_place> places;
+        std::vector<std::uint32_t> counts; // exact: a float would round beyond 2^24
         for (partition_id j = 0; j < partitions_; ++j) {
-            const matrix_view<float> counts = degrees_->room(j);
-            std::fill_n(counts.data(), counts.rows(), 0.0F);
+            const matrix_view<float> degrees = degrees_->room(j);
+            counts.assign(degrees.rows(), 0);
             for (partition_id i = 0; i < partitions_; ++i) {
                 places.clear();
                 add_places(j, i, others, places);
                 for (const loaded_block& one : reader_.read(places))
                     for (std::size_t v = 0; v < one.block.nodes.size(); ++v)
-                        counts(one.block.nodes[v], 0) +=
-                            static_cast<float>(one.block.starts[v + 1] - one.block.starts[v]);
+                        counts[one.block.nodes[v]] += one.block.starts[v + 1] - one.block.starts[v];
             }
+            for (std::size_t v = 0; v < counts.size(); ++v) degrees(v, 0) = static_cast<float>(counts[v]);
             degrees_->put(j);
         }
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -110,7 +111,7 @@ struct target_groups {
     std::vector<std::uint64_t> first_rank{}; ///< [degree] rank of the first node of that list length; empty if all
 
     target_groups() = default;
-    /// Cuts nodes into groups of at most `rows`.
+    /// Cuts nodes into groups of at most `rows`; of more than 100,000 groups, which no plan takes, the last has all others.
     target_groups(const list_degrees& degrees, std::uint64_t nodes, std::uint64_t rows, bool has_sums) {
         if (!has_sums || nodes == 0) return;
         std::uint64_t linked = nodes - degrees.target_counts[0], sum = 0;
@@ -126,7 +127,7 @@ struct target_groups {
             for (std::uint64_t at = sum, end = sum + count;
                  at < end;) { // the groups that the nodes of this length fall into
                 const std::uint64_t k = std::min<std::uint64_t>(at / rows, groups - 1),
-                                    until = std::min(end, (k + 1) * rows);
+                                    until = k + 1 == groups ? end : std::min(end, (k + 1) * rows);
                 targets[k] += until - at;
                 entries[k] += degrees.target_entries[d] / count * (until - at);
                 at = until;
@@ -188,6 +189,7 @@ template <class Backend>
     const row_partitioning& rows = graph.rows();
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, layerwise_rows);
     if (input.columns.sparse != 0 || (encode.parts(0).begins && !input.repeatable)) return {};
+    if (edges.column / sizeof(node_id) > std::numeric_limits<std::uint32_t>::max()) return {}; // `collected_lists` counts by 32 bits
     std::uint64_t work = 0, between = 0, staged = 0;
     bool source_degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
