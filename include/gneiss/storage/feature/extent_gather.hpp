@@ -20,6 +20,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/feature/dealing_plan.hpp>
 #include <gneiss/storage/feature/extent_file.hpp>
@@ -335,7 +336,13 @@ private:
     void begin_extent(std::uint64_t batch, std::span<const node_id> ids, const gather_target& to) {
         to.check(ids.size(), row_bytes_);
         if (plan_.two_levels() && !try_split(plan_.group_of(batch))) return begin_below(ids, to);
-        sort(ids);
+        try {
+            sort(ids);
+        } catch (const over_budget& e) { // a batch with more rows than any before
+            if (options_.way == gather_way::scan) throw;
+            if (options_.chosen) options_.chosen(gave_up(e.what()));
+            return begin_below(ids, to);
+        }
         target_ = to;
         read_ = batch;
         extent_file& from = plan_.two_levels() ? *leaf_ : *top_;
@@ -367,8 +374,8 @@ private:
             [[nodiscard]] bool operator()(std::uint64_t a, std::uint64_t b) const noexcept { return a < b; }
         };
         if (ids.size() > other_.size()) {
-            order_ = {};
-            other_ = {};
+            free_memory(order_);
+            free_memory(other_);
             order_charge_ = {};
             order_charge_ = budget_.charge("order of dealt rows", 2 * sizeof(std::uint64_t) * ids.size());
             order_.reserve(ids.size());
