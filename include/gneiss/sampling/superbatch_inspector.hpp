@@ -262,7 +262,7 @@ private:
         auto result = std::make_shared<superbatch>(options_.directory, number_++, next_.first, next_.second);
         run_file_writer samples(result->path("samples"), result->number_);
         trace_file_writer trace(result->path("trace"), result->number_);
-        const std::uint64_t end = std::min(batches_->size(), next_.second + options_.batches);
+        const std::uint64_t end = next_.second + std::min(options_.batches, batches_->size() - next_.second);
         for (; result->last_ < end; ++result->last_) {
             if (stop.stop_requested()) return nullptr;
             superbatch_sampler* const ahead = around_.ahead;

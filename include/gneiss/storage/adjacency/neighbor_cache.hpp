@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gneiss/cache/adjacency_cache_score.hpp>
@@ -87,8 +90,8 @@ public:
         file.close();
         // The sidecar comes first: a crash between the two leaves a pair that does not verify, and is rebuilt.
         sums.finish(std::as_bytes(std::span(head))).store(temporary);
-        std::filesystem::rename(sidecar_path(temporary), sidecar_path(path));
-        std::filesystem::rename(temporary, path);
+        for (const auto& [from, to] : {std::pair(sidecar_path(temporary), sidecar_path(path)), std::pair(temporary, path)})
+            if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(errno, "cannot rename into place", {.path = to});
         sync_directory(path.parent_path());
     }
 
