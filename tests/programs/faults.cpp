@@ -110,7 +110,7 @@ std::uint64_t sweep_import(std::uint64_t stride) {
     REQUIRE(shop.data(import_command).code == 0);
     const file_map whole = shop.files("data");
     return sweep(shop, stride, [&](const std::string& before, bool deadly) {
-        shop.remove({"data", "data.partial", "data.old"});
+        shop.remove({"data", "data.partial", ".data.old"});
         const program_outcome got = shop.data(import_command, before);
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));

@@ -119,7 +119,7 @@ std::string progress_text(const gneiss::import_progress& at, double seconds) {
 void make_or_replace(const std::filesystem::path& out, const std::function<void(const std::filesystem::path&)>& make) {
     std::error_code ignored;
     if (!std::filesystem::exists(out, ignored)) return make(out);
-    const std::filesystem::path made = out.string() + ".new";
+    const std::filesystem::path made = gneiss::hidden_beside(out, ".new");
     std::filesystem::remove_all(made);
     make(made);
     gneiss::replace_directory(made, out);

@@ -41,24 +41,24 @@ TEST_CASE("a replaced directory remains until the new one's name is on the devic
         std::filesystem::create_directory(folder / name);
         atomic_write_file(folder / name / "f", std::vector<std::byte>(size));
     };
-    fill("d.old", 9); // left by a crash
+    fill(".d.old", 9); // left by a crash
     for (std::size_t size = 1; size < 4; ++size) {
         fill("new", size);
         int syncs = 0;
         at_sync = [&] {
             ++syncs;
             CHECK(std::filesystem::file_size(folder / "d" / "f") == size);
-            if (size > 1) CHECK(std::filesystem::file_size(folder / "d.old" / "f") == size - 1);
+            if (size > 1) CHECK(std::filesystem::file_size(folder / ".d.old" / "f") == size - 1);
         };
         replace_directory(folder / "new", folder / "d");
         at_sync = {};
         CHECK(syncs == 1);
         CHECK(std::filesystem::file_size(folder / "d" / "f") == size);
-        CHECK_FALSE(std::filesystem::exists(folder / "d.old"));
+        CHECK_FALSE(std::filesystem::exists(folder / ".d.old"));
         CHECK_FALSE(std::filesystem::exists(folder / "new"));
     }
     CHECK_THROWS_AS(replace_directory(folder / "absent", folder / "d"), io_error);
-    CHECK(std::filesystem::file_size(folder / "d.old" / "f") == 3);
+    CHECK(std::filesystem::file_size(folder / ".d.old" / "f") == 3);
 }
 
 TEST_CASE("an atomic write replaces the file and leaves no other") {

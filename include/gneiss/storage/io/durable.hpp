@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
@@ -55,12 +56,18 @@ inline void atomic_write_file(const std::filesystem::path& path, std::span<const
     atomic_write_file(path, [&](sequential_writer& out) { out.append(bytes); });
 }
 
-/// Replaces the directory at `path` by `made`, whose files are synced; the old one is `path`.old meanwhile.
+/// Returns a hidden name in the directory of `path`, such as `data/.small.old`: one that no user gave to something else.
+[[nodiscard]] inline std::filesystem::path hidden_beside(const std::filesystem::path& path, std::string_view ending) {
+    const std::filesystem::path whole = path.has_filename() ? path : path.parent_path();
+    return whole.parent_path() / ("." + whole.filename().string() + std::string(ending));
+}
+
+/// Replaces the directory at `path` by `made`, whose files are synced; the old one is `hidden_beside(path, ".old")` meanwhile.
 ///
-/// Meaning: after a crash at any time one of the two is whole, at `path`, `made` or `path`.old; the old one is removed only
+/// Meaning: after a crash at any time one of the two is whole, at `path`, `made` or the hidden name; the old one is removed only
 /// after the new name is durable. Cost: a device flush. Errors: `io_error`; the existing directory still has one of the names.
 inline void replace_directory(const std::filesystem::path& made, const std::filesystem::path& path) {
-    const std::filesystem::path old = path.string() + ".old";
+    const std::filesystem::path old = hidden_beside(path, ".old");
     const auto rename = [](const std::filesystem::path& from, const std::filesystem::path& to) {
         if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(errno, "rename into place", {.path = to});
     };
