@@ -185,6 +185,7 @@ TEST_CASE("invalid candidates are refused before a run starts") {
     refuses(1, "--eval-candidates nothing.npz", {"nothing.npz: ", "No such file"});
     refuses(2, "--eval-candidates candidates-{split}.npz --eval-negatives 5", {"--eval-candidates", "--eval-negatives"});
     REQUIRE(shop.run(train + "--out a --no-eval --eval-candidates nothing.npz").code == 0);
+    shop.refuses(2, "eval a --eval-negatives-by-degree 0.2", {"--eval-negatives-by-degree", "--eval-negatives"});
     shop.refuses(2, "eval a --eval-candidates candidates-test.npz --eval-negatives all", {"--eval-candidates", "--eval-negatives"});
     shop.refuses(1, "eval a", {"nothing.npz: ", "No such file"});
 }

@@ -119,6 +119,24 @@ TEST_CASE("another number of partitions re-buckets into the run and keeps every 
     CHECK(shop.parameters("six") == shop.parameters("four"));
 }
 
+TEST_CASE("a resumed run may keep more partitions in memory than its file had room for") {
+    const marius_workshop shop;
+    const std::string base = std::string("train data --epochs 150 --staleness 0 --partitions 8 --no-eval --checkpoint-every 1epoch --seed 3 ") + small;
+    const std::string tight = "--store disk --buffer 2 --order beta --prefetch off --spare-slots 0 ";
+    REQUIRE(shop.run(base + tight + "--out whole").code == 0);
+    const std::string expected = shop.parameters("whole");
+    for (const std::string more : {"--store memory ", "--store disk --buffer 2 --order beta --prefetch 6 --spare-slots 0 "}) {
+        CAPTURE(more);
+        fs::remove_all(shop / "run");
+        for (int tenths = 2; !fs::exists(shop / "run/checkpoint/checkpoint.bin"); ++tenths)
+            (void)shop.run(base + tight + "--resume --out run", "", "timeout --foreground --preserve-status -s INT " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10));
+        const program_outcome got = shop.run(base + more + "--resume --out run");
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        CHECK(shop.parameters("run") == expected);
+    }
+}
+
 TEST_CASE("a run interrupted or killed anywhere and resumed ends in the parameters of an uninterrupted one") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 150 --staleness 0 --store disk --buffer 2 --no-eval --checkpoint-every 1epoch --seed 3 ") + small;
@@ -352,13 +370,27 @@ TEST_CASE("an export is created as a whole, and replaces only another export") {
     const std::string names = shop.read("e/nodes.tsv");
     CHECK(std::ranges::count(names, '\n') == 60);
     CHECK(std::ranges::count(shop.read("e/relations.tsv"), '\n') == 6); // and their inverses
-    CHECK_FALSE(fs::exists(shop / "e.new"));
+    CHECK_FALSE(fs::exists(shop / ".e.new"));
     shop.refuses(2, "export a --out e", {"e exists", "--force"});
     REQUIRE(shop.run("export a --out e/ --format tsv --force").code == 0);
     CHECK(std::ranges::count(shop.read("e/nodes.tsv"), '\n') == 60);
     CHECK_FALSE(fs::exists(shop / "e/nodes.npy")); // no files of the previous one
     shop.refuses(2, "export a --out data --force", {"data", "not an export"});
     CHECK(fs::exists(shop / "data/manifest.json"));
+    // Directories that a user named like a temporary one stay.
+    for (const char* mine : {"e.old", "e.new"}) fs::copy(shop / "e", shop / mine);
+    REQUIRE(shop.run("export a --out e --force").code == 0);
+    for (const char* mine : {"e.old/nodes.tsv", "e.new/nodes.tsv"}) CHECK(fs::exists(shop / mine));
+}
+
+TEST_CASE("a directory of another program is no run, though it has files of the same names") {
+    const marius_workshop shop;
+    fs::create_directories(shop / "other/checkpoint");
+    shop.write("other/checkpoint/mine", "");
+    shop.write("other/config.toml", "[tool]\n");
+    for (const char* how : {"", " --force", " --resume"})
+        shop.refuses(2, std::string("train data --out other --epochs 1 --no-eval ") + small + how, {"other", "is not a run"});
+    CHECK(fs::exists(shop / "other/checkpoint/mine"));
 }
 
 TEST_CASE("impossible options are refused in one line with the reason") {

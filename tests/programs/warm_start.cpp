@@ -215,6 +215,9 @@ TEST_CASE("another model, another program's run, a replaced dataset and --init a
     shop.refuses(2, train + "--warm-start old --dim 16", {"old", "--warm-start", "dim 8, here 16"});
     shop.refuses(2, train + "--warm-start old --decoder distmult --reciprocal false", {"decoder \"complex\", here \"distmult\"", "reciprocal true, here false"});
     shop.refuses(1, train + "--warm-start missing", {"missing", "is not a run"});
+    for (const char* out : {"old", "./old/"})
+        shop.refuses(2, std::string("train grown --epochs 1 --no-eval --warm-start old --force --out ") + out + std::string(small), {"--force would remove", "old", "another --out"});
+    CHECK(fs::exists(shop / "old/checkpoint/checkpoint.bin"));
     shop.write("init.npy", "");
     shop.refuses(2, train + "--warm-start old --init init.npy", {"--init and --warm-start"});
     shop.succeed(std::string("train data --task link --layers sage:8 --fanout 3 --dim 8 --epochs 1 --no-eval --out gnn") + small, "gneiss-mariusgnn");

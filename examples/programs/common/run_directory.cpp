@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <fstream>
 #include <span>
 #include <utility>
 
@@ -94,8 +95,11 @@ std::uint64_t last_number(const fs::path& parent, const std::string& stem) {
     return last;
 }
 
+/// True for a directory that a trainer made: other programs also call files `checkpoint` or `config.toml`.
 bool is_run(const fs::path& path) {
-    return std::ranges::any_of(run_files, [&](const char* file) { return fs::exists(path / file); });
+    std::string first;
+    std::getline(std::ifstream(path / "config.toml"), first);
+    return fs::exists(path / ".lock") || first.starts_with("# gneiss-");
 }
 
 void make_directories(const fs::path& path) {
@@ -168,6 +172,11 @@ run_directory run_directory::open(
         for (const char* file : run_files)
             if (std::string_view(file) != ".lock") fs::remove_all(path / file);
     return run;
+}
+
+bool run_directory::replaces(const fs::path& run, const fs::path& file) {
+    const fs::path inside = fs::weakly_canonical(file).lexically_relative(fs::weakly_canonical(run));
+    return inside == "." || (!inside.empty() && std::ranges::any_of(run_files, [&](const char* name) { return *inside.begin() == name; }));
 }
 
 run_directory run_directory::open_existing(const fs::path& path) {

@@ -41,6 +41,8 @@ public:
     /// Throws `gneiss::error` in the cases above, and if another process holds the run; `gneiss::io_error`.
     static run_directory open(std::string_view program, std::string_view dataset,
         const std::optional<std::filesystem::path>& out, existing_run options);
+    /// True if `file` is the run at `run`, or in a part of it that `existing_run::replace` removes.
+    [[nodiscard]] static bool replaces(const std::filesystem::path& run, const std::filesystem::path& file);
     /// Opens a run for reading by `eval`, `predict`, `export`. Throws errc::not_found if there is none. Takes no lock.
     static run_directory open_existing(const std::filesystem::path& path);
 

@@ -19,7 +19,7 @@ void options::add_to(programs::command& to) {
     to.option("partitioner", partitioner, "partitioner of the run; given: use the dataset's partitions; file: --assignment").choices(names).default_text("given if the dataset has partitions or fits in memory, else gap");
     to.option("assignment", assignment, "integers [nodes], .npy: the partition of each node, as gneiss-data partition writes them").value_name("FILE");
     to.option("partitions", partitions, "partitions that a partitioner makes").range(1, 16383).default_text("from size and memory");
-    to.option("hubs", hubs, "nodes pinned in memory: a number; a .npy file of integers; 0: none; auto: 1% of the nodes within a quarter of --memory").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
+    to.option("hubs", hubs, "nodes pinned in memory: a number; a .npy file of integers; 0: none; auto: 1% of the nodes within a quarter of --memory, if they have influence").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
     to.option("macro", macro, "partitions of a macro-batch").range(1).default_text("largest that fits twice");
     to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
     to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does").value_name("FILE");
@@ -58,9 +58,9 @@ options resolve(const options& given, const gneiss::dataset& data) {
         (void)o.partition_job();
     else if (const auto given_flags = o.partitioning.given(); !given_flags.empty())
         throw programs::usage_error(fmt::format("--{} needs a partitioner: --partitioner {} makes no partitions", given_flags.front(), *o.partitioner));
-    o.make_absolute(o.assignment);
+    o.keep_input(o.assignment);
     if (const auto file = o.partitioning.initial_file()) o.partitioning.initial = std::filesystem::absolute(*file).string();
-    o.make_absolute(o.reuse_plan);
+    o.keep_input(o.reuse_plan);
     if (const auto chosen = o.choice_of_hubs(); chosen.file) o.hubs = std::filesystem::absolute(*chosen.file).string();
     if (o.partitioner) o.hubs = hubs_with(o, *o.partitioner, graph);
     return o;

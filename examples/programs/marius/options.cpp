@@ -46,8 +46,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
     before.take("dim", o.dim);
     before.take("reciprocal", o.reciprocal);
     o.resolve_model(graph, "n3");
-    o.make_absolute(o.init);
-    o.make_absolute(o.eval_candidates);
+    o.keep_input(o.init);
+    o.keep_input(o.eval_candidates);
     o.make_order_absolute();
     o.check_logical("comet-beta");
     if (!o.dim) o.dim = 100;

@@ -84,8 +84,9 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
             needs.largest.rows = std::min(needs.bound.rows, seen->nodes_with_margin() * gneiss::embedding_trainer::row_bytes(largest, plan.layout));
             needs.usual.rows = std::min(needs.usual.rows, needs.largest.rows);
         }
-        plan.add_batches(gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, needs, plan.least_ranking_bytes);
-        plan.add_evaluation();
+        const std::uint64_t evaluation = std::max(plan.least_ranking_bytes, o.early_stop != 0 && !o.no_eval ? plan.best_bytes() : 0);
+        plan.add_batches(gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, needs, evaluation);
+        plan.add_evaluation(evaluation);
         return plan;
     };
 }
@@ -287,8 +288,7 @@ public:
             [&](const training_plan& plan) { return profile_of(asked_, plan, buckets_, context_.engine.make, context_.stop); });
         trainers::take_choice(o, plan_);
         if (keeps_best()) // the former best state and a new one, while it is written
-            plan_.disk_bytes += 2 * plan_.partitioning.partitions *
-                                gneiss::embedding_file::slot_bytes_of(plan_.partitioning, {plan_.layout.dim, 0});
+            plan_.disk_bytes += 2 * plan_.partitioning.partitions * plan_.best_bytes();
         if (context_.device) { // refuses what exceeds the device's memory
             gneiss::embedding_table relations = make_relations(o.model(), o.row_optimizer(0), graph);
             (void)backend_on(*context_.device, o, plan_, relations);

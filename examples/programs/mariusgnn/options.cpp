@@ -154,8 +154,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
         if (!o.row_optimizer) o.row_optimizer = "adagrad";
         if (!o.row_lr) o.row_lr = 0.1 * (o.links() && o.warm_start ? trainers::warm_rate : 1);
     }
-    o.make_absolute(o.init);
-    o.make_absolute(o.eval_candidates);
+    o.keep_input(o.init);
+    o.keep_input(o.eval_candidates);
     o.make_order_absolute();
     o.check_logical(o.links() ? "comet" : training_first);
     if (o.uses_rows()) {

@@ -8,6 +8,7 @@
 #include <gneiss/order/any_order.hpp>
 
 #include "common/machine.hpp"
+#include "common/run_directory.hpp"
 
 namespace trainers {
 
@@ -108,8 +109,11 @@ void run_options::check_logical(const std::string& default_order) const {
         throw programs::usage_error("--logical and --buffer both set the resident partitions: leave one out");
 }
 
-void run_options::make_absolute(std::optional<std::filesystem::path>& file) {
-    if (file) file = std::filesystem::absolute(*file);
+void run_options::keep_input(std::optional<std::filesystem::path>& file) const {
+    if (!file) return;
+    file = std::filesystem::absolute(*file);
+    if (force && out && programs::run_directory::replaces(*out, *file))
+        throw programs::usage_error("--force would remove " + file->string() + ", which this run reads: choose another --out");
 }
 
 void run_options::make_order_absolute() {
@@ -120,9 +124,9 @@ void run_options::make_order_absolute() {
 void run_options::resolve_machine() {
     if (!memory) memory = programs::byte_size{programs::available_memory() * 9 / 10};
     if (threads == 0) threads = programs::usable_cpus();
-    make_absolute(trace);
-    make_absolute(warm_start);
-    make_absolute(warm_start_dataset);
+    if (trace) trace = std::filesystem::absolute(*trace);
+    keep_input(warm_start);
+    keep_input(warm_start_dataset);
 }
 
 void run_options::resolve_staleness(std::uint64_t batches) {

@@ -80,10 +80,11 @@ struct run_options {
     [[nodiscard]] std::uint32_t slots_of_logical(std::uint32_t of) const { return std::min(2 * gneiss::ceil_div(of, *logical), of); }
 
     // Setters of defaults, called by `resolve` of a program on its copy.
-    /// Sets defaults that depend on the machine: --memory, --threads and the path of --trace.
+    /// Sets defaults that depend on the machine: --memory, --threads and the paths of --trace and --warm-start.
     void resolve_machine();
-    /// Makes a file name absolute, so that another process can resume with it.
-    static void make_absolute(std::optional<std::filesystem::path>& file);
+    /// Makes the name of a file that the run reads absolute, so that another process can resume with it. Throws usage_error if
+    /// --force would remove the file.
+    void keep_input(std::optional<std::filesystem::path>& file) const;
     /// Makes --order absolute if it names a file.
     void make_order_absolute();
     /// Throws usage_error if --logical conflicts with other flags.

@@ -129,6 +129,10 @@ std::uint64_t training_plan::slot_bytes() const {
     return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, layout);
 }
 
+std::uint64_t training_plan::best_bytes() const {
+    return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, {layout.dim, 0});
+}
+
 std::uint64_t memory_plan::bytes() const noexcept {
     std::uint64_t sum = 0;
     for (const memory_part& part : parts_) sum += part.bytes;
@@ -153,10 +157,10 @@ gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::
     return result;
 }
 
-void training_plan::add_evaluation() {
+void training_plan::add_evaluation(std::uint64_t least) {
     const std::uint64_t used = memory_bytes();
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    add_evaluation_of(std::clamp(used < budget ? (budget - used) / 2 : 0, least_ranking_bytes, most));
+    add_evaluation_of(std::max(least, std::min(used < budget ? (budget - used) / 2 : 0, most)));
 }
 
 void training_plan::add_evaluation_of(std::uint64_t bytes) {

@@ -122,11 +122,13 @@ struct training_plan {
     [[nodiscard]] std::uint64_t memory_slots() const noexcept {
         return keeps_all() ? partitioning.partitions : std::uint64_t{slots} + prefetch;
     }
-    /// Gives evaluation half of the remaining budget, `least_ranking_bytes` to 1 GiB.
-    void add_evaluation();
+    /// Gives evaluation half of the remaining budget, up to 1 GiB, but `least`.
+    void add_evaluation(std::uint64_t least);
     /// Adds the part of evaluation, and what a batch that runs alone needs beyond it: they use this memory at different times.
     void add_evaluation_of(std::uint64_t bytes);
     static constexpr std::uint64_t least_ranking_bytes = std::uint64_t{8} << 20;
+    /// Returns the memory for copying the best state, while evaluation is idle: the embeddings of a partition.
+    [[nodiscard]] std::uint64_t best_bytes() const;
     /// Returns the bytes that a full-graph evaluation may use in addition to its own part: graph and features of states, which
     /// are reread after it. 0 if everything is resident.
     [[nodiscard]] std::uint64_t borrowable_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }

@@ -45,15 +45,18 @@ std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& 
     const training_plan& plan, const gneiss::checkpoint& saved) {
     if (saved.partitioning.partitions != plan.partitioning.partitions || saved.layout != plan.layout)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has other rows or partitions", {.path = checkpoint / checkpoint_name});
-    return open_rows(engines, checkpoint, plan.partitioning, saved);
+    // This process may keep more partitions in memory than the one that made the file: each needs a slot at a checkpoint.
+    const std::uint32_t slots = std::max(saved.disk_slots, saved.partitioning.partitions + plan.spare);
+    if (slots > saved.disk_slots) gneiss::preallocate(programs::rows_of(saved, checkpoint, rows_name), slots * plan.slot_bytes());
+    return open_rows(engines, checkpoint, plan.partitioning, saved, slots);
 }
 
 std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
-    const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved) {
+    const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved, std::uint32_t slots) {
     if (saved.partitioning.nodes != stored.nodes)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
     return std::make_unique<gneiss::embedding_file>(engines, programs::rows_of(saved, checkpoint, rows_name), stored.in(saved.partitioning.partitions), saved.layout,
-        saved.slots, saved.disk_slots, saved.row_checksums);
+        saved.slots, std::max(slots, saved.disk_slots), saved.row_checksums);
 }
 
 programs::row_writer best_rows(

@@ -35,12 +35,13 @@ struct embedding_init {
     const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin, programs::progress& live,
     const gneiss::tbb_executor& executor, const std::stop_token& stop);
 
-/// Opens the file with the slots that `saved` names. Throws errc::config_mismatch if the plan has other rows.
+/// Opens the file with the slots that `saved` names, and as many as the plan needs. Throws errc::config_mismatch if the plan has
+/// other rows; io_error.
 [[nodiscard]] std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines,
     const std::filesystem::path& checkpoint, const training_plan& plan, const gneiss::checkpoint& saved);
-/// Opens the file for reading, for any plan. `stored` are the dataset's partitions.
+/// Opens the file for any plan, with at least `slots` slots. `stored` are the dataset's partitions.
 [[nodiscard]] std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
-    const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved);
+    const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved, std::uint32_t slots = 0);
 
 /// Returns the writer of a best state's rows: the current embeddings in `rows` without optimizer state, [nodes, dim],
 /// in the plan's partitions. Memory: one partition. The writer refers to all arguments.

@@ -54,6 +54,8 @@ void eval_flags::change(link_options& options) const {
     if (candidates) options.candidates = *candidates;
     if (candidates && *candidates != "all" && !eval_negatives && !by_degree) options.eval_negatives = programs::count_or_all{.all = true};
     if (eval_edges) options.eval_edges = eval_edges;
+    if (by_degree && options.eval_negatives && options.eval_negatives->all)
+        throw programs::usage_error("--eval-negatives-by-degree is a share of sampled candidates: give their number by --eval-negatives");
     if (by_degree) options.eval_negatives_by_degree = *by_degree;
     options.check_ranking();
 }
@@ -150,7 +152,7 @@ void text_file::flush() {
 }
 
 export_directory::export_directory(const std::filesystem::path& out, bool force, std::initializer_list<const char*> marks)
-    : out_(out), beside_(out_.string() + ".new") {
+    : out_(out), beside_(gneiss::hidden_beside(out_, ".new")) {
     if (std::filesystem::exists(out_) && !force)
         throw programs::usage_error(out_.string() + " exists already: choose another --out, or --force to replace it");
     const auto replaceable = [&](const std::filesystem::path& path) {

@@ -273,12 +273,14 @@ std::optional<double> run_loop::evaluation_seconds(const std::vector<programs::e
     return sum > 0 ? std::optional(sum) : std::nullopt;
 }
 
-std::vector<std::string> run_loop::warnings_of(const std::vector<programs::epoch_record>& epochs) const {
+std::vector<std::string> run_loop::warnings_of(const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const {
     const auto first = std::ranges::find_if(epochs, [](const programs::epoch_record& epoch) { return !epoch.valid.empty(); });
-    if (start_.empty() || first == epochs.end()) return {};
-    const double before = start_.front().second, noise = 2 * std::sqrt(before * (1 - before) / static_cast<double>(std::max<std::uint64_t>(settings_.queries, 1)));
-    if (first->valid.front().second >= before - noise) return {};
-    return {fmt::format("valid {} is {:.4f} after epoch {}, and was {:.4f} before training: {}", settings_.measure, first->valid.front().second,
+    const auto* const at_start = order.of(start_);
+    const auto* const then = first == epochs.end() ? nullptr : order.of(first->valid);
+    if (at_start == nullptr || then == nullptr) return {};
+    const double before = at_start->second, noise = 2 * std::sqrt(before * (1 - before) / static_cast<double>(std::max<std::uint64_t>(settings_.queries, 1)));
+    if (then->second >= before - noise) return {};
+    return {fmt::format("valid {} is {:.4f} after epoch {}, and was {:.4f} before training: {}", settings_.measure, then->second,
         first->epoch, before, settings_.remedy)};
 }
 
@@ -310,7 +312,11 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     observer.checkpoint_due = [&] {
         return options_.checkpoint_every.seconds > 0 && seconds_since(saved_at_) >= options_.checkpoint_every.seconds;
     };
-    observer.checkpoint = [&](const gneiss::resume_position& position) { save(of, position); };
+    observer.checkpoint = [&](const gneiss::resume_position& position) {
+        if (position.epoch > at.epoch) unvalidated_ = record_of(of, at.epoch); // trained; a resume validates and reports it
+        save(of, position);
+        unvalidated_.reset();
+    };
     programs::run_sampler sampler([&] {
         const auto pipeline = of.pipeline();
         const auto moved = of.io();
@@ -367,7 +373,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)", settings_.measure, value->second,
                 some ? settings_.validated + ", " : "", done.evaluation_seconds.value_or(0));
         live_.say(summary);
-        for (const std::string& warning : warnings_of(record.epochs))
+        for (const std::string& warning : warnings_of(record.epochs, watch.order))
             if (watch.validated == 0) live_.say("warning: " + warning);
         watch.add(done);
         if (best) {
@@ -380,8 +386,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     if (untrained && !settings_.remedy.empty() && settings_.validates && !options_.no_eval && *options_.eval_every != 0) {
         const double before = evaluating_.seconds();
         start_ = validation();
-        if (!start_.empty())
-            live_.say(fmt::format("before training: valid {} {:.4f} ({}{:.1f} s)", settings_.measure, start_.front().second,
+        if (const auto* value = watch.order.of(start_))
+            live_.say(fmt::format("before training: valid {} {:.4f} ({}{:.1f} s)", settings_.measure, value->second,
                 settings_.validated.empty() ? "" : settings_.validated + ", ", evaluating_.seconds() - before));
     }
     if (from.unvalidated) (void)conclude(*from.unvalidated);
@@ -434,7 +440,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds();
     record.start = start_;
-    record.warnings = warnings_of(record.epochs);
+    record.warnings = warnings_of(record.epochs, watch.order);
     record.evaluation_seconds = evaluation_seconds(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
     of.add_to(record);

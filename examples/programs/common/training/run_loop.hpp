@@ -223,9 +223,9 @@ private:
     [[nodiscard]] epoch_so_far totals(const trainer& of) const;
     [[nodiscard]] programs::epoch_record record_of(const trainer& of, std::uint64_t epoch) const;
     [[nodiscard]] std::string line(const trainer& of, const gneiss::batch_key& at) const;
-    /// Returns a warning if the first validation is worse than that before training by more than two standard errors. Their bound
-    /// is that of values in [0, 1].
-    [[nodiscard]] std::vector<std::string> warnings_of(const std::vector<programs::epoch_record>& epochs) const;
+    /// Returns a warning if the first validation is worse, by the metric of `order`, than that before training by more than two
+    /// standard errors. Their bound is that of values in [0, 1].
+    [[nodiscard]] std::vector<std::string> warnings_of(const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const;
 
     const run_options& options_;
     run_loop_options settings_;
