@@ -222,6 +222,20 @@ TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and repor
     CHECK(!fs::exists(shop / "run/checkpoint/parts.npy"));
 }
 
+TEST_CASE("by default no hubs are pinned where a tenth of the walks does not end in them") {
+    const hanoi_workshop shop(600, "--partitions 6 --degree-exponent 6");
+    const auto run = shop.train("data" + task + "--macro 2 --reuse 1 --partitioner gap --partitions 5 --out run");
+    const auto& done = run["preprocessing"];
+    CHECK(done["hubs"]["hubs"] == 0);
+    CHECK(done["hubs"]["asked"] == 6);
+    CHECK(done["hubs"]["influence_share"] < .1);
+    CHECK(done["reorder"]["pinned_nodes"] == 0);
+    CHECK(!fs::exists(shop / "run/checkpoint/hubs.npy"));
+    (void)shop.train("data" + task + "--macro 2 --reuse 1 --partitioner gap --partitions 5 --hubs 0 --out none");
+    CHECK(shop.predictions("run") == shop.predictions("none"));
+    CHECK(shop.train("data" + task + "--macro 2 --reuse 1 --partitioner gap --partitions 5 --hubs 1% --out run")["preprocessing"]["reorder"]["pinned_nodes"] == 6);
+}
+
 TEST_CASE("one command trains the same bits as the four separate ones, at any threads") {
     const hanoi_workshop shop;
     const std::string common = task + "--direction in --macro 2 --reuse 1 ";
@@ -366,6 +380,12 @@ TEST_CASE("a run interrupted or killed during partitioning resumes to the bits o
     for (const char* file : {"cut/run.json", "cut/checkpoint/checkpoint.bin"}) fs::remove(shop / file);
     const auto other = shop.train(base + "--seed 4 --out cut --resume")["preprocessing"];
     CHECK(other["partition"] != whole["partition"]); // seconds, too
+    // Nor hubs for another number of hops.
+    for (const char* file : {"cut/run.json", "cut/checkpoint/checkpoint.bin"}) fs::remove(shop / file);
+    const std::string layers = "sage:8,sage --fanout 2,2 ";
+    std::string deeper = base;
+    deeper.replace(deeper.find(layers), layers.size(), "sage:8,sage:8,sage --fanout 2,2,2 ");
+    CHECK(shop.train(deeper + "--seed 4 --out cut --resume")["preprocessing"]["hubs"]["steps"] == 3);
 }
 
 TEST_CASE("partitions without training nodes are skipped, and every training node is a seed once per pass") {

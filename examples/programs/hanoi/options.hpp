@@ -31,7 +31,7 @@ struct options : trainers::node_classification_options {
         std::optional<std::filesystem::path> file{};
     };
     [[nodiscard]] hub_choice choice_of_hubs() const;
-    /// True if the number of hubs is the default, or less if memory is short.
+    /// True if the number of hubs is the default: less if memory is short, none if they have little influence.
     [[nodiscard]] bool hubs_by_default() const { return hubs && *hubs == "auto"; }
     /// True if the run partitions the graph, rather than reordering rows by a given assignment.
     [[nodiscard]] bool makes_parts() const { return *partitioner != "given" && *partitioner != "file"; }
@@ -40,6 +40,7 @@ struct options : trainers::node_classification_options {
     [[nodiscard]] bool gap_by_default() const { return *partitioner == "gap" && !partitioning.initial && !partitioning.method.passes; }
     static constexpr std::uint32_t default_passes = 10;
     static constexpr double default_label_cap = 1.5; ///< of GAP
+    static constexpr double least_hub_influence = .1; ///< share of the walks that ends in hubs chosen by default
     static constexpr const char* initial_partitioner = "semi";
     /// Returns the job of its partitioner, without an output file. Precondition: makes_parts(), and `partitions` is known. Throws
     /// usage_error for a flag that the partitioner does not take.

@@ -103,9 +103,10 @@ private:
         const auto file = [](const std::optional<std::filesystem::path>& path) {
             return path ? fmt::format("{} {}", path->string(), std::filesystem::file_size(*path)) : std::string("-");
         };
-        const std::string all = fmt::format("{:x} {} {} {} {} {} {}{}{}", trainers::dataset_hash(of_.from), *how.partitioner, how.partitions.value_or(0),
+        const std::string all = fmt::format("{:x} {} {} {} {} {} {}{}{}{}", trainers::dataset_hash(of_.from), *how.partitioner, how.partitions.value_or(0),
             how.seed, how.hubs.value_or("-"), file(how.assignment), file(how.choice_of_hubs().file), how.partitioning.text(),
-            how.partitioning.initial_file() ? file(how.partitioning.initial_file()) : "");
+            how.partitioning.initial_file() ? file(how.partitioning.initial_file()) : "",
+            how.choice_of_hubs().count ? fmt::format(" {} hops", gneiss::hops_of(how.layer_options(1))) : "");
         return fmt::format("{:016x}", gneiss::checksum(std::as_bytes(std::span(all))));
     }
     [[nodiscard]] bool done(const char* step) const { return record_.contains(step); }
@@ -175,10 +176,17 @@ private:
                 {.count = few, .steps = steps, .out = hubs_path(), .most_bytes = most, .node_bytes = each.node, .edge_bytes = each.edge}, with);
             if (!of_.how.hubs_by_default() && result.hubs < count) refuse_hubs(of_.how, of_.budget, count, most, result.hubs);
         }
+        std::string why; // other than the requested number
+        if (result.hubs < count) why = fmt::format("; {} is {}, but a quarter of the budget holds no more", *of_.how.hubs, count);
+        std::uint64_t pinned = result.hubs;
+        if (of_.how.hubs_by_default() && pinned != 0 && result.influence_share < options::least_hub_influence) {
+            why += fmt::format("; none is pinned below {:.0f} %", 100 * options::least_hub_influence);
+            pinned = 0;
+            std::filesystem::remove(hubs_path());
+        }
         of_.live.say(fmt::format("{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)", result.hubs, nodes,
-            100 * result.influence_share, steps,
-            result.hubs == count ? "" : fmt::format("; {} is {}, but a quarter of the budget holds no more", *of_.how.hubs, count), result.seconds));
-        json report{{"hubs", result.hubs}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share}, {"seconds", result.seconds},
+            100 * result.influence_share, steps, why, result.seconds));
+        json report{{"hubs", pinned}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share}, {"seconds", result.seconds},
             {"memory_bytes", result.memory_bytes}};
         if (few != 0) report["graph"] = result.in_memory ? "memory" : "disk";
         finish("hubs", std::move(report));
