@@ -178,7 +178,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::size_t row_bytes = store.row_bytes();
     const std::uint64_t workers = settings.superbatches() ? 1 : std::max<std::uint64_t>(settings.pipeline_options().sample_workers, 1);
     result.batch_nodes = std::min(graph.nodes, some_more(seen.most_nodes));
-    result.staging_bytes = std::clamp<std::uint64_t>(plan.budget / 32, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
+    result.staging_bytes = std::clamp<std::uint64_t>(plan.budget / 64, std::uint64_t{4} << 20, gneiss::gather_options{}.staging_bytes);
     const std::uint64_t sample = seen.most_bytes * 9 / 8 + (std::uint64_t{1} << 20);
     const std::uint64_t rows_of_batch = result.batch_nodes * net.encode.inputs().dense * sizeof(float);
     const bool decoded = store.type() != gneiss::feature_type::f32 && *settings.feature_cache != "memory";
@@ -261,9 +261,12 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
             result.accesses = accesses(result.superbatch);
             change_sets = memory(result.superbatch).bytes;
             result.direct_table = memory(result.superbatch).direct;
-            if (change_sets > rest)
-                throw gneiss::error(gneiss::errc::over_budget, fmt::format("change sets of {} batches need {}, {} are left: use a smaller --superbatch, or a larger --memory",
-                    result.superbatch, gneiss::format_bytes(change_sets), gneiss::format_bytes(rest)));
+            if (change_sets > rest) {
+                const std::uint64_t enough = gneiss::ceil_div((used + change_sets) * 20, std::uint64_t{19});
+                throw gneiss::error(gneiss::errc::over_budget, fmt::format("change sets of {} batches need {}, {} are left: use {}a larger --memory, about {}",
+                    result.superbatch, gneiss::format_bytes(change_sets), gneiss::format_bytes(rest), result.superbatch > 1 ? "a smaller --superbatch, or " : "",
+                    programs::to_flag(programs::byte_size{gneiss::ceil_div(enough, std::uint64_t{1} << 20) << 20})));
+            }
         }
         result.run_file_bytes = static_cast<std::uint64_t>(2 * static_cast<double>(result.superbatch) * each);
     }
