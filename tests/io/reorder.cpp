@@ -42,6 +42,7 @@ std::vector<std::string> sorted_lines(const std::filesystem::path& path) {
 struct kind {
     id_kind ids = id_kind::integer;
     bool sparse = false;
+    feature_type type = feature_type::f32;
 };
 
 /// Datasets of random nodes and edges with every optional part.
@@ -81,6 +82,7 @@ struct world {
         options.ids = of.ids;
         options.partitions = partitions;
         options.node_attributes.features = path("features.tsv");
+        options.node_attributes.feature_type = of.type;
         options.node_attributes.labels = options.node_attributes.split = path("labels.tsv");
         options.node_attributes.split_column = 2;
         options.memory = 64 << 20;
@@ -120,8 +122,9 @@ std::vector<std::uint32_t> random_order(std::uint64_t nodes, std::uint64_t seed)
     return order;
 }
 
-constexpr kind kinds[] = {
-    {id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false}, {id_kind::string, true}};
+constexpr kind kinds[] = {{id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false}, {id_kind::string, true},
+    {id_kind::integer, false, feature_type::bf16}, {id_kind::string, false, feature_type::int8}, {id_kind::integer, false, feature_type::f16},
+    {id_kind::string, true, feature_type::f16}};
 
 } // namespace
 

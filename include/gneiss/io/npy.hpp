@@ -188,6 +188,8 @@ public:
                 {.path = path(), .field = "npy descr"});
         return take(std::as_writable_bytes(out)) / sizeof(T);
     }
+    /// The same for the bytes of the elements, of any type; returns the number of bytes.
+    std::size_t read_bytes(std::span<std::byte> out) { return take(out); }
     /// The same for any element type. Integers must fit T exactly; floats are rounded to T, and are not converted to integers.
     template <class T>
     requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) std::size_t read_as(std::span<T> out) {

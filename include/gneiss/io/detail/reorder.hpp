@@ -132,7 +132,13 @@ private:
             importing::target_writer<importing::array_map>(options, map).write();
         else if (data.has_labels()) labels.write_labels();
         if (data.has_labels() || data.has_split()) labels.write_split();
-        if (data.has_features()) importing::feature_writer<importing::array_map>(options, map).write();
+        if (data.has_features()) {
+            importing::feature_writer<importing::array_map> features(options, map);
+            if (data.features.empty())
+                (void)features.write();
+            else
+                features.move_dense();
+        }
         for (const char* name :
             {"features", "features.indptr", "features.indices", "features.values", "labels", "targets", "split"})
             if (std::filesystem::exists(writer_.partial() / (std::string(name) + ".npy"))) writer_.adopt(name);

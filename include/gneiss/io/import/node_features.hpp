@@ -73,6 +73,19 @@ public:
 
     /// Returns the number of columns.
     std::uint64_t write() { return sparse() && setup_.data->project == 0 ? write_sparse() : write_dense(); }
+    /// Writes dense features of a dataset, whose rows stay as they are stored, of any feature type.
+    void move_dense() {
+        npy_reader in(setup_.data->features);
+        const std::size_t row_bytes = static_cast<std::size_t>(in.header().row_size()) * size_of(in.header().dtype);
+        npy_writer out(setup_.array("features"), in.header().dtype, {in.header().row_size()});
+        write_rows(out, row_bytes, {}, [&](const auto& put) {
+            std::vector<std::byte> some(std::max<std::size_t>(262144 / row_bytes, 1) * row_bytes);
+            for (std::uint64_t row = 0; row < in.header().rows();) {
+                const auto got = std::span<const std::byte>(some).first(in.read_bytes(some));
+                for (std::size_t at = 0; at < got.size(); at += row_bytes, progress(++row)) put(row, row, got.subspan(at, row_bytes));
+            }
+        });
+    }
 
 private:
     static constexpr std::uint64_t progress_rows = 1 << 16;
@@ -215,6 +228,27 @@ private:
         if (done % progress_rows == 0 && setup_.progress) setup_.progress("features", done, setup_.rows.nodes);
     }
 
+    /// Writes the rows that `scan` puts, by partition; those of nodes without a line are `absent`, if they may be missing.
+    template <class Scan>
+    void write_rows(npy_writer& out, std::uint64_t row_bytes, std::span<const std::byte> absent, Scan&& scan) {
+        arrange_rows(
+            row_windows(setup_.rows.nodes, row_bytes, setup_.quarter()), map_, features_ascend(), setup_.quarter(),
+            setup_.partial / "work-features", scan,
+            [&](row_window& window) { window.bytes.resize(window.seen.size() * static_cast<std::size_t>(row_bytes)); },
+            [&](row_window& window) {
+                need_all(window, features_path());
+                for (std::size_t i = 0; fills() && i < window.seen.size(); ++i)
+                    if (!window.seen[i])
+                        std::ranges::copy(absent, window.bytes.begin() + static_cast<std::ptrdiff_t>(i * row_bytes));
+                by_partition(window, [&](std::size_t first, std::size_t count, bool ends) {
+                    out.append_bytes(std::span(window.bytes).subspan(first * row_bytes, count * row_bytes));
+                    if (ends) out.end_segment();
+                });
+            },
+            setup_.repeated(features_path()));
+        out.close();
+    }
+
     std::uint64_t write_dense() {
         const import_node_attributes& data = *setup_.data;
         const std::uint64_t columns = dense_columns();
@@ -242,54 +276,38 @@ private:
         }
         if (fills()) absent.resize(static_cast<std::size_t>(row_bytes));
         npy_writer out(setup_.array("features"), dtype_of(as), {row_bytes / value_bytes(as)});
-        arrange_rows(
-            row_windows(setup_.rows.nodes, row_bytes, setup_.quarter()), map_, features_ascend(), setup_.quarter(),
-            setup_.partial / "work-features",
-            [&](const auto& put) {
-                std::uint64_t done = 0;
-                const auto row = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
-                    record.clear();
-                    encode(values, as, at, record);
-                    put(key, at, std::span<const std::byte>(record));
-                    progress(++done);
-                };
-                const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
-                    if (!fill.empty() || !standard.empty()) {
-                        filled.assign(values.begin(), values.end());
-                        for (std::size_t i = 0; i < fill.size(); ++i)
-                            if (std::isnan(filled[i])) filled[i] = fill[i];
-                        standard(filled);
-                        values = filled;
-                    }
-                    row(key, at, data.project == 0 ? values : project({}, values));
-                };
-                if (sparse())
-                    scan_sparse([&](std::uint64_t key, std::uint64_t at, auto indices, auto values) {
-                        row(key, at, project(indices, values));
-                    });
-                else if (data.compute_features) {
-                    std::vector<float> values(static_cast<std::size_t>(data.computed_columns));
-                    for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node) {
-                        data.compute_features(node, values);
-                        dense(node, node, values);
-                    }
-                } else {
-                    scan_dense(dense);
+        write_rows(out, row_bytes, absent, [&](const auto& put) {
+            std::uint64_t done = 0;
+            const auto row = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
+                record.clear();
+                encode(values, as, at, record);
+                put(key, at, std::span<const std::byte>(record));
+                progress(++done);
+            };
+            const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
+                if (!fill.empty() || !standard.empty()) {
+                    filled.assign(values.begin(), values.end());
+                    for (std::size_t i = 0; i < fill.size(); ++i)
+                        if (std::isnan(filled[i])) filled[i] = fill[i];
+                    standard(filled);
+                    values = filled;
                 }
-            },
-            [&](row_window& window) { window.bytes.resize(window.seen.size() * static_cast<std::size_t>(row_bytes)); },
-            [&](row_window& window) {
-                need_all(window, features_path());
-                for (std::size_t i = 0; fills() && i < window.seen.size(); ++i)
-                    if (!window.seen[i])
-                        std::ranges::copy(absent, window.bytes.begin() + static_cast<std::ptrdiff_t>(i * row_bytes));
-                by_partition(window, [&](std::size_t first, std::size_t count, bool ends) {
-                    out.append_bytes(std::span(window.bytes).subspan(first * row_bytes, count * row_bytes));
-                    if (ends) out.end_segment();
+                row(key, at, data.project == 0 ? values : project({}, values));
+            };
+            if (sparse())
+                scan_sparse([&](std::uint64_t key, std::uint64_t at, auto indices, auto values) {
+                    row(key, at, project(indices, values));
                 });
-            },
-            setup_.repeated(features_path()));
-        out.close();
+            else if (data.compute_features) {
+                std::vector<float> values(static_cast<std::size_t>(data.computed_columns));
+                for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node) {
+                    data.compute_features(node, values);
+                    dense(node, node, values);
+                }
+            } else {
+                scan_dense(dense);
+            }
+        });
         return columns;
     }
 
