@@ -446,4 +446,20 @@ TEST_CASE("a rectangular Matrix Market file is refused, or bipartite on request"
               .find("not bipartite") != std::string::npos);
 }
 
+TEST_CASE("a table with fewer names than a matrix or a METIS file has nodes is refused before an id is looked up") {
+    const auto complaint = [](const std::string& table, const std::string& name, const std::string& text) {
+        workshop w;
+        std::ofstream(w.at / "e.tsv") << table;
+        w.options.entities = w.at / "e.tsv";
+        w.options.bipartite = true;
+        return w.file(name, text).complaint();
+    };
+    const std::string matrix = "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 2\n2 3\n";
+    CHECK(complaint("0\ta\n", "a.mtx", matrix) == "a.mtx: has 5 nodes (rows and columns), the table of names has 1");
+    CHECK(complaint("0\ta\n1\tb\n", "a.mtx", matrix) ==
+          "a.mtx: has 5 nodes (rows and columns), the table of names has 2");
+    CHECK(complaint("0\ta\n1\tb\n", "a.graph", "3 2\n2\n1\n1 2\n") ==
+          "a.graph: line 4, column 1: a line for node 3 of 2");
+}
+
 } // namespace test_io_import_formats

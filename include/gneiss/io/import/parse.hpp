@@ -233,9 +233,8 @@ private:
                 const std::size_t first = at;
                 while (at < line.size() && line[at] != ' ' && line[at] != '\t') ++at;
                 const std::string_view field = line.substr(first, at - first);
-                if (row >= from.nodes)
-                    place.fail(
-                        field, "a line for node " + std::to_string(row + 1) + " of " + std::to_string(from.nodes));
+                if (row >= limit)
+                    place.fail(field, "a line for node " + std::to_string(row + 1) + " of " + std::to_string(limit));
                 if (number++ < from.vertex_weights) continue;
                 const bool weight = from.edge_weights && (number - from.vertex_weights) % 2 == 0;
                 if (weight) continue;

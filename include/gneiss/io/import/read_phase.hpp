@@ -152,6 +152,12 @@ void read_sources(import_state& state, const E& executor) {
                 {.path = options.entities});
         table_nodes = setup.node_limit = declared;
     }
+    for (const planned_source& source : sources) // the ids of a bipartite matrix are checked against rows and columns
+        if (source.destination_shift != 0 && table_nodes != 0 && table_nodes < source.nodes)
+            throw error(errc::invalid_format,
+                "has " + std::to_string(source.nodes) + " nodes (rows and columns), the " +
+                    (options.names_nodes() ? "table of names has " : "node attributes have ") + std::to_string(table_nodes),
+                {.path = source.source.path});
     if (!options.relations.empty() || !options.relation_names.empty())
         setup.relation_limit = read_relations(options, relations);
 
