@@ -444,6 +444,16 @@ TEST_CASE("a rectangular Matrix Market file is refused, or bipartite on request"
     CHECK(symmetric.file("a.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 1\n3 1\n")
               .complaint()
               .find("not bipartite") != std::string::npos);
+    workshop named; // row 2 and column 2 are two nodes
+    named.options.bipartite = true;
+    named.options.ids = id_kind::string;
+    CHECK(named.file("a.mtx", text).complaint() == "a.mtx: the ids of a bipartite matrix are integers");
+    workshop mixed;
+    mixed.options.bipartite = true;
+    mixed.file("a.mtx", text).file("v.tsv", "0\t3\n", edge_split::valid);
+    CHECK(mixed.complaint() == "a.mtx: the ids of a bipartite matrix are integers");
+    mixed.options.ids = id_kind::integer;
+    CHECK(mixed.edges("valid") == list{{"0", "0", "3"}});
 }
 
 TEST_CASE("a table with fewer names than a matrix or a METIS file has nodes is refused before an id is looked up") {

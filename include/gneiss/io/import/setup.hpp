@@ -144,6 +144,9 @@ struct import_ids {
     for (const planned_source& s : sources)
         if (!integer && (s.array || s.source.compute || s.format == edge_format::metis))
             throw error(errc::invalid_argument, "the ids of this format are integers", {.path = s.source.path});
+    for (const planned_source& s : sources)
+        if (!integer && s.destination_shift != 0) // row 7 and column 7 are two nodes
+            throw error(errc::invalid_argument, "the ids of a bipartite matrix are integers", {.path = s.source.path});
     if (!options.entities.empty() && !integer)
         throw error(errc::invalid_argument, "a table of names needs integer ids", {.path = options.entities});
     const bool triples = sources[0].text.relation.has_value();
