@@ -136,6 +136,40 @@ TEST_CASE("a folder of the Open Graph Benchmark is read, as csv.gz and as npz") 
     CHECK_THROWS_WITH_AS(run(options_for(csv, directory / "out")), doctest::Contains("twice"), error);
 }
 
+TEST_CASE("in a table by line every line is a node: an empty one, one that begins with # and a skipped one, too") {
+    const test::temporary_directory directory;
+    const auto raw = directory / "graph/raw";
+    spit(raw / "edge.csv", "0,1\n1,2\n");
+    spit(raw / "num-node-list.csv", "3\n");
+    import_options options = options_for(directory / "graph", directory / "out");
+    const auto labels = [&](const std::string& text) {
+        spit(raw / "node-label.csv", text);
+        run(options);
+        const dataset data(options.out);
+        std::vector<std::int32_t> found;
+        for (const char* node : {"0", "1", "2"}) found.push_back(data.labels().values()[*data.find_row(node)]);
+        return found;
+    };
+    using classes = std::vector<std::int32_t>;
+    CHECK(labels("1\n\n2\n") == classes{1, no_label, 2});
+    CHECK(labels("\n1\n2\n\n\n") == classes{no_label, 1, 2});
+    CHECK(labels("x\n# y\nz\n") == classes{1, 0, 2});
+    options.skip_bad = 1;
+    CHECK(labels(std::string("1\n\0\n2\n", 6)) == classes{1, no_label, 2});
+    options.skip_bad = 0;
+    CHECK_THROWS_WITH_AS(labels("1\n2\n\n0\n"), doctest::Contains("line 4, column 1: a line for node 3 of 3"), error);
+    spit(raw / "node-feat.csv", "1,2\n\n3,4\n");
+    CHECK_THROWS_WITH_AS(labels("0\n1\n2\n"), doctest::Contains("node-feat.csv: line 2"), error);
+    options.node_attributes.missing = missing_features::zero;
+    (void)labels("0\n1\n2\n");
+    const dataset data(options.out);
+    std::vector<float> values(2);
+    data.features().read_dense(*data.find_row("1"), values);
+    CHECK(values == std::vector<float>{0, 0});
+    data.features().read_dense(*data.find_row("2"), values);
+    CHECK(values == std::vector<float>{3, 4});
+}
+
 TEST_CASE("an archive unpacks to its contents; a truncated or changed one is refused") {
     const test::temporary_directory directory;
     std::string text(300000, 'x');

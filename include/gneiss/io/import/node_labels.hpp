@@ -262,7 +262,7 @@ private:
     void scan_column(const std::filesystem::path& path, const visit_number& visit) const {
         if (!is_text_table(path)) return scan_numbers(path, visit);
         node_keys lines = setup_.keys;
-        lines.by_line = true;
+        lines.by_line = lines.list = true;
         scan_field(node_text(path, lines, setup_.memory / 8), 0,
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);

@@ -118,6 +118,7 @@ inline void scan_dense_text(
     }
     std::vector<float> values(columns.size());
     text.for_each([&](std::uint64_t key, field_cursor& fields, const line_place& place) {
+        if (missing && place.length == 0) return; // as a node without a line
         std::size_t count = 0;
         std::string_view field;
         for (std::size_t at = fields.position(); fields.next(field); ++at) {

@@ -22,7 +22,8 @@ namespace gneiss::importing {
 /// Keys of nodes in text files, and the number of nodes.
 struct node_keys {
     bool integer = true;        ///< nodes are integers, not names
-    bool by_line = false;       ///< line i is node i
+    bool by_line = false;       ///< line i is node i, also if it is empty or begins with "# "
+    bool list = false;          ///< `by_line`, except that empty lines and comments do not count
     std::uint64_t nodes = 0;    ///< upper bound of integers, exclusive
     name_hasher hash = nullptr; ///< hash of names
     std::uint64_t seed = 0;     ///< seed of the hash
@@ -41,7 +42,7 @@ struct node_keys {
 /// The delimiter is that of the first line that has one (tab, comma or blank; in a .csv comma or semicolon before
 /// others): lines before it are nodes without values. If wrong lines may be skipped, it is that of the first typical line.
 /// Fields between commas and semicolons may be quoted, as those of edges. Lines that are empty, or begin with "# ", are
-/// skipped.
+/// skipped, unless line i is node i.
 class node_text {
 public:
     static constexpr std::size_t no_column = ~std::size_t{0}; ///< line i is node i
@@ -67,6 +68,7 @@ public:
         std::vector<std::uint64_t> found_numbers;
         std::uint64_t bytes = 0;
         for_each_line([&](std::string_view line, const line_place& place) {
+            if (line.empty()) return true;
             if (header && titles_line_ == 0) {
                 titles = line;
                 titles_line_ = place.line;
@@ -151,8 +153,8 @@ public:
         std::uint64_t index = 0;
         std::string unquoted, unquoted_id;
         for_each_good_line([&](std::string_view line, const line_place& place) {
-            if (place.line == titles_line_) return true;
-            std::uint64_t key = index++;
+            if (place.line <= titles_line_) return true;
+            std::uint64_t key = keys_.list ? index++ : place.line - titles_line_ - 1;
             field_cursor fields(line, format_, place, unquoted);
             if (!keys_.by_line) {
                 field_cursor later(line, format_, place, unquoted_id);
@@ -164,6 +166,7 @@ public:
                             place.begin + place.length, "field " + std::to_string(id_) + ", the node, is missing");
                 key = keys_.of(node, place);
             } else if (key >= keys_.nodes) {
+                if (line.empty()) return true;
                 place.fail(place.begin,
                     "a line for node " + std::to_string(key) + " of " + std::to_string(keys_.nodes),
                     errc::out_of_range);
@@ -222,7 +225,8 @@ private:
         if (const auto nul = line.find('\0'); nul != std::string_view::npos)
             place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
     }
-    /// Visits lines that are not empty or comments, while `visit(line, place)` returns true.
+    /// Visits lines, unless line i is node i only those that are not empty or comments, while `visit(line, place)` returns
+    /// true.
     template <class Visit>
     void for_each_line(Visit&& visit) const {
         file_source source(path_);
@@ -230,6 +234,7 @@ private:
         line_cutter cutter(source, path_, chunk_bytes, std::max<std::size_t>(memory_ / 2, chunk_bytes));
         text_chunk chunk;
         line_place place{&path_, 0};
+        const bool all = keys_.by_line && !keys_.list;
         while (cutter.next(chunk)) {
             place.line = chunk.first_line;
             place.utf8 = find_invalid_utf8(chunk.text()) == std::string_view::npos;
@@ -240,7 +245,7 @@ private:
                 if (place.line == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
                 while (!line.empty() && (line.back() == '\r' || (format_.delimiter == ' ' && line.back() == ' ')))
                     line.remove_suffix(1);
-                if (line.empty() || (line[0] == '#' && (line.size() == 1 || line[1] == ' ' || line[1] == '\t')))
+                if (!all && (line.empty() || (line[0] == '#' && (line.size() == 1 || line[1] == ' ' || line[1] == '\t'))))
                     continue;
                 place.begin = line.data();
                 place.length = line.size();
