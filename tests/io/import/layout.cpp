@@ -170,6 +170,30 @@ TEST_CASE("in a table by line every line is a node: an empty one, one that begin
     CHECK(values == std::vector<float>{3, 4});
 }
 
+TEST_CASE("a node in two lists is reported by the list and the line that repeat it, within any memory") {
+    const test::temporary_directory directory;
+    const auto graph = directory / "graph";
+    spit(graph / "raw/edge.csv", "0,1\n1,2\n");
+    spit(graph / "split/time/train.csv", "0\n2\n");
+    spit(graph / "split/time/valid.csv", "1\n2\n");
+    spit(graph / "split/time/test.csv", "3\n0\n");
+    for (const char* nodes : {"4\n", "100000\n"}) { // in one window, in several
+        spit(graph / "raw/num-node-list.csv", nodes);
+        import_options options = options_for(graph, directory / "out");
+        try {
+            run(options);
+            FAIL("no error");
+        } catch (const bad_lines_error& refused) {
+            REQUIRE(refused.lines().size() == 2);
+            const std::string both = refused.lines()[0] + refused.lines()[1];
+            CHECK(both.find("valid.csv: line 2: node 2 is listed twice") != std::string::npos);
+            CHECK(both.find("test.csv: line 2: node 0 is listed twice") != std::string::npos);
+        }
+        options.skip_bad = 2;
+        CHECK(run(options).skipped == 2);
+    }
+}
+
 TEST_CASE("an archive unpacks to its contents; a truncated or changed one is refused") {
     const test::temporary_directory directory;
     std::string text(300000, 'x');

@@ -60,7 +60,7 @@ public:
                 out.append(std::span<const std::int32_t>(labels));
                 if (setup_.progress) setup_.progress("labels", window.first + labels.size(), setup_.rows.nodes);
             },
-            setup_.repeated(data.labels.empty() && !data.lists.empty() ? data.lists[0].nodes : data.labels));
+            repeated(data.labels));
         out.close();
         if (classes == 0) throw error(errc::invalid_format, "no node has a label", {.path = data.labels});
         if (!names.empty()) {
@@ -129,7 +129,7 @@ public:
                 out.append_bytes(window.bytes);
                 if (setup_.progress) setup_.progress("split", window.first + classes.size(), setup_.rows.nodes);
             },
-            setup_.repeated(path));
+            repeated(path));
         out.close();
         if (counts[0] == 0)
             throw error(errc::invalid_format,
@@ -211,8 +211,16 @@ private:
                     "that name",
                 node_place(path, first->second));
     }
+    /// Returns the handler for `arrange_rows` that rejects a node listed twice, in `path` or in one of the lists.
+    [[nodiscard]] auto repeated(const std::filesystem::path& path) const {
+        return [this, path](std::uint64_t row, std::uint64_t at) {
+            const auto list = static_cast<std::size_t>(std::ranges::upper_bound(begins_, at) - begins_.begin());
+            if (list == 0) return setup_.repeated(path)(row, at);
+            setup_.repeated(setup_.data->lists[list - 1].nodes)(row, at - begins_[list - 1]);
+        };
+    }
     template <class Put>
-    void scan_labels(const names_of_labels& names, const Put& put) const {
+    void scan_labels(const names_of_labels& names, const Put& put) {
         const import_node_attributes& data = *setup_.data;
         const auto label = [&](std::uint64_t key, std::uint64_t at, std::int32_t value) {
             put(key, at, bytes_of(value));
@@ -220,7 +228,10 @@ private:
         if (data.compute_label) {
             for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node) label(node, node, data.compute_label(node));
         } else if (data.labels.empty()) {
+            std::uint64_t end = 0;
+            begins_.clear();
             for (const import_node_list& list : data.lists) {
+                const std::uint64_t begin = begins_.emplace_back(end);
                 if (list.labels.empty()) continue;
                 std::vector<double> values; // labels of one part; its nodes are streamed in parallel
                 scan_column(list.labels, [&](std::uint64_t, std::uint64_t, double value) {
@@ -235,8 +246,9 @@ private:
                             "has " + std::to_string(values.size()) + " labels, there are more nodes in " +
                                 list.nodes.string(),
                             {.path = list.labels});
-                    label(listed_node(node, list.nodes, at), at, label_of(values[next], list.labels, next));
+                    label(listed_node(node, list.nodes, at), begin + at, label_of(values[next], list.labels, next));
                     ++next;
+                    end = begin + at + 1;
                 });
                 if (next != values.size())
                     throw error(errc::invalid_format,
@@ -284,15 +296,20 @@ private:
         return value == 0 ? 0 : value == 1 ? 1 : value == 2 ? 2 : 3;
     }
     template <class Put>
-    void scan_split(const Put& put) const {
+    void scan_split(const Put& put) {
         const import_node_attributes& data = *setup_.data;
         const auto part = [&](std::uint64_t key, std::uint64_t at, std::uint8_t value) {
             put(key, at, bytes_of(value));
         };
-        for (const import_node_list& list : data.lists)
+        std::uint64_t end = 0;
+        begins_.clear();
+        for (const import_node_list& list : data.lists) {
+            const std::uint64_t begin = begins_.emplace_back(end);
             scan_column(list.nodes, [&](std::uint64_t, std::uint64_t at, double node) {
-                part(listed_node(node, list.nodes, at), at, static_cast<std::uint8_t>(list.part));
+                part(listed_node(node, list.nodes, at), begin + at, static_cast<std::uint8_t>(list.part));
+                end = begin + at + 1;
             });
+        }
         if (data.compute_split)
             for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node)
                 part(node, node, static_cast<std::uint8_t>(data.compute_split(node)));
@@ -331,6 +348,7 @@ private:
 
     const node_job& setup_;
     Map& map_;
+    std::vector<std::uint64_t> begins_; ///< first position of each list: positions count on from list to list
 };
 
 } // namespace gneiss::importing
