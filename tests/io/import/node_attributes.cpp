@@ -478,6 +478,14 @@ TEST_CASE("columns of dense features are standardized, and another graph by the 
     refuses(options, {"scale.npy", "means and deviations"});
     w.make_sparse(options);
     refuses(options, {"dense"});
+    // An import that fails leaves no file, which the next one would use.
+    options = w.base();
+    options.task.reset();
+    options.ids = id_kind::integer;
+    options.node_attributes = {.features = w.path("f.tsv"), .standardize = w.path("new.npy")};
+    spit(w.path("f.tsv"), "0\t1\t2\n1\t1\t1\n");
+    refuses(options, {"f.tsv", "has no features"});
+    CHECK_FALSE(std::filesystem::exists(w.path("new.npy")));
 }
 
 TEST_CASE("the result does not depend on memory or threads") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss::importing {
 
@@ -89,12 +91,14 @@ public:
             throw error(errc::invalid_format, "has a deviation that is not positive", {.path = path});
         return scale;
     }
-    /// Writes the file.
+    /// Writes the file in one durable step.
     void write(const std::filesystem::path& path) const {
-        npy_writer out(path, npy_dtype::f32, {means_.size()});
-        out.append(std::span(means_));
-        out.append(std::span(deviations_));
-        out.close();
+        const std::array<std::uint64_t, 2> shape{2, means_.size()};
+        atomic_write_file(path, [&](sequential_writer& out) {
+            out.append(format_npy_header(npy_dtype::f32, shape));
+            out.append(std::as_bytes(std::span(means_)));
+            out.append(std::as_bytes(std::span(deviations_)));
+        });
     }
     /// Standardizes a row; without a scale it stays.
     void operator()(std::span<float> values) const noexcept {

@@ -187,15 +187,6 @@ private:
         scan_dense([&](std::uint64_t, std::uint64_t, std::span<const float> values) { columns.add(values); });
         return columns;
     }
-    /// Returns the scale of the file that `standardize` names, which is made with `own` if it does not exist.
-    [[nodiscard]] feature_scale scale(const std::optional<column_moments>& own, std::uint64_t columns) const {
-        const std::filesystem::path& path = setup_.data->standardize;
-        if (path.empty()) return {};
-        if (std::filesystem::exists(path)) return feature_scale::read(path, columns);
-        feature_scale made(*own);
-        made.write(path);
-        return made;
-    }
     /// Appends a row, or values of sparse rows, as stored to `out`.
     void encode(std::span<const float> values, feature_type as, std::uint64_t at, std::vector<std::byte>& out) const {
         const std::size_t start = out.size();
@@ -259,12 +250,15 @@ private:
         std::vector<std::byte> record, absent; // the row of a node without a line
         std::vector<float> fill, filled;
         feature_scale standard;
+        const bool makes = !data.standardize.empty() && !std::filesystem::exists(data.standardize); // the file
         if (!sparse() && !data.compute_features) {
             std::optional<column_moments> own;
-            if (data.missing == missing_features::mean || (!data.standardize.empty() && !std::filesystem::exists(data.standardize)))
-                own = measure();
+            if (data.missing == missing_features::mean || makes) own = measure();
             const std::uint64_t given = raw_columns();
-            standard = scale(own, given);
+            if (makes)
+                standard = feature_scale(*own);
+            else if (!data.standardize.empty())
+                standard = feature_scale::read(data.standardize, given);
             if (fills()) {
                 fill = data.missing == missing_features::mean ? own->means() : std::vector<float>(given);
                 filled = fill;
@@ -308,6 +302,7 @@ private:
                 scan_dense(dense);
             }
         });
+        if (makes) standard.write(data.standardize); // now that all features are known to be right
         return columns;
     }
 
