@@ -84,6 +84,11 @@ TEST_CASE("sizes are predicted; invalid noise and fractions are refused") {
         (void)expansion_of(at / "a", {.by = by, .train_fraction = .5}), doctest::Contains("labeled"), error);
     CHECK_THROWS_WITH_AS((void)expansion_size_of(a, {.nodes = 1U << 24, .edges = {{0, 0, 0}}}),
         doctest::Contains("500 x 16777216 nodes"), error);
+    const auto state = [&](double noise) {
+        return expansion_of(at / "a", {.by = by, .feature_noise = noise, .scratch = at.path()}).sources[0].fingerprint;
+    };
+    CHECK(state(1e-8) == state(1e-8));
+    CHECK(state(1e-8) != state(2e-8));
 }
 
 } // namespace test_io_expand

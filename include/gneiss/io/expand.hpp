@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -268,7 +269,7 @@ struct expansion_size {
     import_options result;
     const auto written = std::filesystem::last_write_time(directory / "manifest.json").time_since_epoch();
     const std::string state = std::to_string(checksum(std::as_bytes(std::span(options.by.edges)))) + "|" +
-                              std::to_string(noise) + "|" + std::to_string(options.seed) + "|" +
+                              std::to_string(std::bit_cast<std::uint64_t>(noise)) + "|" + std::to_string(options.seed) + "|" +
                               std::to_string(checksum(m.provenance.options)) + "|" + std::to_string(m.seed) + "|" +
                               std::to_string(written.count());
     for (const edge_split split : {edge_split::train, edge_split::valid, edge_split::test}) {

@@ -297,6 +297,9 @@ TEST_CASE("an import killed in any phase resumes when repeated, with the same re
     options.progress = {};
     options.seed = 9;
     CHECK(!import_dataset(options, serial_executor{}).resumed);
+    const std::uint64_t before = importing::import_fingerprint(options, {}, {});
+    options.fractions = {0.9 - 1e-8, 0.05 + 1e-8, 0.05};
+    CHECK(importing::import_fingerprint(options, {}, {}) != before);
 }
 
 TEST_CASE("each edge of a split is stored once on request, before fractions are drawn, within any memory") {

@@ -546,6 +546,9 @@ TEST_CASE("fractions split the labeled nodes, the same for the same seed") {
     const auto first = dataset(options.out).nodes_of(node_split::train);
     run(options);
     CHECK(dataset(options.out).nodes_of(node_split::train) == first);
+    const std::string before = importing::fingerprint_of(options.node_attributes);
+    options.node_attributes.fractions = {.5 - 1e-8, .3 + 1e-8, .2};
+    CHECK(importing::fingerprint_of(options.node_attributes) != before);
     options.node_attributes.fractions.reset();
     CHECK(run(options).node_attributes.train == static_cast<std::uint64_t>(labeled)); // by default all train
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -102,7 +103,7 @@ inline void check_node_attributes(const import_node_attributes& data) {
     for (const table_column& column : columns) text += "|" + std::to_string(column.position) + column.name;
     for (const import_node_list& list : data.lists) text += "|" + std::to_string(static_cast<int>(list.part));
     if (data.fractions)
-        for (const double f : *data.fractions) text += "|" + std::to_string(f);
+        for (const double f : *data.fractions) text += "|" + std::to_string(std::bit_cast<std::uint64_t>(f));
     return text;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstddef>
@@ -203,7 +204,7 @@ struct import_ids {
     for (const auto& file : files_of(options.node_attributes)) add_file(file);
     add(fingerprint_of(options.node_attributes));
     if (options.fractions)
-        for (const double f : *options.fractions) add(f);
+        for (const double f : *options.fractions) add(std::bit_cast<std::uint64_t>(f));
     for (const std::uint64_t value :
         {std::uint64_t{ids.integer}, static_cast<std::uint64_t>(ids.relations), std::uint64_t{options.undirected},
             std::uint64_t{options.unseen_to_train}, std::uint64_t{options.deduplicate},
