@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/object_pool.hpp>
@@ -25,8 +27,12 @@ struct kept_lists {
     std::vector<std::uint32_t> offsets{0}; ///< [nodes + 1]
     std::vector<node_id> neighbors{};
 
+    /// Copies list i. Throws errc::out_of_range, and keeps what it has, if 32-bit offsets cannot address it.
     void keep(const adjacency_chunk& chunk, std::size_t i) {
         const auto list = chunk.list(i);
+        if (list.size() > std::numeric_limits<std::uint32_t>::max() - neighbors.size())
+            throw error(errc::out_of_range,
+                "the nodes of one block that want another part have more neighbors than 32-bit offsets can address");
         nodes.push_back(chunk.node(i));
         neighbors.insert(neighbors.end(), list.begin(), list.end());
         offsets.push_back(static_cast<std::uint32_t>(neighbors.size()));
