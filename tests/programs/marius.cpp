@@ -137,6 +137,16 @@ TEST_CASE("a resumed run may keep more partitions in memory than its file had ro
     }
 }
 
+TEST_CASE("an epoch whose end is a checkpoint, since the file has few slots, is validated and reported after a kill, too") {
+    const marius_workshop shop;
+    const std::string base = std::string("train data --epochs 80 --staleness 0 --store disk --partitions 8 --buffer 2 --order beta --prefetch off --spare-slots 3 "
+                                         "--eval-every 1 --eval-edges all --no-report --seed 3 ") + small;
+    CHECK(shop.run_stopped(base + "--resume --out run", "KILL").code == 0);
+    const auto run = nlohmann::json::parse(shop.read("run/run.json"));
+    CHECK(run["epochs"].size() == 80);
+    for (const auto& epoch : run["epochs"]) CHECK(epoch.contains("valid"));
+}
+
 TEST_CASE("a run interrupted or killed anywhere and resumed ends in the parameters of an uninterrupted one") {
     const marius_workshop shop;
     const std::string base = std::string("train data --epochs 150 --staleness 0 --store disk --buffer 2 --no-eval --checkpoint-every 1epoch --seed 3 ") + small;
