@@ -398,8 +398,11 @@ TEST_CASE("a directory of another program is no run, though it has files of the 
     fs::create_directories(shop / "other/checkpoint");
     shop.write("other/checkpoint/mine", "");
     shop.write("other/config.toml", "[tool]\n");
-    for (const char* how : {"", " --force", " --resume"})
-        shop.refuses(2, std::string("train data --out other --epochs 1 --no-eval ") + small + how, {"other", "is not a run"});
+    const std::string train = std::string("train data --out other --epochs 1 --no-eval ") + small;
+    for (const char* how : {"", "--force"}) shop.refuses(2, train + how, {"other", "is not a run"});
+    shop.refuses(1, train + "--resume", {"other/config.toml"});
+    shop.write("other/config.toml", "");
+    shop.refuses(2, train + "--resume", {"other", "is not a run"});
     CHECK(fs::exists(shop / "other/checkpoint/mine"));
 }
 
