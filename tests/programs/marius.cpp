@@ -128,8 +128,9 @@ TEST_CASE("a resumed run may keep more partitions in memory than its file had ro
     for (const std::string more : {"--store memory ", "--store disk --buffer 2 --order beta --prefetch 6 --spare-slots 0 "}) {
         CAPTURE(more);
         fs::remove_all(shop / "run");
-        for (int tenths = 2; !fs::exists(shop / "run/checkpoint/checkpoint.bin"); ++tenths)
+        for (int tenths = 2; tenths < 100 && !fs::exists(shop / "run/checkpoint/checkpoint.bin"); ++tenths)
             (void)shop.run(base + tight + "--resume --out run", "", "timeout --foreground --preserve-status -s INT " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10));
+        REQUIRE(fs::exists(shop / "run/checkpoint/checkpoint.bin"));
         const program_outcome got = shop.run(base + more + "--resume --out run");
         CAPTURE(got.err);
         REQUIRE(got.code == 0);

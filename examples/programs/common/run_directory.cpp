@@ -97,9 +97,10 @@ std::uint64_t last_number(const fs::path& parent, const std::string& stem) {
 
 /// True for a directory that a trainer made: other programs also call files `checkpoint` or `config.toml`.
 bool is_run(const fs::path& path) {
+    if (fs::exists(path / ".lock")) return true;
     std::string first;
     std::getline(std::ifstream(path / "config.toml"), first);
-    return fs::exists(path / ".lock") || first.starts_with("# gneiss-");
+    return first.starts_with("# gneiss-");
 }
 
 void make_directories(const fs::path& path) {

@@ -46,7 +46,7 @@ std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& 
     if (saved.partitioning.partitions != plan.partitioning.partitions || saved.layout != plan.layout)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has other rows or partitions", {.path = checkpoint / checkpoint_name});
     // This process may keep more partitions in memory than the one that made the file: each needs a slot at a checkpoint.
-    const std::uint32_t slots = std::max(saved.disk_slots, saved.partitioning.partitions + plan.spare);
+    const std::uint32_t slots = saved.partitioning.partitions + plan.spare;
     if (slots > saved.disk_slots) gneiss::preallocate(programs::rows_of(saved, checkpoint, rows_name), slots * plan.slot_bytes());
     return open_rows(engines, checkpoint, plan.partitioning, saved, slots);
 }

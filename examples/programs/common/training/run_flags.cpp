@@ -54,9 +54,11 @@ void eval_flags::change(link_options& options) const {
     if (candidates) options.candidates = *candidates;
     if (candidates && *candidates != "all" && !eval_negatives && !by_degree) options.eval_negatives = programs::count_or_all{.all = true};
     if (eval_edges) options.eval_edges = eval_edges;
-    if (by_degree && options.eval_negatives && options.eval_negatives->all)
-        throw programs::usage_error("--eval-negatives-by-degree is a share of sampled candidates: give their number by --eval-negatives");
-    if (by_degree) options.eval_negatives_by_degree = *by_degree;
+    if (by_degree) {
+        if (options.eval_negatives && options.eval_negatives->all)
+            throw programs::usage_error("--eval-negatives-by-degree is a share of sampled candidates: give their number by --eval-negatives");
+        options.eval_negatives_by_degree = *by_degree;
+    }
     options.check_ranking();
 }
 
