@@ -209,7 +209,10 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     add("evaluation", plan.evaluation_bytes, charged_by::run);
     const std::uint64_t margin = plan.budget / 20; // the paper leaves 5 %
     if (settings.deals_rows()) {
-        const std::uint64_t memory = std::clamp<std::uint64_t>(plan.budget / 32, std::uint64_t{1} << 20, std::uint64_t{64} << 20);
+        // Enough for pieces of 256 KiB of each batch of an epoch, which a disk writes at its full rate.
+        const std::uint64_t epoch = gneiss::ceil_div<std::uint64_t>(graph.node_attributes.train, *settings.batch);
+        const std::uint64_t most = std::min(plan.budget / 16, std::uint64_t{64} << 20);
+        const std::uint64_t memory = std::max(std::min(epoch * (std::uint64_t{576} << 10), most), std::uint64_t{1} << 20);
         const std::uint64_t whole = gneiss::extent_rows::bytes_needed(graph.nodes, {.memory = memory}) + 16 * result.batch_nodes;
         if (*settings.gather == "scan" || plan.memory_bytes() + whole + margin <= plan.budget) {
             result.dealing_bytes = memory;

@@ -119,6 +119,30 @@ TEST_CASE("rows dealt out equal the file's: every engine, row size, memory, gap 
     CHECK(passes > 100);
 }
 
+TEST_CASE("batches may be gathered in any order, by one level and by two, though the next one is read ahead") {
+    const temporary_directory folder;
+    memory_budget budget;
+    for (const auto& [name, engines] : all_engines())
+        for (const bool two : {false, true}) {
+            CAPTURE(name);
+            CAPTURE(two);
+            const std::uint64_t rows = 500;
+            const rows_file file(engines, folder / "rows", rows, 512);
+            extent_rows source(reader(engines, file, {}, serial, budget), engines,
+                {.way = gather_way::scan, .directory = folder.path(), .memory = 256U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+            const requests of(9, 80, rows);
+            source.expect(of.coming());
+            CHECK(gathers(source, file, of.own));
+            std::uint64_t dealt = 0;
+            for (const std::size_t batch : {0U, 1U, 5U, 6U, 2U, 1U, 2U, 7U, 3U, 8U}) { // groups have three batches; the last ends it
+                source.select(batch);
+                CHECK(gathers(source, file, of.batches[batch]));
+                dealt += of.batches[batch].size();
+                CHECK(source.dealt().dealt_rows == dealt);
+            }
+        }
+}
+
 TEST_CASE("bytes are the model's floor: each row once, and each dealt row written once and read once; twice with two levels") {
     const temporary_directory folder;
     memory_budget budget;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -69,7 +70,7 @@ struct extent_statistics {
 /// no ids. The order of requests is an external sort of pairs of row and batch. If not every extent can have a buffer of
 /// `least_piece`, rows go to extents of about √n batches first, with their batch, and from there to the batches when the first
 /// of them is gathered. A gather that was not announced, of other rows than announced, or of a batch that was not selected, reads
-/// from the source below: the result is the same rows in any case.
+/// from the source below: the result is the same rows in any case. After a batch, the extent of the next one is read ahead.
 /// Cost: the bytes of the rows between the first and the last that is asked for, at most; twice the bytes of the rows dealt out
 /// (four times with two levels); 16 bytes per pair if the pairs exceed a quarter of the memory.
 /// Memory: `bytes_needed`, charged to the budget; 16 bytes per row of the largest batch, and 8 per piece of the extents, charged
@@ -111,6 +112,7 @@ public:
     void drop() noexcept {
         account();
         reading_ = nullptr;
+        ahead_ = unselected;
         coming_.reset();
         leaf_.reset();
         top_.reset();
@@ -143,7 +145,11 @@ public:
             const std::scoped_lock lock(mutex_);
             statistics_.dealt_rows += order_.size();
         }
-        if (read_ + 1 == plan_.batches()) drop();
+        const std::uint64_t next = read_ + 1;
+        if (next == plan_.batches()) return drop();
+        if (plan_.two_levels() && plan_.group_of(next) != leaf_group_) return;
+        begin_reading(next); // else the disk is idle until the next gather
+        ahead_ = next;
     }
 
     [[nodiscard]] gather_stats statistics() const {
@@ -199,10 +205,34 @@ private:
         return {errc::no_space, full(needed) + "which is full", {.path = cause.place().path}};
     }
 
-    [[nodiscard]] static gather_choice gave_up(const std::string& why) {
+    /// Does a part of dealing rows out that takes `bytes` on disk. If there is too little room or memory for it, drops all extents
+    /// and, under `automatic`, returns the reason; else an empty string.
+    template <std::invocable Work>
+    [[nodiscard]] std::string obstacle_to(std::uint64_t bytes, Work work) {
+        try {
+            work();
+            return {};
+        } catch (const error& e) {
+            drop();
+            const bool expected = e.code() == errc::no_space || e.code() == errc::over_budget;
+            if (!expected || options_.way == gather_way::scan) throw;
+            return e.what();
+        } catch (const io_error& e) {
+            const error full_disk = no_space(bytes, e);
+            drop();
+            if (!e.out_of_space()) throw;
+            if (options_.way == gather_way::scan) throw full_disk;
+            return full_disk.what();
+        } catch (...) {
+            drop();
+            throw;
+        }
+    }
+    /// Reports that a batch reads at random.
+    void give_up(std::string why) const {
         gather_choice choice;
-        choice.obstacle = why;
-        return choice;
+        choice.obstacle = std::move(why);
+        if (options_.chosen) options_.chosen(choice);
     }
 
     /// Reads the own rows of this gather into `to` and, if that is the way taken, deals those of coming batches out.
@@ -210,28 +240,9 @@ private:
         check_rows(own, rows());
         to.check(own.size(), row_bytes_);
         gather_choice choice;
-        const auto give_up = [&](const std::string& why) {
-            choice.scanned = false;
-            choice.obstacle = why;
-        };
-        try {
-            if (options_.way != gather_way::random) choice = compare(coming, own);
-            if (choice.scanned) distribute(coming, own, to);
-        } catch (const error& e) {
-            drop();
-            const bool expected = e.code() == errc::no_space || e.code() == errc::over_budget;
-            if (!expected || options_.way == gather_way::scan) throw;
-            give_up(e.what());
-        } catch (const io_error& e) {
-            const error full_disk = no_space(choice.dealt_bytes, e);
-            drop();
-            if (!e.out_of_space()) throw;
-            if (options_.way == gather_way::scan) throw full_disk;
-            give_up(full_disk.what());
-        } catch (...) {
-            drop();
-            throw;
-        }
+        if (options_.way != gather_way::random) choice.obstacle = obstacle_to(0, [&] { choice = compare(coming, own); });
+        if (choice.scanned) choice.obstacle = obstacle_to(choice.dealt_bytes, [&] { distribute(coming, own, to); });
+        choice.scanned = choice.scanned && choice.obstacle.empty();
         if (!choice.scanned) {
             drop();
             below_.gather(own, to);
@@ -315,6 +326,7 @@ private:
     void split(std::uint64_t group) {
         if (leaf_ && leaf_group_ == group) return;
         account();
+        ahead_ = unselected;
         leaf_.emplace(engines_, options_.directory / "extents.group", plan_.leaf(group), identity_++, pool());
         leaf_group_ = group;
         seen_leaf_ = {};
@@ -335,36 +347,29 @@ private:
     }
     void begin_extent(std::uint64_t batch, std::span<const node_id> ids, const gather_target& to) {
         to.check(ids.size(), row_bytes_);
-        if (plan_.two_levels() && !try_split(plan_.group_of(batch))) return begin_below(ids, to);
+        if (plan_.two_levels()) {
+            const std::uint64_t group = plan_.group_of(batch), bytes = plan_.leaf(group).bytes();
+            if (std::string why = obstacle_to(bytes, [&] { split(group); }); !why.empty()) {
+                give_up(std::move(why));
+                return begin_below(ids, to);
+            }
+        }
         try {
             sort(ids);
         } catch (const over_budget& e) { // a batch with more rows than any before
             if (options_.way == gather_way::scan) throw;
-            if (options_.chosen) options_.chosen(gave_up(e.what()));
+            give_up(e.what());
             return begin_below(ids, to);
         }
         target_ = to;
         read_ = batch;
-        extent_file& from = plan_.two_levels() ? *leaf_ : *top_;
-        from.begin(static_cast<std::size_t>(plan_.two_levels() ? batch - plan_.first_of(leaf_group_) : batch), pool());
-        reading_ = &from;
+        if (std::exchange(ahead_, unselected) != batch) begin_reading(batch);
+        reading_ = plan_.two_levels() ? &*leaf_ : &*top_;
     }
-    /// Returns false, and drops all extents, if `automatic` may read at random in place of a group that the disk has no room for.
-    [[nodiscard]] bool try_split(std::uint64_t group) {
-        try {
-            split(group);
-            return true;
-        } catch (const io_error& e) {
-            const error full_disk = no_space(plan_.leaf(group).bytes(), e);
-            drop();
-            if (!e.out_of_space()) throw;
-            if (options_.way == gather_way::scan) throw full_disk;
-            if (options_.chosen) options_.chosen(gave_up(full_disk.what()));
-            return false;
-        } catch (...) {
-            drop();
-            throw;
-        }
+    /// Starts reading a batch's extent. Precondition: with groups, that of the batch is dealt out.
+    void begin_reading(std::uint64_t batch) {
+        if (plan_.two_levels()) leaf_->begin(static_cast<std::size_t>(batch - plan_.first_of(leaf_group_)), pool());
+        else top_->begin(static_cast<std::size_t>(batch), pool());
     }
 
     /// Sets order_ to the ids with their positions, ascending.
@@ -428,7 +433,7 @@ private:
     std::uint64_t selected_ = unselected;
     bool below_begun_ = false;       // the gather is from the source below
     extent_file* reading_ = nullptr; // else from here; null: none
-    std::uint64_t read_ = 0;         // batch
+    std::uint64_t read_ = 0, ahead_ = unselected; // batch; that whose extent is being read before its gather
     gather_target target_;
     std::vector<std::uint64_t> order_, other_; // id << 32 | position among the ids
 
