@@ -99,9 +99,7 @@ public:
             if (written.has("edges.table")) (void)written.buckets();
         }
         refuse_existing();
-        std::error_code failure;
-        std::filesystem::rename(partial_, directory_, failure);
-        if (failure) throw io_error(failure.value(), "rename into place", {.path = directory_});
+        rename_into_place(partial_, directory_);
         committed_ = true;
         sync_directory(directory_.parent_path());
     }

@@ -277,8 +277,7 @@ inline void export_dataset(
         if (triples) names("relations.tsv", m.relations, [&](std::uint64_t r) { return data.relation_label(r); });
     }
     sync_directory(partial);
-    std::filesystem::rename(partial, directory, failure);
-    if (failure) throw io_error(failure.value(), "rename into place", {.path = directory});
+    rename_into_place(partial, directory);
     sync_directory(directory.parent_path());
 }
 

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <array>
-#include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <system_error>
@@ -49,8 +47,7 @@ GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, co
         stamped.close();
     }
     sync_directory(partial);
-    if (std::rename(partial.c_str(), directory.c_str()) != 0)
-        throw io_error(errno, "cannot rename the directory", {.path = directory});
+    rename_into_place(partial, directory);
     sync_directory(directory.parent_path());
     return true;
 }

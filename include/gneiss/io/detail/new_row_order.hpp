@@ -24,6 +24,7 @@
 #include <gneiss/io/reorder_options.hpp>
 #include <gneiss/io/row_shuffle.hpp>
 #include <gneiss/storage/edge/bucket_table.hpp>
+#include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
@@ -136,7 +137,7 @@ private:
             invert(old_of_new(), from_.path("node_to_row"), new_of_old().path);
             std::filesystem::remove(given.path);
         } else {
-            std::filesystem::rename(given.path, old_of_new().path);
+            rename_into_place(given.path, old_of_new().path);
         }
     }
 

@@ -14,6 +14,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/import/named_edge.hpp>
 #include <gneiss/io/import/state.hpp>
+#include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/external_sort.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -65,7 +66,7 @@ std::uint64_t write_distinct_records(import_state& state, std::size_t split, con
         to.sync();
         to.close();
     }
-    std::filesystem::rename(fresh, path);
+    rename_into_place(fresh, path);
     return written;
 }
 

@@ -22,6 +22,7 @@
 #include <gneiss/io/import/source_plan.hpp>
 #include <gneiss/io/import/sparse_matrix.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss::importing {
 
@@ -157,7 +158,7 @@ inline std::filesystem::path unpack_array(const npz_file& from, const std::strin
     auto partial = to;
     partial += ".partial";
     from.unpack(name, partial);
-    std::filesystem::rename(partial, to);
+    rename_into_place(partial, to);
     return to;
 }
 
@@ -202,7 +203,7 @@ inline void unpack_sparse_features(import_node_attributes& data, const std::file
             std::filesystem::remove_all(partial);
             std::filesystem::create_directories(partial);
             convert.write(partial);
-            std::filesystem::rename(partial, to);
+            rename_into_place(partial, to);
             for (const auto& path : {convert.rows, convert.columns, convert.values})
                 if (!path.empty()) std::filesystem::remove(path);
         }

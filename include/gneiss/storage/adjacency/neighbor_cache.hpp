@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <numeric>
 #include <span>
@@ -91,7 +89,7 @@ public:
         // The sidecar comes first: a crash between the two leaves a pair that does not verify, and is rebuilt.
         sums.finish(std::as_bytes(std::span(head))).store(temporary);
         for (const auto& [from, to] : {std::pair(sidecar_path(temporary), sidecar_path(path)), std::pair(temporary, path)})
-            if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(errno, "cannot rename into place", {.path = to});
+            rename_into_place(from, to);
         sync_directory(path.parent_path());
     }
 

@@ -23,6 +23,12 @@
 
 namespace gneiss {
 
+/// Renames a file or directory; an existing file gets replaced. Not durable before its directory is synced. Errors: `io_error`
+/// with the new name.
+inline void rename_into_place(const std::filesystem::path& from, const std::filesystem::path& to) {
+    if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(errno, "cannot rename into place", {.path = to});
+}
+
 /// Writes a file at `path` from `write(sequential_writer&)` in one durable step: temporary file, fsync, rename, fsync of the
 /// directory.
 ///
@@ -42,8 +48,7 @@ void atomic_write_file(const std::filesystem::path& path, Write&& write) {
         file.sync();
         out.drop();
         file.close();
-        if (std::rename(temporary.c_str(), path.c_str()) != 0)
-            throw io_error(errno, "cannot rename the temporary file", {.path = path});
+        rename_into_place(temporary, path);
     } catch (...) {
         std::error_code ignored;
         std::filesystem::remove(temporary, ignored);
@@ -68,15 +73,12 @@ inline void atomic_write_file(const std::filesystem::path& path, std::span<const
 /// after the new name is durable. Cost: a device flush. Errors: `io_error`; the existing directory still has one of the names.
 inline void replace_directory(const std::filesystem::path& made, const std::filesystem::path& path) {
     const std::filesystem::path old = hidden_beside(path, ".old");
-    const auto rename = [](const std::filesystem::path& from, const std::filesystem::path& to) {
-        if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(errno, "rename into place", {.path = to});
-    };
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored)) {
         std::filesystem::remove_all(old, ignored); // left by a crash; if it cannot be removed, the rename fails
-        rename(path, old);
+        rename_into_place(path, old);
     }
-    rename(made, path);
+    rename_into_place(made, path);
     sync_directory(std::filesystem::absolute(path).parent_path());
     std::filesystem::remove_all(old, ignored);
 }
