@@ -45,7 +45,7 @@ struct node_job {
     /// Returns the position of a column of labels or splits; positions count a node, even if lines have none. Throws
     /// errc::invalid_argument for that of the node.
     [[nodiscard]] std::size_t column(const node_text& from, const table_column& asked) const {
-        if (keys.by_line && asked.name.empty()) return asked.position - std::min<std::size_t>(asked.position, 1);
+        if (keys.by != line_key::field && asked.name.empty()) return asked.position - std::min<std::size_t>(asked.position, 1);
         const std::size_t at = from.find(asked);
         if (at == from.id_column())
             throw error(errc::invalid_argument,

@@ -273,9 +273,9 @@ private:
     /// Reads a column of numbers without nodes: an array, or text.
     void scan_column(const std::filesystem::path& path, const visit_number& visit) const {
         if (!is_text_table(path)) return scan_numbers(path, visit);
-        node_keys lines = setup_.keys;
-        lines.by_line = lines.list = true;
-        scan_field(node_text(path, lines, setup_.memory / 8), 0,
+        node_keys keys = setup_.keys;
+        keys.by = line_key::record;
+        scan_field(node_text(path, keys, setup_.memory / 8), 0,
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 if (!value)

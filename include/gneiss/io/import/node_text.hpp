@@ -19,14 +19,20 @@
 // Text files with values of nodes, line by line.
 namespace gneiss::importing {
 
+/// Source of the node of a line.
+enum class line_key : std::uint8_t {
+    field, ///< a column has the node
+    line,  ///< line i is node i, also if it is empty or begins with "# "
+    record ///< the same, except that empty lines and comments do not count
+};
+
 /// Keys of nodes in text files, and the number of nodes.
 struct node_keys {
-    bool integer = true;        ///< nodes are integers, not names
-    bool by_line = false;       ///< line i is node i, also if it is empty or begins with "# "
-    bool list = false;          ///< `by_line`, except that empty lines and comments do not count
-    std::uint64_t nodes = 0;    ///< upper bound of integers, exclusive
-    name_hasher hash = nullptr; ///< hash of names
-    std::uint64_t seed = 0;     ///< seed of the hash
+    bool integer = true;           ///< nodes are integers, not names
+    line_key by = line_key::field; ///< source of a line's node
+    std::uint64_t nodes = 0;       ///< upper bound of integers, exclusive
+    name_hasher hash = nullptr;    ///< hash of names
+    std::uint64_t seed = 0;        ///< seed of the hash
 
     /// Returns a number, or the hash of a name.
     [[nodiscard]] std::uint64_t of(std::string_view field, const line_place& place) const {
@@ -110,7 +116,7 @@ public:
         for (field_cursor fields(titles, format_, titles_place, unquoted); header && fields.next(field);)
             names_.emplace_back(field);
         fields_ = header ? names_.size() : count_fields(first_, number, format_.delimiter);
-        id_ = keys.by_line ? no_column : find(id);
+        id_ = keys.by != line_key::field ? no_column : find(id);
         bad_ = bad;
     }
 
@@ -154,9 +160,9 @@ public:
         std::string unquoted, unquoted_id;
         for_each_good_line([&](std::string_view line, const line_place& place) {
             if (place.line <= titles_line_) return true;
-            std::uint64_t key = keys_.list ? index++ : place.line - titles_line_ - 1;
+            std::uint64_t key = keys_.by == line_key::record ? index++ : place.line - titles_line_ - 1;
             field_cursor fields(line, format_, place, unquoted);
-            if (!keys_.by_line) {
+            if (keys_.by == line_key::field) {
                 field_cursor later(line, format_, place, unquoted_id);
                 field_cursor& of_node = id_ == 0 ? fields : later;
                 std::string_view node;
@@ -234,7 +240,7 @@ private:
         line_cutter cutter(source, path_, chunk_bytes, std::max<std::size_t>(memory_ / 2, chunk_bytes));
         text_chunk chunk;
         line_place place{&path_, 0};
-        const bool all = keys_.by_line && !keys_.list;
+        const bool all = keys_.by == line_key::line;
         while (cutter.next(chunk)) {
             place.line = chunk.first_line;
             place.utf8 = find_invalid_utf8(chunk.text()) == std::string_view::npos;

@@ -106,7 +106,7 @@ inline std::uint64_t read_relations(const import_options& options, relation_dict
 template <class Meet>
 std::uint64_t meet_nodes(
     const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, bad_lines& bad, Meet&& meet) {
-    if (keys.by_line) return 0;
+    if (keys.by != line_key::field) return 0;
     std::vector<std::filesystem::path> tables{data.features, data.labels, data.split};
     tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
     std::uint64_t nodes = 0;

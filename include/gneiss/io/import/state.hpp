@@ -96,7 +96,7 @@ struct import_state {
     /// Returns the keys of nodes in files of node attributes: names, or integers below `limit`.
     [[nodiscard]] node_keys node_keys_below(std::uint64_t limit) const {
         return {.integer = ids.integer,
-            .by_line = options.node_attributes.by_line,
+            .by = options.node_attributes.by_line ? line_key::line : line_key::field,
             .nodes = limit,
             .hash = options.hash,
             .seed = hash_seed()};
