@@ -16,6 +16,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/reorder.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 #include "common/exit_codes.hpp"
 #include "common/gnn/node_classification_commands.hpp"
@@ -64,7 +65,7 @@ public:
     preprocessed run() {
         if (!done("reorder") || !std::filesystem::exists(graph_)) {
             if (of_.how.makes_parts() && !(done("partition") && std::filesystem::exists(parts_path()))) partition();
-            if (of_.how.choice_of_hubs().count && !(done("hubs") && std::filesystem::exists(hubs_path()))) choose_hubs();
+            if (of_.how.choice_of_hubs().count && !hubs_chosen()) choose_hubs();
             reorder();
         }
         auto data = std::make_shared<const gneiss::dataset>(graph_);
@@ -110,6 +111,9 @@ private:
         return fmt::format("{:016x}", gneiss::checksum(std::as_bytes(std::span(all))));
     }
     [[nodiscard]] bool done(const char* step) const { return record_.contains(step); }
+    /// True also if none is pinned, and there is no file.
+    [[nodiscard]] bool hubs_chosen() const { return done("hubs") && (number_of_hubs() == 0 || std::filesystem::exists(hubs_path())); }
+    [[nodiscard]] std::uint64_t number_of_hubs() const { return record_.at("hubs").at("hubs"); }
     void finish(const char* step, json what) {
         what["peak_rss_bytes"] = programs::peak_rss();
         record_[step] = std::move(what);
@@ -139,7 +143,7 @@ private:
             programs::partition_result other = partition_once(job);
             const double both = best.partition_seconds + other.partition_seconds;
             if (other.quality.cut < best.quality.cut) {
-                std::filesystem::rename(refined_path(), parts_path());
+                gneiss::rename_into_place(refined_path(), parts_path());
                 std::swap(best, other);
             }
             best.partition_seconds = both;
@@ -197,7 +201,7 @@ private:
         const options& how = of_.how;
         const auto choice = how.choice_of_hubs();
         if (choice.file) return programs::rows_in(*choice.file, of_.from, of_.budget / 8);
-        if (choice.count) return record_.at("hubs").at("hubs") == 0 ? std::vector<gneiss::node_id>{} : programs::rows_in(hubs_path(), of_.from, of_.budget / 8);
+        if (choice.count) return number_of_hubs() == 0 ? std::vector<gneiss::node_id>{} : programs::rows_in(hubs_path(), of_.from, of_.budget / 8);
         std::vector<gneiss::node_id> own(static_cast<std::size_t>(of_.from.rows().begin(how.pinned(of_.from)))); // the dataset's
         std::iota(own.begin(), own.end(), gneiss::node_id{0});
         return own;
