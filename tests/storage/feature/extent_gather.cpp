@@ -119,7 +119,7 @@ TEST_CASE("rows dealt out equal the file's: every engine, row size, memory, gap 
     CHECK(passes > 100);
 }
 
-TEST_CASE("batches may be gathered in any order, by one level and by two, though the next one is read ahead") {
+TEST_CASE("batches may be gathered in any order, by one level and by two") {
     const temporary_directory folder;
     memory_budget budget;
     for (const auto& [name, engines] : all_engines())

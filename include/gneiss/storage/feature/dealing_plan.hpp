@@ -137,8 +137,12 @@ public:
         for (std::uint64_t g = 0; two_levels() && g < groups(); ++g) widest = std::max(widest, leaf(g).bytes());
         return top().bytes() + widest;
     }
-    /// Returns the memory of the extents' places and checksums [bytes].
-    [[nodiscard]] std::uint64_t table_bytes() const { return 8 * of(top()).requests + 48 * batches(); }
+    /// Returns the memory of the extents' places and checksums, those of the largest group among them [bytes].
+    [[nodiscard]] std::uint64_t table_bytes() const {
+        std::uint64_t most = 0;
+        for (std::uint64_t g = 0; two_levels() && g < groups(); ++g) most = std::max(most, of(leaf(g)).requests);
+        return 8 * (of(top()).requests + most) + 48 * batches();
+    }
 
 private:
     [[nodiscard]] static gather_cost of(const extent_sizes& sizes) {

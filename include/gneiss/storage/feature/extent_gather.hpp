@@ -70,9 +70,9 @@ struct extent_statistics {
 /// no ids. The order of requests is an external sort of pairs of row and batch. If not every extent can have a buffer of
 /// `least_piece`, rows go to extents of about √n batches first, with their batch, and from there to the batches when the first
 /// of them is gathered. A gather that was not announced, of other rows than announced, or of a batch that was not selected, reads
-/// from the source below: the result is the same rows in any case. After a batch, the extent of the next one is read ahead.
+/// from the source below: the result is the same rows in any case.
 /// Cost: the bytes of the rows between the first and the last that is asked for, at most; twice the bytes of the rows dealt out
-/// (four times with two levels); 16 bytes per pair if the pairs exceed a quarter of the memory.
+/// (four times with two levels); 16 bytes per pair if the pairs exceed a ninth of the memory.
 /// Memory: `bytes_needed`, charged to the budget; 16 bytes per row of the largest batch, and 8 per piece of the extents, charged
 /// when they are needed.
 /// Errors: those of both files. A full disk is errc::no_space, with the file and the bytes needed, and too little memory
@@ -112,7 +112,6 @@ public:
     void drop() noexcept {
         account();
         reading_ = nullptr;
-        ahead_ = unselected;
         coming_.reset();
         leaf_.reset();
         top_.reset();
@@ -145,11 +144,7 @@ public:
             const std::scoped_lock lock(mutex_);
             statistics_.dealt_rows += order_.size();
         }
-        const std::uint64_t next = read_ + 1;
-        if (next == plan_.batches()) return drop();
-        if (plan_.two_levels() && plan_.group_of(next) != leaf_group_) return;
-        begin_reading(next); // else the disk is idle until the next gather
-        ahead_ = next;
+        if (read_ + 1 == plan_.batches()) drop();
     }
 
     [[nodiscard]] gather_stats statistics() const {
@@ -326,7 +321,6 @@ private:
     void split(std::uint64_t group) {
         if (leaf_ && leaf_group_ == group) return;
         account();
-        ahead_ = unselected;
         leaf_.emplace(engines_, options_.directory / "extents.group", plan_.leaf(group), identity_++, pool());
         leaf_group_ = group;
         seen_leaf_ = {};
@@ -363,13 +357,9 @@ private:
         }
         target_ = to;
         read_ = batch;
-        if (std::exchange(ahead_, unselected) != batch) begin_reading(batch);
-        reading_ = plan_.two_levels() ? &*leaf_ : &*top_;
-    }
-    /// Starts reading a batch's extent. Precondition: with groups, that of the batch is dealt out.
-    void begin_reading(std::uint64_t batch) {
-        if (plan_.two_levels()) leaf_->begin(static_cast<std::size_t>(batch - plan_.first_of(leaf_group_)), pool());
-        else top_->begin(static_cast<std::size_t>(batch), pool());
+        extent_file& from = plan_.two_levels() ? *leaf_ : *top_;
+        from.begin(static_cast<std::size_t>(plan_.two_levels() ? batch - plan_.first_of(leaf_group_) : batch), pool());
+        reading_ = &from;
     }
 
     /// Sets order_ to the ids with their positions, ascending.
@@ -433,7 +423,7 @@ private:
     std::uint64_t selected_ = unselected;
     bool below_begun_ = false;       // the gather is from the source below
     extent_file* reading_ = nullptr; // else from here; null: none
-    std::uint64_t read_ = 0, ahead_ = unselected; // batch; that whose extent is being read before its gather
+    std::uint64_t read_ = 0;         // batch
     gather_target target_;
     std::vector<std::uint64_t> order_, other_; // id << 32 | position among the ids
 

@@ -44,7 +44,6 @@ struct gather_options {
 /// alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging memory in that
 /// order, and the engine's depth is kept in flight until the last has begun, without waves to drain. The executor copies a
 /// complete block to the target while others are read, so the target holds nothing of a failed request.
-/// a request that failed.
 /// Cost: O(n log n) for n ids, on one thread below 2¹⁸; 16 bytes per id, and the staging memory, charged to the budget.
 /// Errors: those of `row_source` with path, offset and length, after all requests in flight have returned; the source remains
 /// usable. Throws over_budget.
