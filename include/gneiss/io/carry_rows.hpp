@@ -161,6 +161,7 @@ void carry_rows(const carried_rows& from, embedding_file& to, const std::filesys
         }
         const auto block = static_cast<std::size_t>(std::min<std::uint64_t>(left / (end - begin + 1), std::uint64_t{256} << 10));
         {
+            const importing::partitioned_spill::remover files{scratch};
             importing::partitioned_spill spill(scratch, end - begin, block);
             for_each_match(cut.begin(begin), cut.begin(end), [&](node_id row, std::span<const std::byte> record) {
                 spill.append(cut.of(row) - begin, importing::bytes_of(row), record);
@@ -177,7 +178,6 @@ void carry_rows(const carried_rows& from, embedding_file& to, const std::filesys
                     });
                 });
         }
-        importing::partitioned_spill::remove(scratch);
     }
 }
 

@@ -12,10 +12,12 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "io/import/support.hpp"
@@ -300,6 +302,11 @@ TEST_CASE("an import killed in any phase resumes when repeated, with the same re
     const std::uint64_t before = importing::import_fingerprint(options, {}, {});
     options.fractions = {0.9 - 1e-8, 0.05 + 1e-8, 0.05};
     CHECK(importing::import_fingerprint(options, {}, {}) != before);
+    import_options of_nodes = options, labels = options, features = options;
+    of_nodes.node_attributes.fractions = std::exchange(of_nodes.fractions, std::nullopt);
+    CHECK(importing::import_fingerprint(of_nodes, {}, {}) != importing::import_fingerprint(options, {}, {}));
+    labels.node_attributes.labels = features.node_attributes.features = at / "nodes.tsv"; // one file in another role
+    CHECK(importing::import_fingerprint(labels, {}, {}) != importing::import_fingerprint(features, {}, {}));
 }
 
 TEST_CASE("each edge of a split is stored once on request, before fractions are drawn, within any memory") {

@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <support/temporary_directory.hpp>
@@ -239,6 +241,37 @@ TEST_CASE("the first nodes of sparse text may have no features") {
     CHECK(result.features().rows() == 3);
     REQUIRE(result.features().sparse());
     CHECK(result.features().nnz() == 2);
+}
+
+TEST_CASE("by line, the labels in the file of the features are none of them") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("e.tsv"), "0\t1\n1\t2\n");
+    spit(w.path("n.tsv"), "1\t.5\t.25\n0\t1.5\t.75\n1\t2\t3\n");
+    options.sources = {{.path = w.path("e.tsv")}};
+    options.ids = id_kind::integer;
+    options.node_attributes.features = options.node_attributes.labels = w.path("n.tsv");
+    options.node_attributes.by_line = true;
+    run(options);
+    const dataset result(options.out);
+    REQUIRE(result.features().columns() == 2);
+    std::array<float, 2> row{};
+    for (const auto& [node, label, first] : {std::tuple("0", 1U, .5F), std::tuple("1", 0U, 1.5F), std::tuple("2", 1U, 2.0F)}) {
+        const auto at = static_cast<std::size_t>(*result.find_row(node));
+        CHECK(result.labels().values()[at] == label);
+        result.features().read_dense(at, row);
+        CHECK(row[0] == first);
+    }
+}
+
+TEST_CASE("a bad label in a list of labels is reported with its line") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("nodes.txt"), "0\n1\n2\n");
+    spit(w.path("labels.txt"), "0\n# a comment\n\n1\n0.5\n");
+    options.ids = id_kind::integer;
+    options.node_attributes.lists = {{node_split::train, w.path("nodes.txt"), w.path("labels.txt")}};
+    refuses(options, {"labels.txt", "line 5", "0.5"});
 }
 
 TEST_CASE("class names are ranked and reported") {

@@ -3,13 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <numeric>
 #include <span>
 #include <vector>
 
 #include <support/temporary_directory.hpp>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 
 namespace test_io_import_row_windows {
@@ -93,6 +97,29 @@ TEST_CASE("records are returned by row, whatever the memory, the slices and the 
                     CHECK(std::filesystem::is_empty(directory.path()));
                     if (ascending && windows.size() < 3) CHECK(map.loads <= slices * windows.size() + 1);
                 }
+    }
+}
+
+TEST_CASE("an error of the source or of a window leaves no file") {
+    const test::temporary_directory directory;
+    table_map map{.rows = std::vector<std::uint32_t>(1000)};
+    std::iota(map.rows.begin(), map.rows.end(), 0U);
+    const row_windows windows(1000, 24, 3000);
+    const std::array<std::byte, 24> record{};
+    for (const bool of_source : {true, false}) {
+        CHECK_THROWS_AS(arrange_rows(
+                            windows, map, true, 3000, directory / "spill",
+                            [&](const auto& put) {
+                                for (std::size_t i = 0; i < 1000; ++i) {
+                                    if (of_source && i == 500) throw error(errc::corrupt, "the source ends");
+                                    put(i, i, std::span<const std::byte>(record));
+                                }
+                            },
+                            [&](row_window& window) { window.bytes.assign(window.seen.size() * 24, std::byte{0}); },
+                            [](const row_window&) { throw error(errc::no_space, "the disk is full"); },
+                            [](std::uint64_t, std::uint64_t) {}),
+            error);
+        CHECK(std::filesystem::is_empty(directory.path()));
     }
 }
 

@@ -111,8 +111,8 @@ private:
         if (data.feature_columns.empty()) {
             columns = from.value_columns();
             if (data.features == data.labels)
-                for (const table_column& column : label_columns_of(data)) std::erase(columns, from.find(column));
-            if (data.features == data.split) std::erase(columns, from.find(data.split_column));
+                for (const table_column& column : label_columns_of(data)) std::erase(columns, setup_.column(from, column));
+            if (data.features == data.split) std::erase(columns, setup_.column(from, data.split_column));
         } else {
             for (const table_column& column : data.feature_columns) columns.push_back(from.find(column));
             std::vector<std::size_t> sorted = columns;

@@ -97,11 +97,13 @@ inline void check_node_attributes(const import_node_attributes& data) {
              static_cast<std::uint64_t>(data.target), static_cast<std::uint64_t>(static_cast<unsigned char>(data.label_separator))})
         text += "|" + std::to_string(value);
     text += "|" + data.standardize.string();
+    for (const auto* path : {&data.features, &data.indptr, &data.indices, &data.values, &data.labels, &data.split})
+        text += path->empty() ? "|-" : "|+"; // the roles of `files_of`
     std::vector<table_column> columns{data.id_column, data.label_column, data.split_column};
     columns.insert(columns.end(), data.feature_columns.begin(), data.feature_columns.end());
     columns.insert(columns.end(), data.label_columns.begin(), data.label_columns.end());
     for (const table_column& column : columns) text += "|" + std::to_string(column.position) + column.name;
-    for (const import_node_list& list : data.lists) text += "|" + std::to_string(static_cast<int>(list.part));
+    for (const import_node_list& list : data.lists) text += "|" + std::to_string(static_cast<int>(list.part)) + (list.labels.empty() ? "-" : "+");
     if (data.fractions)
         for (const double f : *data.fractions) text += "|" + std::to_string(std::bit_cast<std::uint64_t>(f));
     return text;

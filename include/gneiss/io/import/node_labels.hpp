@@ -233,11 +233,11 @@ private:
             for (const import_node_list& list : data.lists) {
                 const std::uint64_t begin = begins_.emplace_back(end);
                 if (list.labels.empty()) continue;
-                std::vector<double> values; // labels of one part; its nodes are streamed in parallel
-                scan_column(list.labels, [&](std::uint64_t, std::uint64_t, double value) {
-                    values.push_back(value);
-                    if (values.capacity() * sizeof(double) > setup_.quarter())
-                        throw over_budget(setup_.quarter(), {{"labels of one part", values.capacity() * sizeof(double)}});
+                std::vector<std::pair<double, std::uint64_t>> values; // labels of one part, with their places; its nodes are streamed
+                scan_column(list.labels, [&](std::uint64_t, std::uint64_t at, double value) {
+                    values.emplace_back(value, at);
+                    if (const std::uint64_t bytes = values.capacity() * sizeof(values[0]); bytes > setup_.quarter())
+                        throw over_budget(setup_.quarter(), {{"labels of one part", bytes}});
                 });
                 std::size_t next = 0;
                 scan_column(list.nodes, [&](std::uint64_t, std::uint64_t at, double node) {
@@ -246,7 +246,7 @@ private:
                             "has " + std::to_string(values.size()) + " labels, there are more nodes in " +
                                 list.nodes.string(),
                             {.path = list.labels});
-                    label(listed_node(node, list.nodes, at), begin + at, label_of(values[next], list.labels, next));
+                    label(listed_node(node, list.nodes, at), begin + at, label_of(values[next].first, list.labels, values[next].second));
                     ++next;
                     end = begin + at + 1;
                 });

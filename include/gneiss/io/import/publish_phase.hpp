@@ -89,8 +89,10 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
         shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
     field_cursor fields(line, table.format(), place, unquoted);
     std::string_view field;
-    const std::size_t shift = data.by_line ? 1 : 0;
-    const auto at = [&](const table_column& column) { return table.find(column) - (column.name.empty() ? shift : 0); };
+    const auto at = [&](const table_column& column) { // as `node_job::column`
+        const std::size_t position = table.find(column);
+        return data.by_line && column.name.empty() ? position - std::min<std::size_t>(position, 1) : position;
+    };
     const std::vector<table_column> label_columns = label_columns_of(data);
     const auto is_label = [&](std::size_t i) {
         return std::ranges::any_of(label_columns, [&](const table_column& column) { return i == at(column); });

@@ -142,6 +142,7 @@ void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uin
         const auto block = static_cast<std::size_t>(
             std::clamp<std::uint64_t>(memory / (end - begin), least_block, std::uint64_t{256} << 10));
         {
+            const partitioned_spill::remover files{scratch};
             partitioned_spill spill(scratch, end - begin, block);
             for_each(begin, end, [&](std::uint64_t row, std::uint64_t position, std::span<const std::byte> record) {
                 std::array<std::byte, head_bytes> head{};
@@ -166,7 +167,6 @@ void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uin
                 emit(window);
             }
         }
-        partitioned_spill::remove(scratch);
         begin = end;
     }
 }

@@ -203,6 +203,7 @@ struct import_ids {
         if (!table.empty()) add_file(table);
     for (const auto& file : files_of(options.node_attributes)) add_file(file);
     add(fingerprint_of(options.node_attributes));
+    add(std::uint64_t{options.fractions.has_value()}); // else those of nodes and of edges would read alike
     if (options.fractions)
         for (const double f : *options.fractions) add(std::bit_cast<std::uint64_t>(f));
     for (const std::uint64_t value :

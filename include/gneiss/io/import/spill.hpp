@@ -29,7 +29,7 @@ public:
         : file_(plain_file::create(path)),
           end_(std::make_unique<std::atomic<std::uint64_t>>(0)) {}
 
-    /// Opens an existing file; appends at its end.
+    /// Opens an existing file for reading.
     [[nodiscard]] static append_file open(const std::filesystem::path& path) {
         append_file opened;
         opened.file_ = plain_file::open(path);
@@ -144,6 +144,17 @@ public:
         std::filesystem::remove(path, ignored);
         std::filesystem::remove(path.string() + ".blocks", ignored);
     }
+
+    /// Deletes the files of a spill when its scope ends, also by an exception.
+    struct remover {
+        std::filesystem::path path; ///< of the spill
+        ~remover() {
+            try {
+                remove(path);
+            } catch (...) { // they stay
+            }
+        }
+    };
 
 private:
     struct block {
