@@ -65,6 +65,9 @@ TEST_CASE("import, inspect, verify and export agree, and print JSON") {
     CHECK(nlohmann::json::parse(shop.run("import train.tsv --out several more.tsv --json").out)["edges"] == 4);
     CHECK(shop.run("import train.tsv more.tsv --out together").out.find("4 edges") != std::string::npos);
     shop.refuses(2, "export data --out text", {"text exists already", "--force"});
+    shop.write("text/notes.txt", "a user's");
+    shop.refuses(2, "export data --out text --force", {"text is not an export", "--force replaces exports only"});
+    CHECK(shop.read("text/notes.txt") == "a user's");
 }
 
 TEST_CASE("command line errors are reported, exit 2") {

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -194,6 +196,21 @@ exit_code verify(const read_flags& flags) {
     return exit_code::done;
 }
 
+/// Returns true for a directory with edges that holds nothing but files as an export writes: anything else may be a user's.
+bool is_export(const std::filesystem::path& directory) {
+    std::error_code failed;
+    if (!std::filesystem::is_directory(directory, failed)) return false;
+    bool edges = false;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+        const std::string name = entry.path().filename().string();
+        const bool table = std::ranges::any_of(std::array{"train", "valid", "test", "entities", "relations", "features", "labels", "classes"},
+            [&](const char* stem) { return name == std::string(stem) + ".tsv"; });
+        if (!entry.is_regular_file() || !(table || name.ends_with(".npy") || name.ends_with(".npy.xxh3"))) return false;
+        edges |= name == "train.tsv" || name == "train.npy";
+    }
+    return edges;
+}
+
 exit_code run_export(const read_flags& flags) {
     check_dataset(flags.dataset);
     std::error_code failed;
@@ -201,10 +218,7 @@ exit_code run_export(const read_flags& flags) {
         if (!flags.common.force)
             throw programs::usage_error(
                 flags.out.string() + " exists already: choose another --out, or --force to replace it");
-        if (std::filesystem::exists(flags.out / "manifest.json", failed) ||
-            !std::filesystem::is_directory(flags.out, failed) ||
-            !(std::filesystem::exists(flags.out / "train.tsv", failed) ||
-                std::filesystem::exists(flags.out / "train.npy", failed)))
+        if (!is_export(flags.out))
             throw programs::usage_error(flags.out.string() + " is not an export: --force replaces exports only");
     }
     const auto start = std::chrono::steady_clock::now();
