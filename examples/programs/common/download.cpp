@@ -9,6 +9,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 #include "common/process.hpp"
 #include "common/terminal.hpp"
@@ -131,7 +132,7 @@ obtained_file obtain(const published_file& file, const fs::path& directory, cons
             const fs::path part = result.path.string() + ".part";
             if (options.verify && file.bytes != 0 && size_of(part) > file.bytes) fs::remove(part);
             if (!options.verify || file.bytes == 0 || size_of(part) != file.bytes) download(url, part, options);
-            fs::rename(part, result.path);
+            gneiss::rename_into_place(part, result.path);
         }
     }
     const auto mismatch = [&](const std::string& what) {

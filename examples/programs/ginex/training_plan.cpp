@@ -209,7 +209,8 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     add("evaluation", plan.evaluation_bytes, charged_by::run);
     const std::uint64_t margin = plan.budget / 20; // the paper leaves 5 %
     if (settings.deals_rows()) {
-        // Enough for pieces of 256 KiB of each batch of an epoch, which a disk writes at its full rate.
+        // Enough for a piece of 256 KiB of each batch of an epoch, which a disk writes at its full rate: half of the memory is for
+        // pieces, an eighth of them being written (`dealing_memory`).
         const std::uint64_t epoch = gneiss::ceil_div<std::uint64_t>(graph.node_attributes.train, *settings.batch);
         const std::uint64_t most = std::min(plan.budget / 16, std::uint64_t{64} << 20);
         const std::uint64_t memory = std::max(std::min(epoch * (std::uint64_t{576} << 10), most), std::uint64_t{1} << 20);

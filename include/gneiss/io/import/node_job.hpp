@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -42,11 +41,9 @@ struct node_job {
         return {path, keys, memory / 8, data->names_columns(path), data->id_column, bad};
     }
 
-    /// Returns the position of a column of labels or splits; positions count a node, even if lines have none. Throws
-    /// errc::invalid_argument for that of the node.
+    /// Returns the position of a column of labels or splits. Throws errc::invalid_argument for that of the node.
     [[nodiscard]] std::size_t column(const node_text& from, const table_column& asked) const {
-        if (keys.by != line_key::field && asked.name.empty()) return asked.position - std::min<std::size_t>(asked.position, 1);
-        const std::size_t at = from.find(asked);
+        const std::size_t at = from.find_value(asked);
         if (at == from.id_column())
             throw error(errc::invalid_argument,
                 "column " + std::to_string(at) +

@@ -142,6 +142,11 @@ public:
                 "'; the header names: " + all,
             {.path = path_, .line = titles_line_});
     }
+    /// The same for a column of labels or splits: positions count a node, even if lines have none.
+    [[nodiscard]] std::size_t find_value(const table_column& column) const {
+        const std::size_t at = find(column);
+        return keys_.by != line_key::field && column.name.empty() ? at - std::min<std::size_t>(at, 1) : at;
+    }
     /// Returns the number of fields: of the header, or of the first line with values, without an empty one at its end.
     [[nodiscard]] std::size_t fields() const noexcept { return fields_; }
     /// Returns the columns other than that of the node.

@@ -89,19 +89,15 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
         shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
     field_cursor fields(line, table.format(), place, unquoted);
     std::string_view field;
-    const auto at = [&](const table_column& column) { // as `node_job::column`
-        const std::size_t position = table.find(column);
-        return data.by_line && column.name.empty() ? position - std::min<std::size_t>(position, 1) : position;
-    };
     const std::vector<table_column> label_columns = label_columns_of(data);
     const auto is_label = [&](std::size_t i) {
-        return std::ranges::any_of(label_columns, [&](const table_column& column) { return i == at(column); });
+        return std::ranges::any_of(label_columns, [&](const table_column& column) { return i == table.find_value(column); });
     };
     bool titles = false, numbers = false;
     std::size_t others = 0;
     for (std::size_t i = 0; fields.next(field); ++i) {
         const bool node = i == table.id_column(), label = path == data.labels && is_label(i),
-                   split = path == data.split && i == at(data.split_column);
+                   split = path == data.split && i == table.find_value(data.split_column);
         if (node || label || split)
             text += std::string(text.empty() ? "" : ", ") +
                     (node       ? "node "

@@ -133,18 +133,22 @@ public:
     }
     /// Returns the most bytes that the extents take on disk at once.
     [[nodiscard]] std::uint64_t disk_bytes() const {
-        std::uint64_t widest = 0;
-        for (std::uint64_t g = 0; two_levels() && g < groups(); ++g) widest = std::max(widest, leaf(g).bytes());
-        return top().bytes() + widest;
+        return top().bytes() + most_of_groups([](const extent_sizes& of_group) { return of_group.bytes(); });
     }
     /// Returns the memory of the extents' places and checksums, those of the largest group among them [bytes].
     [[nodiscard]] std::uint64_t table_bytes() const {
-        std::uint64_t most = 0;
-        for (std::uint64_t g = 0; two_levels() && g < groups(); ++g) most = std::max(most, of(leaf(g)).requests);
-        return 8 * (of(top()).requests + most) + 48 * batches();
+        const std::uint64_t pieces = of(top()).requests + most_of_groups([](const extent_sizes& of_group) { return of(of_group).requests; });
+        return 8 * pieces + 48 * batches();
     }
 
 private:
+    /// Returns the largest value of the extents of a group; 0 without groups.
+    template <class Value>
+    [[nodiscard]] std::uint64_t most_of_groups(Value value) const {
+        std::uint64_t most = 0;
+        for (std::uint64_t g = 0; two_levels() && g < groups(); ++g) most = std::max(most, value(leaf(g)));
+        return most;
+    }
     [[nodiscard]] static gather_cost of(const extent_sizes& sizes) {
         gather_cost sum{.requests = 0, .bytes = sizes.bytes()};
         for (std::size_t i = 0; i < sizes.records.size(); ++i) sum.requests += sizes.pieces(i);
