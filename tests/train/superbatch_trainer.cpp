@@ -459,6 +459,17 @@ TEST_CASE("a run stopped and resumed from its position ends in the bits of an un
         }
 }
 
+TEST_CASE("epochs beyond those sampled ahead train the same bits") {
+    const graph_data data(400);
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 3);
+    for (const superbatch_schedule schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate}) {
+        trainer one(data, {.schedule = schedule, .epochs = 1});
+        std::vector<double> losses;
+        for (std::uint64_t e = 0; e < 3; ++e) losses.push_back(one.training->run(e).model.loss);
+        CHECK(one.net.end(losses) == expected);
+    }
+}
+
 TEST_CASE("a stop while a superbatch is being made trains the batches in progress, and no batch twice") {
     const graph_data data(400);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 1);

@@ -47,7 +47,7 @@ struct superbatch_options {
     bool direct_table = false;         ///< compute change sets with an array over all nodes instead of a hash table
     bool carry = true;                 ///< keep rows in the cache from one superbatch to the next; not with `alternate`
     std::uint64_t accesses = 0;     ///< end a superbatch early before its batches exceed this number of nodes; 0: never
-    std::uint64_t epochs = 1;       ///< sampling ahead ends with epoch `epochs` − 1
+    std::uint64_t epochs = 1;       ///< sampling ahead of an epoch ends with epoch `epochs` − 1; later ones wait for it
     change_set_maker change_sets{}; ///< empty: compute on the CPU
     trace_recorder* trace = nullptr; ///< receives tracks of the inspection; must outlive it
 };

@@ -63,7 +63,8 @@ public:
 
     void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
         if (!superbatches()) return;
-        if (inspector_ && !inspector_->halted() && inspector_->position() == std::pair{start.epoch, start.from.index}) return;
+        const bool ahead = start.epoch < options_.superbatches.epochs; // an inspector ends with the last of these epochs
+        if (inspector_ && ahead && !inspector_->halted() && inspector_->position() == std::pair{start.epoch, start.from.index}) return;
         end_inspection();
         auto inspector = std::make_unique<superbatch_inspector>(options_.superbatches,
             superbatch_inspector::surroundings{.sampler = parts_.sampler, .ahead = parts_.ahead, .batches = [this](std::uint64_t e) { return batches_of(e); },
