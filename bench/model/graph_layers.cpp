@@ -151,6 +151,34 @@ void segment_sum_by_raw_loop(benchmark::State& state) {
 }
 BENCHMARK(segment_sum_by_raw_loop)->Arg(32)->Arg(128)->Arg(256);
 
+/// Adds an edge block between two partitions of 80,000 nodes, as layer-wise inference does: lists of 1 or 2 edges. Bytes of the
+/// rows read, and of the sums read and written.
+void add_block(benchmark::State& state, bool raw) {
+    constexpr std::size_t rows = 80000;
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    std::vector<std::uint32_t> target, offset{0}, source;
+    const random_key key(1, random_domain::user);
+    for (std::uint32_t v = 0; v < rows; ++v) {
+        const std::uint64_t draw = below(key[2 * std::uint64_t{v}], 8);
+        if (draw >= 3) continue; // of 8 nodes two have a list of one edge, and one a list of two
+        target.push_back(v);
+        for (std::uint64_t e = 0; e < (draw == 0 ? 2 : 1); ++e) source.push_back(static_cast<std::uint32_t>(below(key[2 * std::uint64_t{v} + e], rows)));
+        offset.push_back(static_cast<std::uint32_t>(source.size()));
+    }
+    const auto in = some(rows * dim);
+    auto out = some(rows * dim);
+    for (auto _ : state) {
+        if (!raw) eigen_backend{}.add_segments({{offset, source}, target}, {in.data(), rows, dim}, {out.data(), rows, dim}, serial_executor{});
+        for (std::size_t t = 0; raw && t < target.size(); ++t)
+            for (std::size_t e = offset[t]; e < offset[t + 1]; ++e)
+                for (std::size_t c = 0; c < dim; ++c) out.data()[target[t] * dim + c] += in.data()[source[e] * dim + c];
+        benchmark::DoNotOptimize(out.data());
+    }
+    set_rate(state, "bytes/s", static_cast<double>((source.size() + 2 * target.size()) * dim * sizeof(float)));
+}
+BENCHMARK_CAPTURE(add_block, library, false)->Arg(16)->Arg(64)->Arg(128);
+BENCHMARK_CAPTURE(add_block, raw_loop, true)->Arg(16)->Arg(64)->Arg(128);
+
 void segment_bytes_by_memcpy(benchmark::State& state, bool gathered) { // half of them read, half written
     const auto dim = static_cast<std::size_t>(state.range(0));
     const random_layer sample;
