@@ -269,12 +269,12 @@ template <class Backend>
             {false, true}) { // rows of this layer and the previous one, and their read buffers
             const std::uint64_t read = in_memory ? 0 : 2 * bytes(columns.messages, false) + bytes(columns.own, false);
             std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
-            if (!in_memory && rereads[l]) { // a room and three read buffers, of which those of the first layer are its input's
-                if (l == 0) readers = 3;
+            if (!in_memory && rereads[l]) { // a room and two read buffers, of which those of the first layer are its input's
+                if (l == 0) readers = 2;
                 now = columns.copies ? 0 : bytes(columns.messages, false);
                 if (l != 0)
                     now += detail::hidden_rows::memory_bytes(rows, in, hidden) +
-                           3 * detail::hidden_rows::buffer_bytes(rows, in);
+                           2 * detail::hidden_rows::buffer_bytes(rows, in);
             }
             between[in_memory] = std::max(between[in_memory], before[in_memory] + now);
             before[in_memory] = now;

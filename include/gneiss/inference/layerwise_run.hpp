@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -90,7 +89,7 @@ private:
         std::unique_ptr<scratch_rows> messages, own;
         std::unique_ptr<hidden_rows> rows; // only out of core
     };
-    /// Source partition with its edges to the targets of a group.
+    /// Source partition with its edges to the targets of a group, or a target's input rows for its own part.
     struct arrival {
         bool needed = false; // by a target of the group
         aligned_buffer<float> memory;
@@ -234,11 +233,14 @@ private:
         input_rows_ += size(p);
         return rows;
     }
-    /// Reads input rows of the current layer again, by reader `number`: 0 and 1 take turns in loading, 2 is for own rows.
-    [[nodiscard]] input_rows<float> read_again(std::size_t number, partition_id p, aligned_buffer<float>& to) {
-        if (layer_ == 0) return read_input(readers_[number], p);
-        const std::scoped_lock lock(rereading_); // two threads read, and the file serves one
+    /// Reads input rows of the current layer again, on the loading thread: two readers of the first layer's take turns.
+    [[nodiscard]] input_rows<float> read_again(partition_id p, aligned_buffer<float>& to) {
+        if (layer_ == 0) return read_input(readers_[loads_++ % 2], p);
         return {.dense = stores_[layer_].rows->read(p, to)};
+    }
+    /// True if own rows are computed from input rows that are loaded again.
+    [[nodiscard]] bool own_again(const part_columns& columns) const noexcept {
+        return plan_.rereads[layer_] && columns.own != 0 && !plan_.keeps_own[layer_];
     }
 
     void prepare_input() {
@@ -254,20 +256,23 @@ private:
         const part_columns columns = encode_.parts(layer_);
         make_store(layer_ + 1);
         allocate_sums(columns);
+        const std::uint64_t own = own_again(columns) ? 1U + columns.begins : 0;
         if (loader_ && columns.messages != 0)
-            loader_->begin(groups(layer_) * partitions_, [this](std::uint64_t sweep) { return sweep_state(sweep); }, 0);
-        std::uint64_t next = 0;
+            loader_->begin((groups(layer_) + own) * partitions_, [this](std::uint64_t number) { return load_of(number); }, 0);
+        next_load_ = 0;
         for (partition_id first = 0; first < partitions_; first += targets()) {
             const partition_id end = std::min(first + targets(), partitions_);
             for (partition_id i = first; i < end; ++i) begin(columns, i, i - first);
-            for (partition_id j = 0; j < partitions_ && columns.messages != 0; ++j, ++next) {
+            own_arrival_.reset(); // only consecutive loads are in memory at once
+            for (partition_id j = 0; j < partitions_ && columns.messages != 0; ++j) {
                 if (loader_)
-                    add(columns, first, end, j, *loader_->acquire(next, stop_));
+                    add(columns, first, end, j, *loader_->acquire(next_load_++, stop_));
                 else
-                    add(columns, first, end, j, load(sweep_state(next)));
+                    add(columns, first, end, j, load(load_of(next_load_++)));
                 advance();
             }
             for (partition_id i = first; i < end; ++i) finish(columns, i, i - first);
+            own_arrival_.reset();
         }
         drop_store(layer_);
     }
@@ -284,24 +289,37 @@ private:
         }
     }
 
-    /// Returns the state of a sweep: a source for a group of targets. Its number is group · partitions + source.
-    [[nodiscard]] buffer_state sweep_state(std::uint64_t sweep) const {
-        const auto j = static_cast<partition_id>(sweep % partitions_);
-        const auto first = static_cast<partition_id>(sweep / partitions_ * targets());
+    /// Returns what is loaded at a place in the order of loads. Of each group: its own rows if they are loaded again and needed
+    /// before messages, the sources with their edges, and own rows for the end. Own rows lead to no bucket.
+    [[nodiscard]] buffer_state load_of(std::uint64_t number) const {
+        const part_columns columns = encode_.parts(layer_);
+        const std::uint64_t again = own_again(columns) ? 1 : 0, before = columns.begins ? again : 0;
+        const std::uint64_t of_group = partitions_ + (again + before) * targets();
+        const auto first = static_cast<partition_id>(number / of_group * targets());
+        const partition_id end = std::min(first + targets(), partitions_);
+        const auto own_before = static_cast<partition_id>(before * (end - first));
+        const auto at = static_cast<partition_id>(number % of_group);
+        if (at < own_before) return {{first + at}, {}};
+        const partition_id j = at - own_before;
+        if (j >= partitions_) return {{first + j - partitions_}, {}};
         buffer_state s{{j}, {}};
-        for (partition_id i = first; i < std::min(first + targets(), partitions_); ++i) s.edge_buckets.push_back({i, j});
+        for (partition_id i = first; i < end; ++i) s.edge_buckets.push_back({i, j});
         return s;
     }
 
     /// Loads a source, on the loading thread if there is one; nothing if the targets do not need it. `s.resident` is the
-    /// source; the buckets lead from targets to it.
+    /// source; the buckets lead from targets to it. Without buckets: its own rows.
     [[nodiscard]] arrival load(const buffer_state& s) {
         arrival result;
+        if (s.edge_buckets.empty()) {
+            result.rows = read_again(s.resident[0], result.memory);
+            return result;
+        }
         const bool themselves = encode_.parts(layer_).loops || plan_.keeps_own[layer_];
         result.needed = needs_source(graph_, options_.direction, s.edge_buckets.front().first, s.edge_buckets.back().first + 1,
             s.resident[0], themselves);
         if (!result.needed) return result;
-        if (plan_.rereads[layer_]) result.rows = read_again(loads_++ % 2, s.resident[0], result.memory);
+        if (plan_.rereads[layer_]) result.rows = read_again(s.resident[0], result.memory);
         else result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
         std::vector<block_place> places;
         for (const auto& [i, j] : s.edge_buckets) {
@@ -336,9 +354,9 @@ private:
     [[nodiscard]] auto own_rows(const part_columns& columns, partition_id p, std::size_t place) {
         matrix_view<const float> own(nullptr, size(p), 0);
         input_rows<float> rows;
-        const bool again = plan_.rereads[layer_] && columns.own != 0 && !plan_.keeps_own[layer_];
+        const bool again = own_again(columns);
         if (plan_.keeps_own[layer_]) own = {kept_own_[place].data(), size(p), columns.own};
-        else if (again) rows = read_again(2, p, own_buffer_);
+        else if (again) rows = (own_arrival_ = loader_->acquire(next_load_++, stop_))->rows;
         else if (stores_[layer_].own) own = stores_[layer_].own->read(p, own_buffer_);
         return [=, this](std::size_t first, std::size_t count) -> matrix_view<const float> {
             if (!again) return own.middle_rows(first, count);
@@ -415,16 +433,17 @@ private:
     aligned_buffer<float> own_buffer_, degree_buffer_, message_buffer_;
     reusable_buffer<float> own_chunk_, rounded_;
     matrix_view<const float> degrees_now_{};
-    layerwise_reader readers_[3]; // of an input that is read again
+    layerwise_reader readers_[2]; // of an input that is read again
     std::size_t loads_ = 0;
-    std::mutex rereading_;
+    std::uint64_t next_load_ = 0; // of the layer
     std::map<block_place, loaded_block> kept_;
     block_reader reader_;
     io_stats io_;
     std::uint64_t edges_ = 0, done_ = 0, all_ = 0;
     std::atomic<std::uint64_t> input_rows_ = 0;
 
-    std::optional<state_prefetcher<arrival>> loader_; // last: its thread uses the rest
+    std::optional<state_prefetcher<arrival>> loader_; // its thread uses the rest
+    std::shared_ptr<const arrival> own_arrival_; // after the loader, which outlives what it loaded
 };
 
 } // namespace gneiss::detail
