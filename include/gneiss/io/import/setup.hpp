@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -67,6 +70,34 @@ inline void check_options(const import_options& options) {
     return options;
 }
 
+/// Opens a pipe or terminal for reading, without waiting for a writer.
+class pipe_reader {
+public:
+    explicit pipe_reader(const std::filesystem::path& path)
+        : path_(path), fd_(gneiss::detail::retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); })) {
+        if (fd_ < 0) throw io_error(errno, "open", {.path = path});
+    }
+    pipe_reader(const pipe_reader&) = delete;
+    pipe_reader& operator=(const pipe_reader&) = delete;
+    ~pipe_reader() { ::close(fd_); }
+
+    /// Waits for data and reads some; returns the bytes read, 0 at the end. Throws errc::canceled at a stop, at most .1 s after it.
+    [[nodiscard]] std::size_t read_some(std::span<std::byte> to, const std::stop_token& stop) {
+        for (;;) {
+            if (stop.stop_requested()) throw error(errc::canceled, "interrupted while it was read", {.path = path_});
+            ::pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+            const int events = ::poll(&waiting, 1, 100);
+            const ::ssize_t got = events > 0 ? ::read(fd_, to.data(), to.size()) : events;
+            if (events > 0 && got >= 0) return static_cast<std::size_t>(got);
+            if (got < 0 && errno != EINTR && errno != EAGAIN) throw io_error(errno, "read", {.path = path_});
+        }
+    }
+
+private:
+    std::filesystem::path path_;
+    int fd_;
+};
+
 /// Copies the sources that can be read only once, such as /dev/stdin, to `copies`-N, and makes `options` read these
 /// files under the names of the sources.
 inline void copy_pipes(import_options& options, const std::filesystem::path& copies) {
@@ -79,18 +110,13 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
             continue;
         auto copy = copies;
         copy += "-" + std::to_string(number++);
-        const plain_file from = plain_file::open(source.path);
+        pipe_reader from(source.path);
         plain_file to = plain_file::create(copy);
         std::uint64_t bytes = 0;
         std::vector<std::byte> block(std::size_t{256} << 10);
         for (;;) {
-            if (options.stop.stop_requested())
-                throw error(errc::canceled, "interrupted while it was read", {.path = source.path});
-            const auto got = gneiss::detail::retry_interrupted(
-                [&] { return ::read(from.descriptor(), block.data(), block.size()); });
-            if (got < 0) throw io_error(errno, "read", {.path = source.path});
-            if (got == 0) break;
-            const auto some = std::span<const std::byte>(block).first(static_cast<std::size_t>(got));
+            const auto some = std::span<const std::byte>(block).first(from.read_some(block, options.stop));
+            if (some.empty()) break;
             to.write_at(bytes, some);
             bytes += some.size();
         }
