@@ -36,7 +36,7 @@ epoch_record full_epoch() {
         .passes = {2, 0, 1},
         .train = {{"accuracy", 0.5}},
         .valid = {{"mrr", 0.3}},
-        .evaluation_seconds = 0.75};
+        .evaluation = evaluation_record{.seconds = 0.75, .read_bytes = 5, .write_bytes = 6}};
 }
 
 } // namespace
@@ -44,7 +44,7 @@ epoch_record full_epoch() {
 TEST_CASE("an epoch has the keys of the contract in its order") {
     CHECK(keys(to_json(full_epoch())) == "epoch seconds loss learning_rate examples read_bytes write_bytes read_requests "
                                          "wait_seconds hit_rate stage_seconds sampled_edges "
-                                         "staleness_p50 staleness_max passes train valid evaluation_seconds");
+                                         "staleness_p50 staleness_max passes train valid evaluation_seconds evaluation_read_bytes evaluation_write_bytes");
 }
 
 TEST_CASE("a field that does not apply is absent, never zero") {
@@ -71,10 +71,10 @@ TEST_CASE("a run has the keys of the contract in its order") {
     run.test = {{"mrr", 0.5}, {"hits@1", 0.25}};
     run.io_cost = {{"miss_ratio", 0.5}};
     run.command = "gneiss-marius train x";
-    run.evaluation_seconds = 0.75;
+    run.evaluation = {.seconds = 0.75, .read_bytes = 5, .write_bytes = 6};
     const json object = to_json(run);
     CHECK(keys(object) == "program version command status machine dataset config plan epochs metrics best_epoch evaluation io_cost seconds peak_rss_bytes");
-    CHECK(object["evaluation"].dump() == R"({"seconds":0.75})");
+    CHECK(object["evaluation"].dump() == R"({"seconds":0.75,"read_bytes":5,"write_bytes":6})");
     CHECK(object["status"] == "interrupted");
     CHECK(keys(object["machine"]) == "cpus memory_bytes io_engine io_engine_reason device");
     CHECK(keys(object["dataset"]) == "name nodes edges relations features classes");
@@ -100,10 +100,11 @@ TEST_CASE("a run survives the round trip through run.json") {
     run.preprocessing = {{"seconds", 1.5}};
     run.warm_start = {{"run", "runs/old"}};
     run.epochs = {full_epoch()};
+    for (const char* key : moved_keys) run.epochs[0].moved.emplace_back(key, 11);
     run.valid = run.test = {{"mrr", 0.5}};
     run.start = {{"mrr", 0.75}};
     run.warnings = {"one", "two"};
-    run.evaluation_seconds = 0.75;
+    run.evaluation = {.seconds = 0.75, .read_bytes = 5, .write_bytes = 6};
     run.io_cost = {{"miss_ratio", 0.5}};
     run.seconds = 12;
     run.peak_rss_bytes = 99;
@@ -111,6 +112,8 @@ TEST_CASE("a run survives the round trip through run.json") {
     CHECK_THROWS_AS((void)run_from_json(json::parse(R"({"dataset": {"nodes": -1}})")), gneiss::error);
     CHECK_THROWS_AS((void)run_from_json(json::parse(R"({"seconds": "long"})")), json::exception);
 }
+
+TEST_CASE("JSON on one line replaces bytes that are no UTF-8") { CHECK(compact({{"path", "r\xff"}, {"n", 1}}) == "{\"path\":\"r\xef\xbf\xbd\",\"n\":1}"); }
 
 TEST_CASE("an epoch survives the round trip through its line") {
     for (const epoch_record& epoch : {full_epoch(), epoch_record{.epoch = 1, .seconds = 0.1}})

@@ -70,6 +70,11 @@ TEST_CASE("an existing run is refused, resumed or replaced; other files are neve
     CHECK(refused("empty") == errc::already_exists);
     { CHECK(read_file(open("empty", existing_run::resume).path() / "config.toml") == "epochs = 1\n"); }
     write("empty/notes.txt", "mine");
+    CHECK(run_directory::replaced_bytes("empty") == 11);
+    fs::create_directories("empty/checkpoint/edges");
+    write("empty/checkpoint/edges/table", "12345");
+    CHECK(run_directory::replaced_bytes("empty") == 16);
+    CHECK(run_directory::replaced_bytes("none") == 0);
     { CHECK_FALSE(fs::exists(open("empty", existing_run::replace).path() / "config.toml")); }
     CHECK(read_file("empty/notes.txt") == "mine");
 

@@ -55,6 +55,21 @@ TEST_CASE("two guards at once are an error") {
     CHECK_THROWS_AS(interrupt_guard(), std::logic_error);
 }
 
+TEST_CASE("without a guard, SIGTERM ends the program at once with 130") {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        exit_at_termination();
+        { const interrupt_guard guard; }
+        std::raise(SIGTERM);
+        ::_exit(7);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 130);
+}
+
 TEST_CASE("the second signal ends the program at once with 130") {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);

@@ -50,12 +50,12 @@ inline programs::report_data sample_report(std::uint64_t epochs = 20) {
         if (e % 2 == 0 || e == epochs)
             epoch.valid = {{"mrr", 0.33 - 0.25 * std::exp(-t / 5)}, {"hits@1", 0.24 - 0.2 * std::exp(-t / 5)},
                 {"hits@10", 0.51 - 0.3 * std::exp(-t / 5)}};
-        if (!epoch.valid.empty()) epoch.evaluation_seconds = 2.1;
+        if (!epoch.valid.empty()) epoch.evaluation = {.seconds = 2.1};
         run.epochs.push_back(epoch);
     }
     run.valid = {{"mrr", 0.3254}};
     run.test = {{"mrr", 0.3219}, {"hits@1", 0.2331}, {"hits@3", 0.3562}, {"hits@10", 0.4987}};
-    run.evaluation_seconds = 24;
+    run.evaluation = {.seconds = 24};
     run.seconds = 14.2 * static_cast<double>(epochs) + 21;
     run.peak_rss_bytes = 961ULL << 20;
     const double end = run.seconds;

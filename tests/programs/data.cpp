@@ -90,6 +90,8 @@ TEST_CASE("command line errors are reported, exit 2") {
     shop.refuses(2, "generate rmat --nodes -3 --edges 10 --out new", {"nodes"});
     shop.refuses(2, "generate rmat --edges 10 --out new", {"--nodes is missing"});
     shop.refuses(2, "generate rmat --nodes 10 --edges 10 --users 5 --out new", {"--users belongs to bipartite"});
+    shop.refuses(2, "generate rmat --nodes 10 --edges 10 --project 5 --out new", {"--project belongs to planted"});
+    shop.refuses(2, "generate planted --nodes 10 --edges 10 --feature-type f16 --out new", {"--feature-type needs --num-features"});
     shop.refuses(2, "generate bipartite --users 5 --edges 10 --out new", {"--items is missing"});
     shop.refuses(2, "generate bipartite --nodes 5 --users 5 --items 5 --edges 10 --out new", {"--nodes belongs to"});
     shop.refuses(2, "generate bipartite --users 50 --items 50 --edges 10 --undirected --out new", {"--undirected", "users to items"});
@@ -241,6 +243,14 @@ TEST_CASE("import says what it took columns for, reads standard input, and is qu
     CHECK(result["edges"] == 2);
     CHECK(result["columns"]["/dev/stdin"] == "\"u,i,5\" is head 'u', tail 'i'");
     CHECK(shop.run("import - --format csv --columns 0,1 --out data --force", "", "cat r.csv |").code == 0);
+    // A pipe without data, or without a writer, does not delay an interruption.
+    for (const auto& [source, before] : {std::pair{"-", "sleep 2 | timeout --foreground --preserve-status -s TERM .5"},
+             {"pipe", "mkfifo pipe && timeout --foreground --preserve-status -s INT .5"}}) {
+        const outcome stopped = shop.run("import " + std::string(source) + " --format csv --out later", "", before);
+        CAPTURE(stopped.err);
+        CHECK(stopped.code == 130);
+        CHECK(stopped.err.find("interrupted while it was read") != std::string::npos);
+    }
     const outcome quiet = shop.run("import r.csv --out data --force --quiet");
     CHECK(quiet.code == 0);
     CHECK((quiet.out + quiet.err).empty());
@@ -370,6 +380,17 @@ TEST_CASE("reorder changes the order of rows, and keeps the dataset's contents b
     CHECK(nlohmann::json::parse(result.out)["nodes"] == 40);
     CHECK(nlohmann::json::parse(result.out)["train_nodes"] == 10);
     CHECK(shop.run("verify new-rows").code == 0);
+    // A file inside the dataset that --force replaces is no input.
+    shop.write("data/parts.npy", "by");
+    shop.refuses(2, "reorder new-rows --by data/parts.npy --out data --force", {"--force would remove data/parts.npy", "another --out"});
+    shop.write("data/edges.tsv", edges);
+    shop.refuses(2, "import data/../data/edges.tsv --out data --force", {"--force would remove", "edges.tsv"});
+    CHECK(shop.read("data/edges.tsv") == edges);
+    // A path may have any bytes; JSON shows a replacement.
+    const outcome odd = shop.run("reorder data --training-first --json --out 'r\xff'");
+    CAPTURE(odd.err);
+    CHECK(odd.code == 0);
+    CHECK(nlohmann::json::parse(odd.out)["dataset"] == "r\xef\xbf\xbd");
     REQUIRE(shop.run("export new-rows --out after").code == 0);
     for (const char* file : {"train.tsv", "labels.tsv"}) {
         CHECK(sorted("after/" + std::string(file)) == sorted("before/" + std::string(file)));

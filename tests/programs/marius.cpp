@@ -60,10 +60,11 @@ TEST_CASE("a run reports its results under the contract's keys, and config.toml 
     CHECK(run["epochs"].size() == 3);
     for (const char* key : {"epoch", "seconds", "loss", "examples", "read_bytes", "write_bytes", "stage_seconds", "staleness_max", "valid"})
         CHECK(run["epochs"][0].contains(key));
-    for (const char* key : {"learning_rate", "evaluation_seconds"}) CHECK(run["epochs"][0].contains(key));
+    for (const char* key : {"learning_rate", "evaluation_seconds", "evaluation_read_bytes", "evaluation_write_bytes"}) CHECK(run["epochs"][0].contains(key));
     CHECK(run["epochs"][2]["learning_rate"] < run["epochs"][0]["learning_rate"]);
     CHECK(run["command"].get<std::string>().starts_with("gneiss-marius train "));
     CHECK(run["evaluation"]["seconds"] > 0);
+    for (const char* key : {"read_bytes", "write_bytes"}) CHECK(run["evaluation"][key].is_number_unsigned());
     CHECK(run["best_epoch"] >= 1);
     CHECK(run["epochs"][2]["loss"] < run["epochs"][0]["loss"]);
     for (const char* key : {"mrr", "hits@1", "hits@3", "hits@10"}) CHECK(run["metrics"]["test"].contains(key));
@@ -388,6 +389,10 @@ TEST_CASE("an export is created as a whole, and replaces only another export") {
     CHECK_FALSE(fs::exists(shop / "e/nodes.npy")); // no files of the previous one
     shop.refuses(2, "export a --out data --force", {"data", "not an export"});
     CHECK(fs::exists(shop / "data/manifest.json"));
+    shop.write("e/thesis.tex", "years");
+    shop.refuses(2, "export a --out e --force", {"e", "not an export"});
+    CHECK(shop.read("e/thesis.tex") == "years");
+    fs::remove(shop / "e/thesis.tex");
     // Directories that a user named like a temporary one stay.
     for (const char* mine : {"e.old", "e.new"}) fs::copy(shop / "e", shop / mine);
     REQUIRE(shop.run("export a --out e --force").code == 0);

@@ -297,6 +297,8 @@ TEST_CASE("impossible partitioning and scoring are refused before any work") {
     shop.write_npy("nine.npy", std::vector<std::uint32_t>(4000, 8));
     shop.write("text.npy", "no array");
     shop.refuses(1, "partition a --score short.npy", {"short.npy", "3999", "4000"});
+    shop.refuses(2, "partition a --score nine.npy --imbalance 0.1", {"--score", "--imbalance"});
+    shop.refuses(2, "partition a --partitioner gap --partitions 4 --export metis", {"--export", "--out"});
     shop.refuses(1, "partition a --score high.npy", {"high.npy", "70000"});
     shop.refuses(1, "partition a --score nine.npy --partitions 8", {"nine.npy", "part 8"});
     shop.refuses(1, "partition a --score text.npy", {"text.npy"});

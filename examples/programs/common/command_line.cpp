@@ -15,6 +15,7 @@
 
 #include "common/config_file.hpp"
 #include "common/machine.hpp"
+#include "common/signals.hpp"
 #include "common/terminal.hpp"
 
 namespace programs {
@@ -423,7 +424,7 @@ std::string command::hash() const {
     std::map<std::string, std::string> canonical;
     for (const auto& f : flags_)
         if (const json value = f->value(); f->changes_result() && !(f->added_later_ && value.is_null()))
-            canonical[f->name_] = value.dump();
+            canonical[f->name_] = value.dump(-1, ' ', false, json::error_handler_t::replace); // a path may have any bytes
     std::string text = program_ + ' ' + name_ + '\n';
     for (const auto& [name, value] : canonical) text.append(name).append(1, '=').append(value).append(1, '\n');
     return fmt::format("{:016x}", gneiss::checksum(text));
@@ -549,6 +550,7 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
 
 int command_line::run(int argc, const char* const* argv) noexcept {
     return_large_blocks();
+    exit_at_termination();
     return run_program([&] {
         std::string text;
         command* const chosen =

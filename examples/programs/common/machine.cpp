@@ -218,7 +218,10 @@ std::uint64_t major_page_faults() {
     return ::getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<std::uint64_t>(used.ru_majflt) : 0;
 }
 
-std::uint64_t bytes_read_from_device() { return number_behind("/proc/self/io", "read_bytes").value_or(0); }
+device_bytes bytes_moved() {
+    const auto of = [](std::string_view key) { return number_behind("/proc/self/io", key).value_or(0); };
+    return {of("read_bytes"), of("write_bytes")};
+}
 
 std::string command_text(const fs::path& root) {
     constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";

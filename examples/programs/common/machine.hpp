@@ -41,9 +41,12 @@ struct cgroup_limits {
 void return_large_blocks();
 /// Returns free memory to the system.
 void trim_memory();
-/// Returns the bytes that the device read for this process, including pages of mapped files; 0 if the system does not report
-/// them.
-[[nodiscard]] std::uint64_t bytes_read_from_device();
+/// Bytes between this process and its devices.
+struct device_bytes {
+    std::uint64_t read = 0, written = 0; ///< including pages of mapped files; not what the page cache had; writes when they enter it
+};
+/// Returns the bytes moved so far; 0 if the system does not report them.
+[[nodiscard]] device_bytes bytes_moved();
 /// Returns the number of page faults that waited for I/O: pages of mapped files that were not in the page cache.
 [[nodiscard]] std::uint64_t major_page_faults();
 

@@ -111,12 +111,17 @@ int process_source::reap() {
     return status;
 }
 
-std::string output_of(const arguments& command, std::stop_token stop) {
+std::string output_of(const arguments& command, const std::stop_token& stop) {
     process_source source(command);
-    const std::stop_callback end(std::move(stop), [&] { source.end(); });
+    const std::stop_callback end(stop, [&] { source.end(); });
     std::string all;
     char buffer[1 << 16];
-    while (const std::size_t got = source.read(buffer, sizeof buffer)) all.append(buffer, got);
+    try {
+        while (const std::size_t got = source.read(buffer, sizeof buffer)) all.append(buffer, got);
+    } catch (const gneiss::error&) {
+        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted: " + command[0] + " was ended");
+        throw;
+    }
     return all;
 }
 

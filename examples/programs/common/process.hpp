@@ -41,9 +41,9 @@ private:
     int output_ = -1;
 };
 
-/// Returns all standard output of a program; a stop ends the program. Throws `gneiss::error` if it fails, is ended or cannot be
-/// started.
-[[nodiscard]] std::string output_of(const arguments& command, std::stop_token stop = {});
+/// Returns all standard output of a program; a stop ends the program (errc::canceled). Throws `gneiss::error` if it fails, is
+/// ended or cannot be started.
+[[nodiscard]] std::string output_of(const arguments& command, const std::stop_token& stop = {});
 
 /// A finished program.
 struct process_result {

@@ -164,7 +164,8 @@ json to_json(const epoch_record& record) {
     if (!record.passes.empty()) object["passes"] = record.passes;
     put(object, "train", record.train);
     put(object, "valid", record.valid);
-    put(object, "evaluation_seconds", record.evaluation_seconds);
+    if (record.evaluation)
+        object.update({{"evaluation_seconds", record.evaluation->seconds}, {"evaluation_read_bytes", record.evaluation->read_bytes}, {"evaluation_write_bytes", record.evaluation->write_bytes}});
     return object;
 }
 
@@ -187,7 +188,8 @@ json to_json(const run_record& record) {
     if (!metrics.empty()) object["metrics"] = std::move(metrics);
     if (const epoch_record* best = best_epoch(record)) object["best_epoch"] = best->epoch;
     if (!record.warnings.empty()) object["warnings"] = record.warnings;
-    if (record.evaluation_seconds) object["evaluation"] = {{"seconds", *record.evaluation_seconds}};
+    if (record.evaluation)
+        object["evaluation"] = {{"seconds", record.evaluation->seconds}, {"read_bytes", record.evaluation->read_bytes}, {"write_bytes", record.evaluation->write_bytes}};
     put(object, "io_cost", record.io_cost);
     object["seconds"] = record.seconds;
     object["peak_rss_bytes"] = record.peak_rss_bytes;
@@ -215,7 +217,12 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "passes", record.passes);
     get(object, "train", record.train);
     get(object, "valid", record.valid);
-    get(object, "evaluation_seconds", record.evaluation_seconds);
+    if (object.contains("evaluation_seconds")) {
+        evaluation_record& cost = record.evaluation.emplace();
+        get(object, "evaluation_seconds", cost.seconds);
+        get(object, "evaluation_read_bytes", cost.read_bytes);
+        get(object, "evaluation_write_bytes", cost.write_bytes);
+    }
     return record;
 }
 
@@ -258,7 +265,12 @@ run_record run_from_json(const json& object) {
     get(metrics, "valid", run.valid);
     get(metrics, "test", run.test);
     if (const auto found = metrics.find("per_class"); found != metrics.end()) run.per_class = *found;
-    get(inner(object, "evaluation"), "seconds", run.evaluation_seconds);
+    if (const json cost = inner(object, "evaluation"); !cost.empty()) {
+        evaluation_record& of = run.evaluation.emplace();
+        get(cost, "seconds", of.seconds);
+        get(cost, "read_bytes", of.read_bytes);
+        get(cost, "write_bytes", of.write_bytes);
+    }
     get(object, "io_cost", run.io_cost);
     get(object, "seconds", run.seconds);
     get(object, "peak_rss_bytes", run.peak_rss_bytes);
@@ -266,6 +278,8 @@ run_record run_from_json(const json& object) {
 }
 
 std::string pretty(const json& object) { return object.dump(2, ' ', false, json::error_handler_t::replace) + '\n'; }
+
+std::string compact(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 void print_json(const json& object) {
     const std::string text = pretty(object);

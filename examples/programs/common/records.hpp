@@ -48,6 +48,12 @@ struct plan_record {
     std::optional<alternative> runner_up{};
 };
 
+/// Cost of evaluations.
+struct evaluation_record {
+    double seconds = 0;
+    std::uint64_t read_bytes = 0, write_bytes = 0; ///< from and to devices: not what the page cache had
+};
+
 struct epoch_record {
     std::uint64_t epoch = 0; ///< from 1
     double seconds = 0;
@@ -63,12 +69,12 @@ struct epoch_record {
     std::vector<std::uint32_t> passes{}; ///< over each macro-batch; 0: it had no training nodes
     metric_values train{}; ///< of the examples as they were trained
     metric_values valid{};
-    std::optional<double> evaluation_seconds{}; ///< after the epoch's `seconds`
+    std::optional<evaluation_record> evaluation{}; ///< after the epoch's `seconds`
 };
 
 /// Purposes of bytes that an epoch moves: reads of features and of neighbors; of the first, those of passes that deal rows out,
-/// and what they write.
-inline constexpr std::array<const char*, 4> moved_keys{"gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes"};
+/// and what they write; of the second, those of passes.
+inline constexpr std::array<const char*, 5> moved_keys{"gather_bytes", "sample_bytes", "scanned_bytes", "dealt_bytes", "sample_scanned_bytes"};
 
 /// Returns the mean over the macro-batches of an epoch that had training nodes; 0 if no passes are recorded.
 [[nodiscard]] double mean_passes(const epoch_record& epoch);
@@ -96,7 +102,7 @@ struct run_record {
     nlohmann::ordered_json per_class{};
     metric_values start{};         ///< validation before training
     std::vector<std::string> warnings{}; ///< for the user
-    std::optional<double> evaluation_seconds{}; ///< total
+    std::optional<evaluation_record> evaluation{}; ///< total
     named<double> io_cost{};       ///< per batch, modeled and measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;
@@ -131,6 +137,9 @@ struct metric_order {
 
 /// Formats JSON as the programs print and store it: indented by two, ending in a line break, invalid UTF-8 replaced.
 [[nodiscard]] std::string pretty(const nlohmann::ordered_json& object);
+
+/// Formats JSON on one line, invalid UTF-8 replaced: a path may have any bytes.
+[[nodiscard]] std::string compact(const nlohmann::ordered_json& object);
 
 /// Prints the result of a command with `--json` to stdout. Throws `gneiss::io_error` on failure.
 void print_json(const nlohmann::ordered_json& object);

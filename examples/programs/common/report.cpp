@@ -145,7 +145,7 @@ std::vector<page::card> summary_items(const run_record& run) {
     std::string parts = run.epochs.empty() ? "no epoch"
                                            : fmt::format("{} for {} epoch{}", human_seconds(training), run.epochs.size(),
                                                  run.epochs.size() == 1 ? "" : "s");
-    if (run.evaluation_seconds) parts += fmt::format(", {} evaluation", human_seconds(*run.evaluation_seconds));
+    if (run.evaluation) parts += fmt::format(", {} evaluation", human_seconds(run.evaluation->seconds));
     items.push_back({"Time", human_seconds(run.seconds), parts});
     if (const auto steps = steps_before(run); !steps.empty()) {
         std::string names;
@@ -235,11 +235,15 @@ plot::bar_chart epoch_bars(const run_record& run, std::string title, std::string
     return chart;
 }
 
+std::optional<double> evaluation_seconds(const epoch_record& epoch) {
+    return epoch.evaluation ? std::optional(epoch.evaluation->seconds) : std::nullopt;
+}
+
 /// Plots elapsed seconds of training and evaluation.
 std::string epoch_times(const run_record& run) {
-    if (!total(run, member(&epoch_record::evaluation_seconds))) return "";
+    if (!total(run, evaluation_seconds)) return "";
     return plot_box(epoch_bars(run, "Time of each epoch", "elapsed",
-        {{"training", [](const epoch_record& e) { return std::optional(e.seconds); }}, {"evaluation", member(&epoch_record::evaluation_seconds)}}));
+        {{"training", [](const epoch_record& e) { return std::optional(e.seconds); }}, {"evaluation", evaluation_seconds}}));
 }
 
 std::string stage_bars(const run_record& run) {
@@ -509,7 +513,7 @@ std::string io_table(const run_record& run) {
     };
     bytes("read", &epoch_record::read_bytes);
     bytes("written", &epoch_record::write_bytes);
-    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling", "read by scan passes", "written by scan passes"};
+    constexpr std::array<const char*, moved_keys.size()> titles{"read by gather", "read by sampling", "read by scan passes", "written by scan passes", "read by passes over neighbors"};
     for (std::size_t i = 0; i < titles.size(); ++i) {
         const auto sum = total(run, [&](const epoch_record& e) -> std::optional<double> { return value_of(e.moved, moved_keys[i]); });
         if (sum && *sum > 0) rows.push_back({{titles[i]}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
@@ -552,7 +556,7 @@ std::string epoch_table(const run_record& run) {
                               const auto value = value_of(e.train, name);
                               return value ? metric_text(*value) : std::string();
                           }});
-    fields.push_back({"evaluation", shown(&epoch_record::evaluation_seconds, human_seconds)});
+    fields.push_back({"evaluation", [](const epoch_record& e) { return e.evaluation ? human_seconds(e.evaluation->seconds) : std::string(); }});
     std::erase_if(fields, [&](const field& f) {
         return std::ranges::all_of(run.epochs, [&](const epoch_record& e) { return f.text(e).empty(); });
     });

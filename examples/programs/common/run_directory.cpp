@@ -113,6 +113,19 @@ void make_directories(const fs::path& path) {
 
 std::string read_file(const fs::path& path) { return descriptor(path, O_RDONLY).read(); }
 
+bool holds_only(const fs::path& directory, std::initializer_list<std::string_view> names) {
+    std::error_code failed;
+    if (!fs::is_directory(directory, failed)) return false;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+        const std::string file = entry.path().filename().string();
+        const bool known = entry.is_regular_file() && std::ranges::any_of(names, [&](std::string_view name) {
+            return file.starts_with(name) && std::ranges::any_of(std::array{".npy", ".npy.xxh3", ".tsv"}, [&](const char* end) { return file.substr(name.size()) == end; });
+        });
+        if (!known) return false;
+    }
+    return true;
+}
+
 std::vector<nlohmann::ordered_json> read_json_lines(const fs::path& path) {
     const std::string text = read_file(path);
     std::vector<nlohmann::ordered_json> lines;
@@ -126,7 +139,7 @@ std::vector<nlohmann::ordered_json> read_json_lines(const fs::path& path) {
 
 void append_json_line(const fs::path& path, const nlohmann::ordered_json& object) {
     const descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
-    file.write(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+    file.write(compact(object) + '\n');
     file.sync();
 }
 
@@ -178,6 +191,21 @@ run_directory run_directory::open(
 bool run_directory::replaces(const fs::path& run, const fs::path& file) {
     const fs::path inside = fs::weakly_canonical(file).lexically_relative(fs::weakly_canonical(run));
     return inside == "." || (!inside.empty() && std::ranges::any_of(run_files, [&](const char* name) { return *inside.begin() == name; }));
+}
+
+std::uint64_t run_directory::replaced_bytes(const fs::path& run) {
+    std::uint64_t bytes = 0;
+    std::error_code ignored; // a file may vanish meanwhile
+    const auto add = [&](const fs::path& file) {
+        if (!fs::is_regular_file(fs::symlink_status(file, ignored))) return;
+        if (const std::uintmax_t size = fs::file_size(file, ignored); !ignored) bytes += size;
+    };
+    for (const char* name : run_files) {
+        add(run / name);
+        if (!fs::is_directory(fs::symlink_status(run / name, ignored))) continue;
+        for (auto at = fs::recursive_directory_iterator(run / name, ignored); at != fs::recursive_directory_iterator(); at.increment(ignored)) add(at->path());
+    }
+    return bytes;
 }
 
 run_directory run_directory::open_existing(const fs::path& path) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 
 /// Returns the text of a file. Throws `gneiss::io_error`.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
+
+/// True for a directory with nothing but files NAME.npy, NAME.npy.xxh3 and NAME.tsv, for `names`: an export may replace it. Anything
+/// else may be a user's.
+[[nodiscard]] bool holds_only(const std::filesystem::path& directory, std::initializer_list<std::string_view> names);
 
 /// Returns the lines of a file as JSON objects. Drops a last line without a line break, cut short by a crash. Throws
 /// `gneiss::error` (errc::corrupt) that names an invalid line; `gneiss::io_error`.
@@ -43,6 +48,8 @@ public:
         const std::optional<std::filesystem::path>& out, existing_run options);
     /// True if `file` is the run at `run`, or in a part of it that `existing_run::replace` removes.
     [[nodiscard]] static bool replaces(const std::filesystem::path& run, const std::filesystem::path& file);
+    /// Returns the bytes that `existing_run::replace` frees at `run`.
+    [[nodiscard]] static std::uint64_t replaced_bytes(const std::filesystem::path& run);
     /// Opens a run for reading by `eval`, `predict`, `export`. Throws errc::not_found if there is none. Takes no lock.
     static run_directory open_existing(const std::filesystem::path& path);
 

@@ -88,4 +88,11 @@ interrupt_guard::~interrupt_guard() {
 
 std::stop_token interrupt_guard::token() const noexcept { return state_->source.get_token(); }
 
+void exit_at_termination() noexcept {
+    struct sigaction action {};
+    action.sa_handler = [](int) { ::_exit(130); };
+    sigemptyset(&action.sa_mask);
+    ::sigaction(SIGTERM, &action, nullptr);
+}
+
 } // namespace programs

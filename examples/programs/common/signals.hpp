@@ -25,4 +25,7 @@ private:
     std::unique_ptr<state> state_;
 };
 
+/// Makes SIGTERM end this process at once with exit code 130 where no `interrupt_guard` is, as for commands that write nothing.
+void exit_at_termination() noexcept;
+
 } // namespace programs

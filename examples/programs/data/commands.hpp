@@ -62,7 +62,8 @@ struct feature_flags {
 [[nodiscard]] std::array<double, 3> parse_fractions(const std::vector<double>& values);
 
 /// Makes all checks that are possible before the work; throws usage_error, gneiss::error.
-void check_output(const output_flags& output, const common_flags& common);
+/// \param inputs  files that the command reads: none may be in a dataset that it replaces
+void check_output(const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs = {});
 
 /// Makes the same checks for commands that write a file. Throws usage_error.
 void check_file_out(const std::filesystem::path& out, const common_flags& common);

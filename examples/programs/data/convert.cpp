@@ -8,6 +8,7 @@
 #include <gneiss/io/convert.hpp>
 
 #include "commands.hpp"
+#include "common/records.hpp"
 
 namespace data_tool {
 namespace {
@@ -38,9 +39,8 @@ programs::exit_code run_convert(const convert_flags& flags) {
     const std::uint64_t after = gneiss::dataset(flags.out).features().bytes();
     if (flags.common.json)
         fmt::print("{}\n",
-            nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"feature_type", flags.feature_type},
-                {"feature_bytes_before", before}, {"feature_bytes", after}, {"dataset", flags.out.string()}}
-                .dump());
+            programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"feature_type", flags.feature_type},
+                {"feature_bytes_before", before}, {"feature_bytes", after}, {"dataset", flags.out.string()}}));
     else
         fmt::print("{}: features of {}, {} (before: {})\n{}, peak RSS {}\n", flags.out.string(), flags.feature_type,
             gneiss::format_bytes(after), gneiss::format_bytes(before), programs::human_seconds(seconds), gneiss::format_bytes(programs::peak_rss()));

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <gneiss/graph/generate/bipartite.hpp>
 #include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/lfr.hpp>
@@ -53,7 +55,7 @@ void check_kind(const generate_flags& flags, const programs::command& self) {
     };
     for (const char* flag : {"a", "b", "c", "noise", "relation-skew"})
         only(self.given(flag), "--" + std::string(flag), {"rmat"});
-    for (const char* flag : {"classes", "communities", "num-features", "feature-signal"})
+    for (const char* flag : {"classes", "communities", "num-features", "feature-signal", "feature-type", "project"})
         only(self.given(flag), "--" + std::string(flag), {"planted"});
     for (const char* flag : {"users", "items", "clusters", "popularity-skew", "activity-skew"})
         only(self.given(flag), "--" + std::string(flag), {"bipartite"});
@@ -73,6 +75,8 @@ void check_kind(const generate_flags& flags, const programs::command& self) {
     }
     only(self.given("relations"), "--relations", {"rmat", "planted"});
     only(flags.output.task == "node", "--task node", {"planted", "lfr"});
+    for (const char* flag : {"feature-signal", "feature-type", "project"})
+        if (self.given(flag) && flags.num_features == 0) throw programs::usage_error(fmt::format("--{} needs --num-features N", flag));
 }
 
 programs::exit_code generate(const generate_flags& flags, const programs::command& self) {

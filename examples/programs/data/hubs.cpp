@@ -11,6 +11,7 @@
 
 #include "commands.hpp"
 #include "common/partitioning.hpp"
+#include "common/records.hpp"
 
 namespace data_tool {
 namespace {
@@ -47,10 +48,9 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (flags.common.json)
         fmt::print("{}\n",
-            nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", nodes}, {"edges", result.edges},
+            programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", nodes}, {"edges", result.edges},
                 {"training_nodes", training}, {"hubs", result.hubs}, {"influence_share", result.influence_share}, {"steps", flags.steps},
-                {"graph", result.in_memory ? "memory" : "disk"}, {"out", flags.out.string()}}
-                .dump());
+                {"graph", result.in_memory ? "memory" : "disk"}, {"out", flags.out.string()}}));
     else
         fmt::print("{}: {} hubs of {} nodes, where {} of the walks from {} training nodes end\n{}, peak RSS {}\n", flags.out.string(),
             result.hubs, nodes, programs::human_percent(result.influence_share), training, programs::human_seconds(seconds),

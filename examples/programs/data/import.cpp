@@ -127,6 +127,14 @@ import_options start_of(const import_flags& flags) {
     return options;
 }
 
+std::vector<std::filesystem::path> inputs_of(const import_flags& flags) {
+    std::vector<std::filesystem::path> files = flags.sources;
+    for (const auto& file : {flags.valid, flags.test, flags.entities, flags.relations, flags.features_file, flags.labels, flags.split, flags.standardize})
+        if (file) files.push_back(*file);
+    if (flags.features_csr) files.insert(files.end(), flags.features_csr->begin(), flags.features_csr->end());
+    return files;
+}
+
 import_options options_of(const import_flags& flags) {
     import_options options = start_of(flags);
     if (flags.valid) options.sources.push_back({.path = *flags.valid, .split = edge_split::valid});
@@ -169,7 +177,7 @@ void add_import(programs::command_line& to) {
     programs::command& command = to.add("import",
         "Makes a dataset from edge files, or a directory of a known layout.", [flags](programs::command& self) {
             import_options options = options_of(*flags);
-            check_output(flags->output, flags->common);
+            check_output(flags->output, flags->common, inputs_of(*flags));
             for (const import_source& source : options.sources) {
                 std::error_code failed;
                 if (!std::filesystem::exists(source.path, failed))

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -16,6 +15,8 @@
 #include <gneiss/io/split_overlap.hpp>
 
 #include "commands.hpp"
+#include "common/records.hpp"
+#include "common/run_directory.hpp"
 
 namespace data_tool {
 namespace {
@@ -120,7 +121,7 @@ exit_code inspect(const read_flags& flags) {
         if (nodes.classes != 0) result.update({{"node_task", std::string(to_string(nodes.target))}, {"classes", nodes.classes}});
         if (nodes.train != 0)
             result.update({{"train_nodes", nodes.train}, {"valid_nodes", nodes.valid}, {"test_nodes", nodes.test}});
-        fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        fmt::print("{}\n", programs::compact(result));
         return exit_code::done;
     }
     programs::table facts({{"dataset", programs::align::left}, {m.name, programs::align::left}});
@@ -182,10 +183,9 @@ exit_code verify(const read_flags& flags) {
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     if (flags.common.json) {
         fmt::print(
-            "{}\n", nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
+            "{}\n", programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
                         {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes},
-                        {"undirected", overlap.undirected}, {"pairs_in_two_splits", overlap.pairs}}
-                        .dump());
+                        {"undirected", overlap.undirected}, {"pairs_in_two_splits", overlap.pairs}}));
         return exit_code::done;
     }
     fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
@@ -196,21 +196,6 @@ exit_code verify(const read_flags& flags) {
     return exit_code::done;
 }
 
-/// Returns true for a directory with edges that holds nothing but files as an export writes: anything else may be a user's.
-bool is_export(const std::filesystem::path& directory) {
-    std::error_code failed;
-    if (!std::filesystem::is_directory(directory, failed)) return false;
-    bool edges = false;
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-        const std::string name = entry.path().filename().string();
-        const bool table = std::ranges::any_of(std::array{"train", "valid", "test", "entities", "relations", "features", "labels", "classes"},
-            [&](const char* stem) { return name == std::string(stem) + ".tsv"; });
-        if (!entry.is_regular_file() || !(table || name.ends_with(".npy") || name.ends_with(".npy.xxh3"))) return false;
-        edges |= name == "train.tsv" || name == "train.npy";
-    }
-    return edges;
-}
-
 exit_code run_export(const read_flags& flags) {
     check_dataset(flags.dataset);
     std::error_code failed;
@@ -218,7 +203,8 @@ exit_code run_export(const read_flags& flags) {
         if (!flags.common.force)
             throw programs::usage_error(
                 flags.out.string() + " exists already: choose another --out, or --force to replace it");
-        if (!is_export(flags.out))
+        if (!programs::holds_only(flags.out, {"train", "valid", "test", "entities", "relations", "features", "features.indptr", "features.indices",
+                                                 "features.values", "labels", "targets", "split", "classes"}))
             throw programs::usage_error(flags.out.string() + " is not an export: --force replaces exports only");
     }
     const auto start = std::chrono::steady_clock::now();
@@ -240,9 +226,8 @@ exit_code run_export(const read_flags& flags) {
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     if (flags.common.json)
         fmt::print(
-            "{}\n", nlohmann::ordered_json{{"seconds", seconds_since(start)}, {"peak_rss_bytes", programs::peak_rss()},
-                        {"nodes", m.nodes}, {"edges", edges}, {"out", flags.out.string()}}
-                        .dump());
+            "{}\n", programs::compact({{"seconds", seconds_since(start)}, {"peak_rss_bytes", programs::peak_rss()},
+                        {"nodes", m.nodes}, {"edges", edges}, {"out", flags.out.string()}}));
     else
         fmt::print("{}: {} edges\n", flags.out.string(), edges);
     return exit_code::done;

@@ -16,6 +16,7 @@
 #include "commands.hpp"
 #include "common/partitioner_options.hpp"
 #include "common/partitioning.hpp"
+#include "common/records.hpp"
 
 namespace data_tool {
 namespace {
@@ -70,7 +71,7 @@ void print_result(const partition_flags& flags, const dataset& data, const progr
         result["kept"] = kept_json(q);
         if (created.resumed_step != 0) result["resumed_step"] = created.resumed_step;
         if (flags.out) result["out"] = flags.out->string();
-        fmt::print("{}\n", result.dump());
+        fmt::print("{}\n", programs::compact(result));
         return;
     }
     programs::table table({{"partitioner", programs::align::left}, {"parts"}, {"cut"}, {"nodes"}, {"edges"}, {"labels"}, {"seconds"},
@@ -93,6 +94,9 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     if (scores == flags.partitioner.has_value())
         throw usage_error("give one of --partitioner NAME and --score FILE.npy");
     if (scores && flags.out) throw usage_error("--score makes no partitions: leave --out out");
+    for (const char* flag : {"balance", "imbalance", "label-cap", "passes", "initial", "gamma", "nu", "effort", "chunk", "older", "edge-order", "seed-partitioner"})
+        if (scores && self.given(flag)) throw usage_error(fmt::format("--score makes no partitions: leave --{} out", flag));
+    if (self.given("export") && !flags.out) throw usage_error("--export is the format of --out FILE, which is missing");
     if (!scores && flags.partitions == 0) throw usage_error("--partitions N is needed");
     std::optional<programs::partition_job> job;
     if (!scores) job.emplace(job_of(flags));

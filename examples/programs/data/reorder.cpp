@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 
 #include "commands.hpp"
 #include "common/node_file.hpp"
+#include "common/records.hpp"
 
 namespace data_tool {
 namespace {
@@ -27,7 +29,10 @@ struct reorder_flags {
 
 programs::exit_code run_reorder(const reorder_flags& flags) {
     check_dataset(flags.dataset);
-    check_output({.out = flags.out}, flags.common);
+    std::vector<std::filesystem::path> inputs;
+    for (const auto& file : {flags.by, flags.hubs})
+        if (file) inputs.push_back(*file);
+    check_output({.out = flags.out}, flags.common, inputs);
     if ((flags.by || flags.hubs) == flags.training_first)
         throw programs::usage_error("give the order: --training-first, or --by FILE.npy and --hubs FILE.npy");
     constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
@@ -59,9 +64,8 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges, hubs = to.rows().begin(m.pinned);
     if (flags.common.json)
         fmt::print("{}\n",
-            nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
-                {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}}
-                .dump());
+            programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
+                {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}}));
     else
         fmt::print("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
             flags.training_first ? fmt::format("; the {} training nodes come first", m.node_attributes.train)

@@ -21,6 +21,7 @@
 #include <gneiss/storage/engine/threads.hpp>
 
 #include "commands.hpp"
+#include "common/records.hpp"
 
 namespace data_tool {
 namespace {
@@ -201,7 +202,7 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
             {"ms_min", std::ranges::min(created.ms)}, {"ms_max", std::ranges::max(created.ms)},
             {"nodes_per_batch", median(created.nodes)}, {"edges_per_batch", median(created.edges)},
             {"ns_per_edge", median(created.ns_per_edge)}};
-        fmt::print("{}\n", result.dump());
+        fmt::print("{}\n", programs::compact(result));
         return exit_code::done;
     }
     programs::table table({{"sampler", programs::align::left}, {"batches"}, {"ms per batch"}, {"least"}, {"most"},

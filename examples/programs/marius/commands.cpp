@@ -48,7 +48,7 @@ struct export_flags : trainers::run_flags {
 };
 
 programs::exit_code export_run(const export_flags& flags) {
-    trainers::export_directory out(flags.out, flags.force, {"nodes.npy", "nodes.tsv"});
+    trainers::export_directory out(flags.out, flags.force);
     const programs::interrupt_guard interrupts;
     trained_model trained(flags.run, flags.memory_bytes(), flags.dataset);
     trained.data->verify_labels();

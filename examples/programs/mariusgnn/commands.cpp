@@ -121,7 +121,7 @@ struct export_flags : trainers::run_flags, trainers::hidden_rows_flag {
 };
 
 programs::exit_code export_run(const export_flags& flags) {
-    trainers::export_directory out(flags.out, flags.force, {"nodes.npy", "nodes.tsv", "predictions.tsv"});
+    trainers::export_directory out(flags.out, flags.force);
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory, flags.dataset, flags.graph);

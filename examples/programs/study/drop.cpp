@@ -35,6 +35,7 @@
 #include "common/graph_stream.hpp"
 #include "common/machine.hpp"
 #include "common/plot.hpp"
+#include "common/records.hpp"
 #include "common/signals.hpp"
 #include "common/statistics.hpp"
 #include "common/terminal.hpp"
@@ -252,7 +253,7 @@ programs::exit_code drop(const drop_flags& flags) {
             }
         output["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         output["peak_rss_bytes"] = programs::peak_rss();
-        fmt::print("{}\n", output.dump());
+        fmt::print("{}\n", programs::compact(output));
         return programs::exit_code::done;
     }
     programs::table table({{"dropped"}, {"random"}, {"neighbor"}, {"influence"}});

@@ -29,6 +29,7 @@
 #include "common/graph_stream.hpp"
 #include "common/machine.hpp"
 #include "common/plot.hpp"
+#include "common/records.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
 #include "common/units.hpp"
@@ -121,7 +122,7 @@ programs::exit_code grem(const grem_flags& flags) {
     if (flags.json) {
         nlohmann::ordered_json output{{"dataset", name}, {"parts", parts}, {"seeds", flags.seeds}, {"chunks", flags.chunks}};
         for (const curve& c : curves) output["cut"][c.key] = c.cut;
-        fmt::print("{}\n", output.dump());
+        fmt::print("{}\n", programs::compact(output));
         return programs::exit_code::done;
     }
     std::vector<programs::table::column> columns{{"chunk"}};

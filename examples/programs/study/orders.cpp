@@ -22,6 +22,7 @@
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/plot.hpp"
+#include "common/records.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
 
@@ -142,7 +143,7 @@ programs::exit_code orders(const orders_flags& flags) {
         for (const seen_order& one : seen)
             list.push_back({{"order", one.name}, {"partitions", one.partitions}, {"buffer", one.slots}, {"states", one.states},
                 {"partitions_read", one.reads}, {"bias", one.bias}, {"uniform_bias", one.uniform}, {"imbalance", one.imbalance}});
-        fmt::print("{}\n", ordered_json{{"dataset", name}, {"orders", list}}.dump());
+        fmt::print("{}\n", programs::compact({{"dataset", name}, {"orders", list}}));
         return programs::exit_code::done;
     }
     programs::table table({{"order", programs::align::left}, {"partitions"}, {"buffer"}, {"states"}, {"partitions read"}, {"B"}, {"B, equal degrees"}, {"edges of a state, max/mean"}});

@@ -62,7 +62,7 @@ compared_run read_compared(const fs::path& path) {
         if (fs::exists(metrics))
             for (const ordered_json& line : programs::read_json_lines(metrics)) {
                 run.record.epochs.push_back(programs::epoch_from_json(line));
-                run.record.seconds += run.record.epochs.back().seconds + run.record.epochs.back().evaluation_seconds.value_or(0);
+                run.record.seconds += run.record.epochs.back().seconds + run.record.epochs.back().evaluation.value_or(programs::evaluation_record{}).seconds;
             }
     } catch (const nlohmann::json::exception& e) {
         throw gneiss::error(gneiss::errc::corrupt, e.what(), {.path = result ? file : metrics});
@@ -124,7 +124,7 @@ std::string result_table(const std::vector<compared_run>& runs, const std::strin
         {"validation " + title, [&](const run_record& run) { const auto* best = best_by(run, metric); return best == nullptr ? "" : number(value_of(best->valid, metric)); }},
         {"test " + title, [&](const run_record& run) { return number(value_of(run.test, metric)); }},
         {"training", [](const run_record& run) { return programs::human_seconds(training_seconds(run)); }},
-        {"evaluation", [](const run_record& run) { return run.evaluation_seconds ? programs::human_seconds(*run.evaluation_seconds) : std::string(); }},
+        {"evaluation", [](const run_record& run) { return run.evaluation ? programs::human_seconds(run.evaluation->seconds) : std::string(); }},
         {"all", [](const run_record& run) { return programs::human_seconds(run.seconds); }},
         {"read per epoch", [&](const run_record& run) { return mean(run, &epoch_record::read_bytes); }},
         {"peak memory", [](const run_record& run) { return run.peak_rss_bytes == 0 ? "" : gneiss::format_bytes(run.peak_rss_bytes); }},

@@ -26,6 +26,7 @@
 #include "common/dataset_path.hpp"
 #include "common/plot.hpp"
 #include "common/process.hpp"
+#include "common/records.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
 #include "common/units.hpp"
@@ -303,7 +304,7 @@ programs::exit_code runs(const runs_flags& flags) {
             throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} have no '{}' of the test split", one.name, flags.metric));
     if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: time of an epoch by stage", flags.trainer, name)));
     if (flags.differences) plot::write_svg(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
-    if (flags.json) fmt::print("{}\n", json_of(seen, flags).dump());
+    if (flags.json) fmt::print("{}\n", programs::compact(json_of(seen, flags)));
     else fmt::print("{}", table_of(seen, flags));
     return std::ranges::all_of(seen, [](const outcome& one) { return one.failed == 0; }) ? programs::exit_code::done : programs::exit_code::failed;
 }

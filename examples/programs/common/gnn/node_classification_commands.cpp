@@ -105,7 +105,7 @@ struct export_flags : run_flags, hidden_rows_flag {
 };
 
 programs::exit_code export_run(const node_classification_program& of, const export_flags& flags) {
-    export_directory out(flags.out, flags.force, {"nodes.tsv", "predictions.tsv"});
+    export_directory out(flags.out, flags.force);
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();

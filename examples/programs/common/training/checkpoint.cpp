@@ -55,7 +55,7 @@ void from_bytes(const std::vector<std::byte>& bytes, std::span<float> numbers, s
 }
 
 void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress) {
-    to.put_text("progress", progress.dump());
+    to.put_text("progress", programs::compact(progress));
 }
 
 nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {

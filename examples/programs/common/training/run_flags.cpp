@@ -1,6 +1,5 @@
 #include "common/training/run_flags.hpp"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -15,6 +14,7 @@
 #include <gneiss/storage/io/durable.hpp>
 
 #include "common/machine.hpp"
+#include "common/run_directory.hpp"
 #include "common/terminal.hpp"
 #include "common/training/checkpoint.hpp"
 
@@ -153,17 +153,12 @@ void text_file::flush() {
     waiting_.clear();
 }
 
-export_directory::export_directory(const std::filesystem::path& out, bool force, std::initializer_list<const char*> marks)
+export_directory::export_directory(const std::filesystem::path& out, bool force)
     : out_(out), beside_(gneiss::hidden_beside(out_, ".new")) {
     if (std::filesystem::exists(out_) && !force)
         throw programs::usage_error(out_.string() + " exists already: choose another --out, or --force to replace it");
-    const auto replaceable = [&](const std::filesystem::path& path) {
-        return std::filesystem::is_directory(path) &&
-               (std::filesystem::is_empty(path) ||
-                   std::ranges::any_of(marks, [&](const char* name) { return std::filesystem::exists(path / name); }));
-    };
     for (const auto& path : {out_, beside_}) // also replaces leftovers of an interrupted export
-        if (std::filesystem::exists(path) && !replaceable(path))
+        if (std::filesystem::exists(path) && !programs::holds_only(path, {"nodes", "relations", "predictions", "classes"}))
             throw programs::usage_error(path.string() + " is not an export: --force replaces exports only");
 }
 

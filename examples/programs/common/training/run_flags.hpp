@@ -119,8 +119,8 @@ private:
 /// An output directory that appears atomically, and replaces only another export.
 class export_directory {
 public:
-    /// Throws usage_error if `out` exists and may not be replaced. `marks` are files of an export.
-    export_directory(const std::filesystem::path& out, bool force, std::initializer_list<const char*> marks);
+    /// Throws usage_error if `out` exists and may not be replaced.
+    export_directory(const std::filesystem::path& out, bool force);
     ~export_directory();
     export_directory(const export_directory&) = delete;
     export_directory& operator=(const export_directory&) = delete;

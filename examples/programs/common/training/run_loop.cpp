@@ -254,7 +254,7 @@ programs::report_data run_loop::live_report(const trainer& of, const programs::r
     so_far.status = programs::run_status::running;
     so_far.seconds = seconds();
     so_far.peak_rss_bytes = peak_rss_bytes();
-    so_far.evaluation_seconds = evaluation_seconds(so_far.epochs);
+    so_far.evaluation = evaluation_of(so_far.epochs);
     const auto first = static_cast<double>(first_examples_), all = static_cast<double>(settings_.examples);
     progress.done = std::min(1.0, (first + static_cast<double>(first_before)) / std::max(1.0, all));
     if (const auto examples = static_cast<double>(examples_); examples > 0) progress.loss = loss_ / examples;
@@ -266,11 +266,17 @@ programs::report_data run_loop::live_report(const trainer& of, const programs::r
     return report;
 }
 
-std::optional<double> run_loop::evaluation_seconds(const std::vector<programs::epoch_record>& epochs) const {
-    double sum = evaluating_.seconds(); // this process
-    for (const programs::epoch_record& epoch : epochs)
-        if (epoch.epoch <= resumed_after_) sum += epoch.evaluation_seconds.value_or(0);
-    return sum > 0 ? std::optional(sum) : std::nullopt;
+programs::evaluation_record run_loop::evaluated() const { return {evaluating_.seconds(), evaluation_read_, evaluation_written_}; }
+
+std::optional<programs::evaluation_record> run_loop::evaluation_of(const std::vector<programs::epoch_record>& epochs) const {
+    programs::evaluation_record sum = evaluated();
+    for (const programs::epoch_record& epoch : epochs) {
+        if (epoch.epoch > resumed_after_ || !epoch.evaluation) continue;
+        sum.seconds += epoch.evaluation->seconds;
+        sum.read_bytes += epoch.evaluation->read_bytes;
+        sum.write_bytes += epoch.evaluation->write_bytes;
+    }
+    return sum.seconds > 0 ? std::optional(sum) : std::nullopt;
 }
 
 std::vector<std::string> run_loop::warnings_of(const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const {
@@ -334,7 +340,12 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     const auto measured = [&](const char* activity, const auto& evaluate) {
         try {
             now(activity);
-            return evaluating_.measure(evaluate);
+            const programs::device_bytes before = programs::bytes_moved();
+            auto metrics = evaluating_.measure(evaluate);
+            const programs::device_bytes after = programs::bytes_moved();
+            evaluation_read_ += after.read - before.read;
+            evaluation_written_ += after.written - before.written;
+            return metrics;
         } catch (const gneiss::error& e) {
             if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
@@ -348,7 +359,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     const auto by_class = [&](const programs::metric_values& test) { return of.per_class(test.empty() ? "valid" : "test"); };
     /// Validates and reports a trained epoch, and keeps the best state. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
-        const double evaluated_before = evaluating_.seconds();
+        const programs::evaluation_record before = evaluated();
         const bool validate = settings_.validates && options_.validates_after(done.epoch);
         const bool some = done.epoch != *options_.epochs && !settings_.validated.empty();
         if (validate) done.valid = some ? validation() : metrics_of("valid");
@@ -359,7 +370,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             unvalidated_ = std::move(done);
             return false;
         }
-        if (const double evaluated = evaluating_.seconds() - evaluated_before; evaluated > 0) done.evaluation_seconds = evaluated;
+        if (const programs::evaluation_record after = evaluated(); after.seconds > before.seconds)
+            done.evaluation = {after.seconds - before.seconds, after.read_bytes - before.read_bytes, after.write_bytes - before.write_bytes};
         run_.append_metrics(done);
         {
             const std::scoped_lock lock(live_mutex_);
@@ -371,7 +383,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         if (const double mean = programs::mean_passes(done); mean > 1) summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
         if (const auto* value = watch.order.of(done.valid))
             summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)", settings_.measure, value->second,
-                some ? settings_.validated + ", " : "", done.evaluation_seconds.value_or(0));
+                some ? settings_.validated + ", " : "", done.evaluation ? done.evaluation->seconds : 0);
         live_.say(summary);
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
             if (watch.validated == 0) live_.say("warning: " + warning);
@@ -441,7 +453,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.seconds = seconds();
     record.start = start_;
     record.warnings = warnings_of(record.epochs, watch.order);
-    record.evaluation_seconds = evaluation_seconds(record.epochs);
+    record.evaluation = evaluation_of(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
     of.add_to(record);
     run_.write_result(record);

@@ -215,8 +215,10 @@ private:
     [[nodiscard]] programs::report_data report_of(const trainer& of, programs::run_record record, const std::vector<programs::time_sample>& samples) const;
     /// Returns the report of the run in progress, with the epochs that are concluded. Thread-safe.
     [[nodiscard]] programs::report_data live_report(const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const;
-    /// Returns the seconds of evaluation: of earlier processes, as far as `epochs` have them, and of this one; absent: none.
-    [[nodiscard]] std::optional<double> evaluation_seconds(const std::vector<programs::epoch_record>& epochs) const;
+    /// Returns the cost of evaluations in this process.
+    [[nodiscard]] programs::evaluation_record evaluated() const;
+    /// Returns the cost of evaluations: of earlier processes, as far as `epochs` have it, and of this one; absent: none.
+    [[nodiscard]] std::optional<programs::evaluation_record> evaluation_of(const std::vector<programs::epoch_record>& epochs) const;
     /// Returns the run's timeline: samples of earlier processes, then these.
     [[nodiscard]] std::vector<programs::time_sample> timeline(const std::vector<programs::time_sample>& samples) const;
     /// Returns totals of the current epoch, including earlier processes.
@@ -252,6 +254,7 @@ private:
     std::atomic<std::uint64_t> examples_{0}, first_examples_{0}, sampled_edges_{0}; // first: of first passes over states
     std::atomic<std::uint64_t> correct_{0};
     activity_clock evaluating_, saving_;
+    std::atomic<std::uint64_t> evaluation_read_{0}, evaluation_written_{0}; // bytes from and to devices
     std::vector<programs::time_sample> samples_before_; // of earlier processes
     std::uint64_t resumed_after_ = 0; // the last epoch that earlier processes concluded
 

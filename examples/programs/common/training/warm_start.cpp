@@ -14,6 +14,7 @@
 #include "common/config_file.hpp"
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
+#include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/row_store.hpp"
@@ -83,7 +84,7 @@ void warm_start::refuse_other_model(const programs::command& command, std::initi
     std::string different;
     for (const char* const name : flags) {
         const json now = command.at(name).value(), then = config_.contains(name) ? config_.at(name) : json();
-        if (now != then) different += fmt::format("{}{} {}, here {}", different.empty() ? "" : "; ", name, then.is_null() ? "absent" : then.dump(), now.is_null() ? "absent" : now.dump());
+        if (now != then) different += fmt::format("{}{} {}, here {}", different.empty() ? "" : "; ", name, then.is_null() ? "absent" : programs::compact(then), now.is_null() ? "absent" : programs::compact(now));
     }
     if (!different.empty()) throw differs(run_, "is another model (" + different + "): flags that are left out are taken from it");
 }
