@@ -170,6 +170,7 @@ TEST_CASE("rows dealt out are read in one pass, and their bytes are reported") {
     CHECK(by_scan["plan"]["parts"].contains("dealing out rows"));
     CHECK_FALSE(at_random["plan"]["parts"].contains("dealing out rows"));
     shop.refuses(2, "train data --quiet --out new --feature-cache static --gather scan", {"--gather scan", "belady", "static"});
+    shop.refuses(2, "train data --quiet --out new --gather scan", {"--gather scan", "belady", "memory"}); // all fits
 }
 
 TEST_CASE("neighbors of superbatches are read in passes, and their bytes are reported") {
@@ -202,7 +203,8 @@ TEST_CASE("neighbors of superbatches are read in passes, and their bytes are rep
     CHECK(by_scan["plan"]["parts"].contains("change sets, or neighbors in passes"));
     CHECK_FALSE(at_random["plan"]["parts"].contains("change sets, or neighbors in passes"));
     shop.refuses(2, "train data --quiet --out new --topology memory --neighbor-reads scan", {"--neighbor-reads scan", "disk", "memory"});
-    shop.refuses(2, "train data --quiet --out new --pipeline conventional --neighbor-reads scan", {"--neighbor-reads scan", "superbatches"});
+    shop.refuses(2, "train data --quiet --out new --pipeline conventional --neighbor-reads scan", {"--neighbor-reads scan", "superbatches", "conventional"});
+    shop.refuses(2, "train data --quiet --out new --neighbor-reads scan", {"--neighbor-reads scan", "disk", "memory"});
 }
 
 TEST_CASE("a dry run leaves no files, and its plan is that of the run") {

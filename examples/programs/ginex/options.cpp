@@ -80,13 +80,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
             throw programs::usage_error(fmt::format("--feature-cache {} does not work with --pipeline alternate, where caches take turns in memory", *o.feature_cache));
     }
     if (!o.gather) o.gather = "auto";
-    if (*o.gather == "scan" && o.feature_cache && *o.feature_cache != "belady")
-        throw programs::usage_error(fmt::format("--gather scan deals out the rows that --feature-cache belady misses, not {}", *o.feature_cache));
     if (!o.neighbor_reads) o.neighbor_reads = "auto";
-    if (*o.neighbor_reads == "scan" && o.topology && *o.topology != "disk")
-        throw programs::usage_error(fmt::format("--neighbor-reads scan is for --topology disk, not {}", *o.topology));
-    if (*o.neighbor_reads == "scan" && o.pipeline && *o.pipeline == "conventional")
-        throw programs::usage_error("--neighbor-reads scan needs superbatches: --pipeline overlap or alternate");
     if (!o.gather_threads) o.gather_threads = 4 * programs::usable_cpus();
     if (!o.in_flight) o.in_flight = 2;
     return o;

@@ -64,6 +64,10 @@ std::unique_ptr<gneiss::superbatch_sampler> topology::ahead(
 
 gneiss::io_stats topology::io() const { return disk_ ? disk_->statistics().io : gneiss::io_stats{}; }
 
+std::uint64_t topology::nodes() const {
+    return visit([](const auto& graph) { return static_cast<std::uint64_t>(graph.nodes()); });
+}
+
 std::vector<std::uint32_t> topology::lengths() const {
     return visit([&](const auto& graph) {
         std::vector<std::uint32_t> result(static_cast<std::size_t>(graph.nodes()));

@@ -55,6 +55,7 @@ public:
     /// Returns the graph on disk, else null.
     [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
     [[nodiscard]] gneiss::io_stats io() const;
+    [[nodiscard]] std::uint64_t nodes() const;
     /// Returns the length of each node's list.
     [[nodiscard]] std::vector<std::uint32_t> lengths() const;
     /// Returns the counts of `counting` samplers over `count` batches.

@@ -121,7 +121,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::io_stats io() const override {
-        if (*options_.topology == "mmap" || *options_.feature_cache == "mmap") return {.read_bytes = programs::bytes_read_from_device()};
+        if (*options_.topology == "mmap" || *options_.feature_cache == "mmap") return {.read_bytes = programs::bytes_moved().read};
         return features_->statistics().io + graph_.io();
     }
     [[nodiscard]] programs::named<double> stage_seconds() const override {
@@ -296,7 +296,7 @@ private:
         });
         lists_.emplace(o, *files, context_.engine.make, budget_);
         const gneiss::node_batches first(classes_.train, *o.batch, o.seed, 0, 0);
-        const profile seen = take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first, net_, executor, context_.stop);
+        const profile seen = take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first, net_, executor, budget_, context_.stop);
         plan_ = plan_training(o, data_, features_, net_, seen, budget_.used());
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;

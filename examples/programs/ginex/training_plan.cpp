@@ -79,14 +79,18 @@ double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t me
 } // namespace
 
 profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
-    const gneiss::node_batches& batches, const trainers::classifier& net, const gneiss::tbb_executor& executor, const std::stop_token& stop) {
+    const gneiss::node_batches& batches, const trainers::classifier& net, const gneiss::tbb_executor& executor, gneiss::memory_budget& budget,
+    const std::stop_token& stop) {
     profile seen;
     seen.list_bytes = memory_of_lists(settings, files);
     seen.batches = std::min<std::uint64_t>(16, batches.size());
     const bool both_caches = settings.caches_rows() && *settings.topology == "disk" && *settings.pipeline != "alternate" && !settings.cache_split;
     std::vector<std::uint32_t> rows; // number of accesses of each row
     counting_sampler counted;
+    gneiss::memory_charge counts;
     if (both_caches) {
+        // Accesses of rows and of lists, lengths, and the scores of --neighbor-rank ratio: freed before the caches are made.
+        counts = budget.charge("counts of --cache-split's profile", graph.nodes() * (*settings.adjacency_cache_score == "ratio" ? 16 : 12));
         counted = graph.counting();
         rows.resize(counted.visits.size());
     }
@@ -149,6 +153,11 @@ options choose_stores(const options& given, const gneiss::dataset& data, const t
     if (!o.carry) o.carry = *o.pipeline == "alternate" ? "off" : "on";
     if (*o.carry == "on" && *o.pipeline == "alternate")
         throw programs::usage_error("--carry on is for --pipeline overlap: with alternate the caches take turns in memory");
+    if (*o.gather == "scan" && *o.feature_cache != "belady")
+        throw programs::usage_error(fmt::format("--gather scan is for --feature-cache belady, not {}", *o.feature_cache));
+    if (*o.neighbor_reads == "scan" && !o.passes_neighbors())
+        throw programs::usage_error(fmt::format("--neighbor-reads scan is for --topology disk with superbatches (--pipeline overlap or alternate), not {} and {}",
+            *o.topology, *o.pipeline));
     if (!o.adjacency_cache_score) o.adjacency_cache_score = sides == 1 && *o.direction == "in" && !trainers::looks_undirected(data) ? "ratio" : "visits";
     return o;
 }
@@ -241,7 +250,8 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
             const auto space = std::filesystem::space(std::filesystem::absolute(settings.out.value_or(".")).parent_path(), ignored);
             result.run_files = programs::byte_size{std::min<std::uint64_t>(std::uint64_t{10} << 30, ignored ? ~std::uint64_t{0} : space.available / 10)};
         }
-        const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + 60)); // 12: table, 48: bookkeeping
+        // In turns the cache takes all of the rest; otherwise 12 bytes a slot are for its table, 48 for its change sets.
+        const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + (in_turns ? 0 : 60)));
         const double each = run_file_bytes(seen, slots, rest);
         result.superbatch = static_cast<std::uint64_t>(static_cast<double>(result.run_files->bytes) / (2 * each)); // as in the paper
         if (result.superbatch == 0) {

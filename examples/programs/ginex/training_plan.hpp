@@ -32,10 +32,11 @@ struct profile {
     gneiss::hit_curve rows, lists;    ///< reads that caches of rows and of lists would save; empty: not requested
 };
 
-/// Samples some batches of epoch 0. Throws errc::canceled, and errors of samplers. Uses 16 bytes per node meanwhile if memory
-/// is to be split between two caches.
+/// Samples some batches of epoch 0. If memory is to be split between two caches, charges 12 or 16 bytes per node meanwhile.
+/// Throws errc::canceled, errc::over_budget, and errors of samplers.
 [[nodiscard]] profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
-    const gneiss::node_batches& batches, const trainers::classifier& net, const gneiss::tbb_executor& executor, const std::stop_token& stop);
+    const gneiss::node_batches& batches, const trainers::classifier& net, const gneiss::tbb_executor& executor, gneiss::memory_budget& budget,
+    const std::stop_token& stop);
 
 /// Memory and disk space of a run, decided before it begins.
 struct training_plan {
