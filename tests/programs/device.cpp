@@ -102,6 +102,7 @@ TEST_CASE("device errors are reported: too little memory, no device, flags witho
     shop.refuses(2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
+    shop.refuses(2, "train data --task node --device cuda --sample-on gpu --training-first true" + to, {"--sample-on gpu does not work with --training-first true"});
     // Programs of this build, with hidden devices.
     const auto got = shop.run("train data --task node --device cuda" + to, "gneiss-mariusgnn", "env CUDA_VISIBLE_DEVICES=");
     CHECK(got.code == 1);

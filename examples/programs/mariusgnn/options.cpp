@@ -141,6 +141,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     refuse_unused(o);
     if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
     if (o.candidates != "all" && o.reshuffles() != 0) throw programs::usage_error("--candidates " + o.candidates + " does not work with --reshuffle: candidates keep their ids");
+    if (o.sample_on == "gpu" && o.training_first.value_or(false)) throw programs::usage_error("--sample-on gpu does not work with --training-first true: the device keeps the node ids");
     if (o.sample_on == "gpu" && o.reshuffles() != 0) throw programs::usage_error("--sample-on gpu does not work with --reshuffle: the device keeps the node ids");
     if (o.sample_on == "gpu" && o.exclude_target_edges.value_or(false)) throw programs::usage_error("--sample-on gpu does not work with --exclude-target-edges: the device samples all edges");
     if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())

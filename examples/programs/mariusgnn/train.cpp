@@ -515,7 +515,7 @@ private:
     /// Returns the plan, and whether training nodes are placed first: if flags leave both that and the order open, placement is
     /// used if it saves more reads over all epochs than the copy costs, which is read and written a few times.
     [[nodiscard]] tuned_plan choose_placement(tuned_plan found) {
-        const bool open = !asked_.training_first && !asked_.order && !asked_.init;
+        const bool open = !asked_.training_first && !asked_.order && !asked_.init && asked_.sample_on != "gpu";
         if (!open || found.plan.keeps_all()) return found;
         const std::uint32_t scattered = trained_->leading(asked_, found.plan.partitioning);
         asked_.training_first = true;
