@@ -47,7 +47,8 @@ namespace gneiss {
 /// Where it moves fewer bytes, a layer's input rows are read again for each group, and messages are computed from them
 /// on arrival: the first layer of a repeatable input then writes nothing. Or inputs and edges are read once, and later
 /// groups of targets are dealt the rows they need (`detail::streamed_run`), as suits graphs with a power law; lists are
-/// counted first, by one pass over the edges. All ways give the same bits.
+/// counted first, by one pass over the edges, unless a sample of them shows that it is not worth it. All ways give the
+/// same bits.
 ///
 /// Rows between layers are stored as f32, or as f16 or bf16 in half of the bytes (`layerwise_options::hidden_rows`);
 /// messages that are shorter than these rows are written in their place, as f32.
@@ -102,6 +103,13 @@ template <class Backend>
     std::optional<list_degrees> degrees;
     {
         block_reader reader(graph, options.engines);
+        if (!options.streamed && graph.rows().partitions >= 2 * list_degrees::step) { // a sample may show that it moves more
+            if (const auto some = list_degrees::estimate(graph, options.direction, reader, stop)) {
+                const auto expected = plan_streamed(encode, input, graph, edges, *some, memory, options.hidden_rows);
+                counted = reader.statistics();
+                if (!expected || expected->bytes > grouped + grouped / 8) return {};
+            }
+        }
         degrees.emplace(graph, options.direction, reader, stop);
         counted = reader.statistics();
     }

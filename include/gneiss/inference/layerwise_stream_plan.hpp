@@ -28,6 +28,7 @@ namespace gneiss::detail {
 /// Numbers of list entries of all nodes: as targets, whose lists they are, and as sources, in whose lists they occur.
 struct list_degrees {
     static constexpr std::uint32_t most = 1023; ///< larger degrees of targets are counted as this one
+    static constexpr std::uint32_t step = 16;   ///< partitions of which an estimate reads one
 
     std::vector<std::uint32_t> sources;        ///< [nodes] entries in which a node is the neighbor
     std::vector<std::uint16_t> targets;        ///< [nodes] length of a node's list, at most `most`
@@ -51,27 +52,43 @@ struct list_degrees {
         const row_partitioning& rows = graph.rows();
         std::vector<std::uint32_t> lengths(static_cast<std::size_t>(rows.capacity()));
         for (partition_id i = 0; i < rows.partitions; ++i) {
-            if (stop.stop_requested()) throw error(errc::canceled, "stopped during inference");
-            std::ranges::fill(lengths, 0U);
-            for (partition_id j = 0; j < rows.partitions; ++j)
-                for_each_side(direction, [&](edge_direction side) {
-                    const block_place at{bucket_of(i, j, side), side};
-                    if (graph.extent(at.bucket).edges == 0) return;
-                    const std::vector<loaded_block> loaded = reader.read(std::span(&at, 1));
-                    const edge_block& block = loaded.front().block;
-                    for (std::size_t v = 0; v < block.nodes.size(); ++v)
-                        lengths[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
-                    std::uint32_t* const of = sources.data() + rows.begin(j);
-                    for (const std::uint32_t neighbor : block.neighbors) ++of[neighbor];
-                });
+            for_each_block(graph, i, direction, reader, stop, lengths, [&](partition_id j, const edge_block& block) {
+                std::uint32_t* const of = sources.data() + rows.begin(j);
+                for (const std::uint32_t neighbor : block.neighbors) ++of[neighbor];
+            });
             for (std::size_t v = 0; v < rows.size(i); ++v) {
-                const std::uint32_t length = std::min(lengths[v], most);
-                targets[static_cast<std::size_t>(rows.begin(i)) + v] = static_cast<std::uint16_t>(length);
-                target_entries[length] += lengths[v];
-                ++target_counts[length];
+                targets[static_cast<std::size_t>(rows.begin(i)) + v] = static_cast<std::uint16_t>(std::min(lengths[v], most));
+                count_target(lengths[v]);
             }
         }
-        for (const std::uint32_t d : sources) ++source_counts[std::min<std::size_t>(d, source_counts.size() - 1)];
+        for (const std::uint32_t d : sources) ++source_counts[std::min(d, most)];
+    }
+
+    /// Estimates the counts from the lists of one partition in `step`, in both directions; without the degrees of single nodes.
+    /// None if these partitions are unlike the others: their lists are an eighth longer or shorter. Memory: as above.
+    [[nodiscard]] static std::optional<list_degrees> estimate(
+        const bucket_store& graph, neighbor_direction direction, block_reader& reader, const std::stop_token& stop) {
+        const row_partitioning& rows = graph.rows();
+        list_degrees result;
+        std::vector<std::uint32_t> lengths(static_cast<std::size_t>(rows.capacity()));
+        std::uint64_t seen = 0, read = 0;
+        for (partition_id p = std::min(step / 2, rows.partitions - 1); p < rows.partitions; p += step) {
+            const auto unused = [](partition_id, const edge_block&) {};
+            for_each_block(graph, p, direction, reader, stop, lengths, unused);
+            for (std::size_t v = 0; v < rows.size(p); ++v) result.count_target(lengths[v]), read += lengths[v];
+            for_each_block(graph, p, opposite(direction), reader, stop, lengths, unused);
+            for (std::size_t v = 0; v < rows.size(p); ++v) ++result.source_counts[std::min(lengths[v], most)];
+            seen += rows.size(p);
+        }
+        const double all = static_cast<double>(rows.nodes) / static_cast<double>(std::max<std::uint64_t>(seen, 1));
+        for (auto* counts : {&result.source_counts, &result.target_entries, &result.target_counts})
+            for (std::uint64_t& count : *counts) count = static_cast<std::uint64_t>(all * static_cast<double>(count) + .5);
+        std::uint64_t entries = 0;
+        for (partition_id i = 0; i < rows.partitions; ++i)
+            for (partition_id j = 0; j < rows.partitions; ++j)
+                for_each_side(direction, [&](edge_direction side) { entries += graph.extent(bucket_of(i, j, side)).edges; });
+        if (std::abs(all * static_cast<double>(read) / static_cast<double>(entries) - 1) > .125) return {};
+        return result;
     }
 
     /// Returns the expected number of distinct sources of lists with this share of all entries, if neighbors are drawn
@@ -82,6 +99,36 @@ struct list_degrees {
             sum += static_cast<double>(source_counts[d]) *
                    -std::expm1(static_cast<double>(d) * std::log1p(-std::min(share, 1 - 1e-12)));
         return sum;
+    }
+
+private:
+    list_degrees() : source_counts(most + 1, 0), target_entries(most + 1, 0), target_counts(most + 1, 0) {}
+
+    void count_target(std::uint32_t length) {
+        target_entries[std::min(length, most)] += length;
+        ++target_counts[std::min(length, most)];
+    }
+    /// Calls visit(j, block) for the blocks between the lists of partition i and each partition j, the next one being read
+    /// meanwhile, and sets the lengths of the lists.
+    template <class Visit>
+    static void for_each_block(const bucket_store& graph, partition_id i, neighbor_direction direction, block_reader& reader,
+        const std::stop_token& stop, std::vector<std::uint32_t>& lengths, Visit&& visit) {
+        if (stop.stop_requested()) throw error(errc::canceled, "stopped during inference");
+        std::ranges::fill(lengths, 0U);
+        std::vector<std::pair<partition_id, block_place>> places;
+        for (partition_id j = 0; j < graph.rows().partitions; ++j)
+            for_each_side(direction, [&](edge_direction side) {
+                const block_place at{bucket_of(i, j, side), side};
+                if (graph.extent(at.bucket).edges != 0) places.emplace_back(j, at);
+            });
+        if (!places.empty()) reader.start(std::span(&places.front().second, 1));
+        for (std::size_t k = 0; k < places.size(); ++k) {
+            if (k + 1 < places.size()) reader.start(std::span(&places[k + 1].second, 1));
+            const std::vector<loaded_block> loaded = reader.finish();
+            const edge_block& block = loaded.front().block;
+            for (std::size_t v = 0; v < block.nodes.size(); ++v) lengths[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
+            visit(places[k].first, block);
+        }
     }
 };
 
