@@ -8,6 +8,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/random.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
@@ -174,6 +176,31 @@ TEST_CASE("targets are cut into groups of equal sizes; far too many groups end, 
             for (const std::uint64_t group : groups.targets) targets += group;
             CHECK(targets == nodes);
         }
+    }
+}
+
+TEST_CASE("list lengths are estimated from a sixteenth of the partitions, unless these are unlike the others") {
+    std::vector<edge> drawn;
+    const random_key key(3, random_domain::user);
+    for (std::uint64_t e = 0; e < 60000; ++e)
+        drawn.push_back({static_cast<node_id>(below(key[2 * e], 6400)), 0, static_cast<node_id>(below(key[2 * e + 1], 6400))});
+    const stored_graph graph(drawn, {6400, 32}), hubs(6400, 32, 60000);
+    const auto sum = [](const std::vector<std::uint64_t>& counts) { return static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})); };
+    for (const neighbor_direction d : {neighbor_direction::in, neighbor_direction::both}) {
+        block_reader reader(graph.store, threads()), again(graph.store, threads());
+        const detail::list_degrees all(graph.store, d, reader, {});
+        const auto some = detail::list_degrees::estimate(graph.store, d, again, {});
+        REQUIRE(some);
+        CHECK(again.statistics().read_bytes < reader.statistics().read_bytes / 6);
+        CHECK(sum(some->target_counts) == doctest::Approx(6400).epsilon(.01));
+        CHECK(sum(some->source_counts) == doctest::Approx(6400).epsilon(.01));
+        CHECK(sum(some->target_entries) == doctest::Approx(sum(all.target_entries)).epsilon(.1));
+        for (const double share : {.1, .5}) CHECK(some->distinct_sources(share) == doctest::Approx(all.distinct_sources(share)).epsilon(.1));
+        std::stop_source stop;
+        stop.request_stop();
+        CHECK_THROWS_AS((void)detail::list_degrees::estimate(graph.store, d, again, stop.get_token()), error);
+        block_reader of_hubs(hubs.store, threads());
+        CHECK_FALSE(detail::list_degrees::estimate(hubs.store, d, of_hubs, {}));
     }
 }
 
@@ -539,6 +566,25 @@ TEST_CASE("features of a dataset are read as stored, alone and with other rows")
                                      : input_rows<float>{.dense = joined.view},
                     graph.rows))));
             CHECK_THROWS_AS((void)fixed_features(features, {99, 7}), error);
+            for (const bool normalized : {false, true}) { // by an engine, for partitions other than the file's too
+                node_features again = data.features();
+                if (normalized) again.normalize_rows();
+                for (const std::uint32_t partitions : {7U, 3U}) {
+                    const row_partitioning others(100, partitions);
+                    const layerwise_input direct = fixed_features(again, others, threads()), cached = fixed_features(again, others);
+                    const layerwise_reader one = direct.open(), other = cached.open();
+                    for (const partition_id p : {2U, 0U, 1U, 2U}) {
+                        const input_rows<float> a = one(p, {}), b = other(p, {});
+                        REQUIRE(a.rows() == others.size(p));
+                        for (std::size_t i = 0; i < a.rows() && !sparse; ++i) CHECK(std::ranges::equal(a.dense[i], b.dense[i]));
+                    }
+                }
+            }
+            if (sparse || type != npy_dtype::f32) continue;
+            CHECK(same_bits(run(fixed_features(features, graph.rows, threads())), run(alone)));
+            const auto file = at / "features.npy";
+            std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(static_cast<std::streamoff>(std::filesystem::file_size(file)) - 1).put('x');
+            CHECK_THROWS_AS((void)fixed_features(features, graph.rows, threads()).open()(6, {}), error); // verified
         }
 }
 

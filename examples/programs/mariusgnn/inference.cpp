@@ -18,7 +18,7 @@ namespace {
 gneiss::layerwise_input input_from(const inference_source& from) {
     const gneiss::row_partitioning& partitioning = from.buckets.rows();
     if (from.features == nullptr) return gneiss::learned_rows(*from.rows);
-    gneiss::layerwise_input features = gneiss::fixed_features(*from.features, partitioning);
+    gneiss::layerwise_input features = gneiss::fixed_features(*from.features, partitioning, from.engines);
     if (from.rows == nullptr) return features;
     return gneiss::side_by_side(gneiss::learned_rows(*from.rows), features, partitioning);
 }

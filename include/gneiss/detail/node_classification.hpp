@@ -170,7 +170,7 @@ GNEISS_INLINE classification_metrics node_classifier::evaluate(node_split part) 
     memory_budget memory(left > memory_budget::unlimited - p.buffer_bytes_ ? memory_budget::unlimited : left + p.buffer_bytes_);
     const std::vector<node_id> wanted = p.data_.nodes_of(part);
     classification_metrics result(p.classes());
-    const layerwise_result scores = infer_layerwise(p.encode_, p.weights_, fixed_features(p.features_, p.buckets_.rows()), p.buckets_,
+    const layerwise_result scores = infer_layerwise(p.encode_, p.weights_, fixed_features(p.features_, p.buckets_.rows(), p.run_.engines()), p.buckets_,
         {.direction = p.options_.direction, .engines = p.run_.engines(), .scratch = p.scratch()}, p.run_.executor(), memory);
     scores.rows->for_each_block([&](std::uint64_t first, matrix_view<const float> rows) {
         for (auto node = std::ranges::lower_bound(wanted, first); node != wanted.end() && *node < first + rows.rows(); ++node)

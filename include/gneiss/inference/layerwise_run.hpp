@@ -283,7 +283,7 @@ private:
         seen_.clear();
         kept_own_.clear();
         for (std::uint32_t i = 0; i < targets(); ++i) {
-            sums_.emplace_back(rows * columns.sums);
+            sums_.push_back(row_memory<float>(rows * columns.sums));
             seen_.emplace_back(rows);
             if (plan_.keeps_own[layer_]) kept_own_.emplace_back(rows * columns.own);
         }
@@ -380,7 +380,7 @@ private:
             messages = arrived.rows.dense;
         } else if (plan_.rereads[layer_]) {
             const std::size_t most = scratch_rows::buffer_floats(graph_.rows(), columns.messages);
-            if (message_buffer_.size() < most) message_buffer_ = aligned_buffer<float>(most);
+            if (message_buffer_.size() < most) message_buffer_ = row_memory<float>(most);
             const matrix_view<float> to(message_buffer_.data(), size(j), columns.messages);
             for_each_chunk(j, [&](std::size_t at, std::size_t count) {
                 const input_rows<float> some = arrived.rows.middle_rows(at, count);

@@ -157,7 +157,7 @@ private:
         const std::uint64_t most = used.empty() ? 0 : *std::ranges::max_element(used);
         sums_memory_ = {}; // never two at once
         own_memory_ = {};
-        sums_memory_ = aligned_buffer<float>(static_cast<std::size_t>(most) * columns_.sums);
+        sums_memory_ = row_memory<float>(static_cast<std::size_t>(most) * columns_.sums);
         own_memory_ = aligned_buffer<float>(keeps_own() ? static_cast<std::size_t>(most) * columns_.own : 0);
         seen_.assign(static_cast<std::size_t>(most), 0);
         if (groups_.groups != 0) start_group(0);
@@ -213,7 +213,7 @@ private:
     }
     [[nodiscard]] matrix_view<float> message_room(std::size_t rows) {
         if (message_memory_.size() < rows_.capacity() * columns_.messages)
-            message_memory_ = aligned_buffer<float>(static_cast<std::size_t>(rows_.capacity()) * columns_.messages);
+            message_memory_ = row_memory<float>(static_cast<std::size_t>(rows_.capacity()) * columns_.messages);
         return {message_memory_.data(), rows, columns_.messages};
     }
     void prepare(partition_id p, std::size_t first, const input_rows<float>& rows, matrix_view<float> messages,

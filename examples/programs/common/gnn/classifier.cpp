@@ -54,7 +54,7 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
     const gneiss::bucket_store buckets = from.data.buckets();
     const gneiss::layerwise_options options = inference_options(from.how, from.engines, from.scratch, from.net.streams);
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
-        gneiss::fixed_features(from.features, buckets.rows()), buckets, options, from.on, budget, from.stop);
+        gneiss::fixed_features(from.features, buckets.rows(), from.engines), buckets, options, from.on, budget, from.stop);
     if (!result.plan.in_memory) from.net.streams = result.plan.streamed;
     stoppable_rows(*result.rows, from.stop).for_each_block(visit);
 }
