@@ -27,6 +27,21 @@ void wait_for(const std::stop_token& token) {
     stopped.wait(lock, token, [] { return false; });
 }
 
+/// Checks that a process that runs `body` exits with 130 before its end.
+template <class Body>
+void check_exits_with_130(Body&& body) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        body();
+        ::_exit(7);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 130);
+}
+
 } // namespace
 
 TEST_CASE("the first signal requests a stop, and each guard starts with a new token") {
@@ -56,34 +71,20 @@ TEST_CASE("two guards at once are an error") {
 }
 
 TEST_CASE("without a guard, SIGTERM ends the program at once with 130") {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
+    check_exits_with_130([] {
         exit_at_termination();
         { const interrupt_guard guard; }
         std::raise(SIGTERM);
-        ::_exit(7);
-    }
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 130);
+    });
 }
 
 TEST_CASE("the second signal ends the program at once with 130") {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
+    check_exits_with_130([] {
         ::close(STDERR_FILENO);
         const interrupt_guard guard;
         std::raise(SIGINT);
         std::raise(SIGINT);
-        ::_exit(7);
-    }
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 130);
+    });
 }
 
 } // namespace test_cli_common_signals

@@ -15,6 +15,7 @@
 
 #include "common/config_file.hpp"
 #include "common/machine.hpp"
+#include "common/records.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
 
@@ -424,7 +425,7 @@ std::string command::hash() const {
     std::map<std::string, std::string> canonical;
     for (const auto& f : flags_)
         if (const json value = f->value(); f->changes_result() && !(f->added_later_ && value.is_null()))
-            canonical[f->name_] = value.dump(-1, ' ', false, json::error_handler_t::replace); // a path may have any bytes
+            canonical[f->name_] = compact(value);
     std::string text = program_ + ' ' + name_ + '\n';
     for (const auto& [name, value] : canonical) text.append(name).append(1, '=').append(value).append(1, '\n');
     return fmt::format("{:016x}", gneiss::checksum(text));

@@ -75,12 +75,12 @@ std::array<double, 3> parse_fractions(const std::vector<double>& values) {
 
 void check_output(const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs) {
     std::error_code failed;
-    if (std::filesystem::exists(output.out, failed) && !common.force)
+    if (!std::filesystem::exists(output.out, failed)) return;
+    if (!common.force)
         throw programs::usage_error(
             output.out.string() + " exists already: choose another --out, or --force to replace it");
-    if (std::filesystem::exists(output.out, failed) && !std::filesystem::exists(output.out / "manifest.json", failed))
+    if (!std::filesystem::exists(output.out / "manifest.json", failed))
         throw programs::usage_error(output.out.string() + " is not a dataset: --force replaces datasets only");
-    if (!std::filesystem::exists(output.out, failed)) return;
     const std::filesystem::path replaced = std::filesystem::weakly_canonical(output.out);
     for (const std::filesystem::path& input : inputs) {
         const std::filesystem::path inside = std::filesystem::weakly_canonical(input).lexically_relative(replaced);

@@ -94,8 +94,8 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     if (scores == flags.partitioner.has_value())
         throw usage_error("give one of --partitioner NAME and --score FILE.npy");
     if (scores && flags.out) throw usage_error("--score makes no partitions: leave --out out");
-    for (const char* flag : {"balance", "imbalance", "label-cap", "passes", "initial", "gamma", "nu", "effort", "chunk", "older", "edge-order", "seed-partitioner"})
-        if (scores && self.given(flag)) throw usage_error(fmt::format("--score makes no partitions: leave --{} out", flag));
+    if (const std::vector<std::string> given = flags.method.given(); scores && !given.empty())
+        throw usage_error(fmt::format("--score makes no partitions: leave --{} out", given.front()));
     if (self.given("export") && !flags.out) throw usage_error("--export is the format of --out FILE, which is missing");
     if (!scores && flags.partitions == 0) throw usage_error("--partitions N is needed");
     std::optional<programs::partition_job> job;
