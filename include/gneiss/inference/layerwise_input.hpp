@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <stop_token>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,11 +23,9 @@
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
-#include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/feature/feature_reader.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
-#include <gneiss/storage/io/checked_file.hpp>
-#include <gneiss/storage/io/io_queue.hpp>
 
 namespace gneiss {
 
@@ -85,103 +82,85 @@ template <class T>
     return result;
 }
 
-/// Reads dense rows of f32 by an engine, past the page cache, verified. Not thread-safe; the engine belongs to the first reader's
-/// thread.
-class direct_feature_rows {
+/// Reads the rows of partitions and widens their values to floats, in their place. Not thread-safe.
+class feature_rows {
 public:
-    direct_feature_rows(feature_files files, engine_factory engines) : files_(std::move(files)), engines_(std::move(engines)) {}
+    feature_rows(feature_store store, engine_factory engines) : store_(std::move(store)), reader_(store_, std::move(engines)) {}
+    feature_rows(const feature_rows&) = delete; // `reader_` refers to `store_`
+    feature_rows& operator=(const feature_rows&) = delete;
 
-    /// Returns the memory of a reader of partitions [bytes].
-    [[nodiscard]] static std::uint64_t memory_bytes(const feature_files& files, const row_partitioning& partitioning) {
+    /// Returns the memory of a reader of any partition [bytes].
+    [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store) {
         std::uint64_t most = 0;
-        for (partition_id p = 0; p < partitioning.partitions; ++p)
-            most = std::max(most, blocks(files, partitioning.begin(p), partitioning.size(p)).length);
-        return most + 2 * page_alignment; // rounded for direct reads
+        for (partition_id p = 0; p < store.rows().partitions; ++p)
+            most = std::max(most, feature_reader::bytes_needed(store, p) + round_up(growth(store, p), page_alignment));
+        return most;
     }
-    /// Returns rows `first` …, valid until the next call.
-    [[nodiscard]] matrix_view<float> read(std::uint64_t first, std::uint64_t count) {
-        if (!queue_) {
-            engine_ = std::make_unique<any_engine>(engines_());
-            queue_ = std::make_unique<io_queue>(*engine_);
-            file_ = std::make_unique<file>(*engine_, files_.values.path, open_options{.direct = true});
+    /// Returns the rows of a partition, valid until the next call.
+    [[nodiscard]] input_rows<float> read(partition_id p) {
+        reader_.read({&p, 1}, {&block_, 1}, store_.range(p, feature_part::values).length == 0 ? 0 : growth(store_, p));
+        const auto rows = static_cast<std::size_t>(store_.rows().size(p)), columns = static_cast<std::size_t>(store_.columns());
+        if (!store_.sparse()) {
+            const matrix_view<float> values(rows == 0 ? nullptr : floats(rows * columns).data(), rows, columns);
+            for (std::size_t i = 0; store_.normalized() && i < rows; ++i) normalize_row(values[i]);
+            return {.dense = values};
         }
-        const auto run = blocks(files_, first, count);
-        const auto length = static_cast<std::size_t>(run.length);
-        if (memory_.size() < length + 2 * page_alignment) {
-            memory_ = {}; // never two at once
-            memory_ = row_memory<std::byte>(length + 2 * page_alignment);
+        auto* const first = reinterpret_cast<std::uint64_t*>(block_[feature_part::offsets].bytes.data());
+        const std::span<std::uint64_t> offsets(first, block_.offsets().size());
+        for (std::uint64_t& at : offsets) at -= store_.first_entry(p);
+        std::span<float> values;
+        if (!ones(store_)) {
+            values = floats(block_.indices().size());
+        } else if (store_.normalized()) {
+            ones_.assign(block_.indices().size(), 1.0F);
+            values = ones_;
         }
-        const auto bytes = queue_->read_unaligned(*file_, files_.values.checksums.data_offset() + run.offset, length, memory_.bytes());
-        queue_->drain();
-        files_.values.checksums.verify(files_.values.path, run.offset, bytes);
-        float* const rows = reinterpret_cast<float*>(bytes.data() + (first * row(files_) - run.offset));
-        const matrix_view<float> result(rows, static_cast<std::size_t>(count), static_cast<std::size_t>(files_.columns));
-        for (std::size_t i = 0; files_.normalized && i < result.rows(); ++i) normalize_row(result[i]);
-        return result;
+        for (std::size_t i = 0; store_.normalized() && i + 1 < offsets.size(); ++i)
+            normalize_row(values.subspan(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(offsets[i + 1] - offsets[i])));
+        return {.sparse = {columns, offsets, block_.indices(), values}};
     }
 
 private:
-    [[nodiscard]] static std::uint64_t row(const feature_files& files) { return files.columns * sizeof(float); }
-    [[nodiscard]] static checksum_table::block_run blocks(const feature_files& files, std::uint64_t first, std::uint64_t count) {
-        return files.values.checksums.covering(first * row(files), count * row(files));
+    /// True if all values are 1 and not stored.
+    [[nodiscard]] static bool ones(const feature_store& store) { return store.file(feature_part::values).path.empty(); }
+    /// Returns the bytes by which a partition's values grow as floats.
+    [[nodiscard]] static std::uint64_t growth(const feature_store& store, partition_id p) {
+        const std::uint64_t values = store.sparse() ? store.first_entry(p + 1) - store.first_entry(p) : store.rows().size(p) * store.columns();
+        if (ones(store) && !store.normalized()) return 0;
+        const std::uint64_t stored = store.range(p, feature_part::values).length, wide = values * sizeof(float);
+        return wide - std::min(wide, stored);
+    }
+    /// Widens stored values from the front of their memory on: `growth` bytes precede them, so each is read before it is
+    /// overwritten.
+    [[nodiscard]] std::span<float> floats(std::size_t count) {
+        feature_block::part& of = block_[feature_part::values];
+        if (store_.type() == feature_type::f32) return {reinterpret_cast<float*>(of.bytes.data()), count};
+        const std::span<float> to(reinterpret_cast<float*>(of.memory.data()), count);
+        const std::size_t columns = store_.sparse() ? 256 : static_cast<std::size_t>(store_.columns()); // at a time
+        const std::size_t bytes = gneiss::row_bytes(store_.type(), columns);
+        for (std::size_t at = 0, from = 0; at < count; at += columns, from += bytes)
+            decode_row(store_.type(), of.bytes.data() + from, to.subspan(at, std::min(columns, count - at)));
+        return to;
     }
 
-    feature_files files_;
-    engine_factory engines_;
-    std::unique_ptr<any_engine> engine_;
-    std::unique_ptr<io_queue> queue_;
-    std::unique_ptr<file> file_;
-    aligned_buffer<std::byte> memory_;
+    feature_store store_;
+    feature_reader reader_;
+    feature_block block_;
+    std::vector<float> ones_; // normalized
 };
 
 } // namespace detail
 
-/// Repeatable input from features on disk; dense ones are widened to floats, sparse ones are unchanged. Dense rows of f32 are read
-/// by an engine, if there is one, past the page cache. Precondition: `features` outlives this. Throws `invalid_argument` unless
-/// there is a row for every node.
+/// Repeatable input from features on disk, by an engine, past the page cache; dense and sparse values become floats. Throws
+/// `invalid_argument` unless there is a row for every node.
+/// \param engines  of readers; a plan opens none, and needs none
 [[nodiscard]] inline layerwise_input fixed_features(
     const node_features& features, const row_partitioning& partitioning, const engine_factory& engines = {}) {
-    if (features.rows() != partitioning.nodes)
-        throw error(errc::invalid_argument, "features of " + std::to_string(features.rows()) +
-                                                " nodes for a graph of " + std::to_string(partitioning.nodes));
-    const auto columns = static_cast<std::size_t>(features.columns());
-    if (!features.sparse() && features.type() == feature_type::f32 && engines) {
-        const feature_files files = features.files();
-        return {{.dense = columns}, detail::direct_feature_rows::memory_bytes(files, partitioning), [=] {
-                    const auto reader = std::make_shared<detail::direct_feature_rows>(files, engines);
-                    return [=](partition_id p, const std::stop_token&) {
-                        const std::uint64_t rows = partitioning.size(p);
-                        if (rows == 0) return input_rows<float>{.dense = {nullptr, 0, columns}};
-                        return input_rows<float>{.dense = reader->read(partitioning.begin(p), rows)};
-                    };
-                }, true};
-    }
-    if (!features.sparse()) {
-        const std::size_t floats = static_cast<std::size_t>(partitioning.capacity()) * columns;
-        return {{.dense = columns}, floats * sizeof(float), [=, &features] {
-                    const auto memory = std::make_shared<aligned_buffer<float>>(detail::row_memory<float>(floats));
-                    return [=, &features](partition_id p, const std::stop_token&) {
-                        const auto rows = static_cast<std::size_t>(partitioning.size(p));
-                        if (rows != 0) features.read_dense(partitioning.begin(p), memory->span().first(rows * columns));
-                        return input_rows<float>{.dense = {memory->data(), rows, columns}};
-                    };
-                }, true};
-    }
-    std::uint64_t most = 0, before = 0;
-    std::vector<std::uint64_t> unused;
-    for (partition_id p = 0; p < partitioning.partitions; ++p) {
-        const std::uint64_t end = features.read_offsets(partitioning.begin(p + 1), 0, unused);
-        most = std::max(most, end - std::exchange(before, end));
-    }
-    const std::uint64_t bytes =
-        most * (sizeof(std::uint32_t) + sizeof(float)) + (partitioning.capacity() + 1) * sizeof(std::uint64_t);
-    return {{.sparse = columns}, bytes, [=, &features] {
-                const auto rows = std::make_shared<sparse_feature_rows>();
-                return [=, &features](partition_id p, const std::stop_token&) {
-                    *rows = {}; // free first, before the next is read
-                    *rows = features.read_sparse(partitioning.begin(p), partitioning.size(p));
-                    return input_rows<float>{.sparse = {columns, rows->offsets, rows->columns, rows->values}};
-                };
+    const feature_store store(features.files(), partitioning);
+    const auto columns = static_cast<std::size_t>(store.columns());
+    return {store.sparse() ? input_columns{.sparse = columns} : input_columns{.dense = columns}, detail::feature_rows::bytes_needed(store), [=] {
+                const auto rows = std::make_shared<detail::feature_rows>(store, engines);
+                return [rows](partition_id p, const std::stop_token&) { return rows->read(p); };
             }, true};
 }
 

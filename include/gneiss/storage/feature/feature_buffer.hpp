@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,11 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/matrix_view.hpp>
-#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/order/plan.hpp>
@@ -27,47 +24,13 @@
 #include <gneiss/storage/detail/growing_charge.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
-#include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/feature/feature_reader.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
 
 namespace gneiss {
-
-/// The features of one partition's rows in memory, as stored. Immutable.
-class feature_block {
-public:
-    /// Stored bytes of one array.
-    struct part {
-        aligned_buffer<std::byte> memory; ///< bytes as read
-        std::span<const std::byte> bytes; ///< the rows, within it
-    };
-    /// Takes the arrays over.
-    explicit feature_block(std::array<part, feature_parts> parts) : parts_(std::move(parts)) {}
-
-    /// Returns the values, as stored.
-    [[nodiscard]] const std::byte* stored_values() const noexcept { return of(feature_part::values).data(); }
-    /// Returns the begin of each sparse row.
-    [[nodiscard]] std::span<const std::uint64_t> offsets() const noexcept {
-        return as<std::uint64_t>(of(feature_part::offsets));
-    }
-    /// Returns the columns of the values of sparse rows.
-    [[nodiscard]] std::span<const std::uint32_t> indices() const noexcept {
-        return as<std::uint32_t>(of(feature_part::indices));
-    }
-
-private:
-    [[nodiscard]] std::span<const std::byte> of(feature_part p) const noexcept {
-        return parts_[static_cast<std::size_t>(p)].bytes;
-    }
-    template <class T>
-    [[nodiscard]] static std::span<const T> as(std::span<const std::byte> bytes) noexcept { // aligned as in the file
-        return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-    }
-
-    std::array<part, feature_parts> parts_;
-};
 
 /// The features of the resident partitions of one state. Blocks are shared: two states with a common partition hold it once,
 /// and each block lives until its last user drops it. Immutable, thread-safe.
@@ -171,8 +134,7 @@ public:
     ///               begins. Throws over_budget
     /// \param trace  gets a track of the loading thread; outlives this
     feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget, trace_recorder* trace = nullptr)
-        : store_(store), engines_(std::move(engines)), charge_(budget, "features", bytes),
-          last_(store.rows().partitions) {
+        : store_(store), charge_(budget, "features", bytes), reader_(store, std::move(engines)), last_(store.rows().partitions) {
         loader_.emplace([this](const buffer_state& s) { return make(s); }, [this](const buffer_state& s) { return fits_beside_last(s); },
             open_track(trace, "feature loader"), "load features");
     }
@@ -221,22 +183,12 @@ public:
     }
 
 private:
-    static constexpr std::array<feature_part, feature_parts> all_parts{
-        feature_part::values, feature_part::offsets, feature_part::indices};
-
-    [[nodiscard]] static std::uint64_t buffer_bytes(const feature_store& store, partition_id p, feature_part part) {
-        const byte_range range = store.blocks(p, part);
-        return range.length == 0 ? 0 : range.length + 2 * page_alignment; // rounded for direct reads
-    }
     [[nodiscard]] static std::uint64_t bytes_of_both(
         const feature_store& store, std::span<const partition_id> these, std::span<const partition_id> those) {
         std::uint64_t sum = 0;
-        const auto add = [&](partition_id p) {
-            for (const feature_part part : all_parts) sum += buffer_bytes(store, p, part);
-        };
-        for (const partition_id p : these) add(p);
+        for (const partition_id p : these) sum += feature_reader::bytes_needed(store, p);
         for (const partition_id p : those)
-            if (!std::ranges::binary_search(these, p)) add(p);
+            if (!std::ranges::binary_search(these, p)) sum += feature_reader::bytes_needed(store, p);
         return sum;
     }
 
@@ -257,58 +209,24 @@ private:
         return std::make_unique<resident_features>(store_, std::move(now));
     }
 
-    /// Reads partitions, all at once, and checks them.
     void read(std::span<const partition_id> missing, std::vector<resident_features::block>& to) {
         if (missing.empty()) return;
-        if (!queue_) {
-            engine_ = std::make_unique<any_engine>(engines_());
-            queue_ = std::make_unique<io_queue>(*engine_);
-        }
-        std::vector<std::array<feature_block::part, feature_parts>> result(missing.size());
-        for (std::size_t i = 0; i < missing.size(); ++i)
-            for (const feature_part part : all_parts) read(missing[i], part, result[i][static_cast<std::size_t>(part)]);
-        queue_->drain();
+        std::vector<feature_block> result(missing.size());
+        reader_.read(missing, result);
         {
             const std::scoped_lock lock(statistics_mutex_);
-            loader_->moved(queue_->stats().read_bytes - statistics_.read_bytes);
-            statistics_ = queue_->stats();
+            loader_->moved(reader_.statistics().read_bytes - statistics_.read_bytes);
+            statistics_ = reader_.statistics();
         }
-        for (std::size_t i = 0; i < missing.size(); ++i) {
-            for (const feature_part part : all_parts) verify(missing[i], part, result[i][static_cast<std::size_t>(part)]);
-            auto block = std::make_shared<const feature_block>(std::move(result[i]));
-            if (store_.sparse()) store_.check(missing[i], block->offsets(), block->indices());
-            to[missing[i]] = std::move(block);
-        }
-    }
-    void read(partition_id p, feature_part part, feature_block::part& to) {
-        const byte_range blocks = store_.blocks(p, part);
-        if (blocks.length == 0) return;
-        const feature_files::array& of = store_.file(part);
-        auto& from = files_[static_cast<std::size_t>(part)];
-        if (!from) from = std::make_unique<file>(*engine_, of.path, open_options{.direct = true});
-        to.memory = aligned_buffer<std::byte>(static_cast<std::size_t>(buffer_bytes(store_, p, part)));
-        advise_huge_pages(to.memory.data(), to.memory.size());
-        to.bytes = queue_->read_unaligned(*from, of.checksums.data_offset() + blocks.offset,
-            static_cast<std::size_t>(blocks.length), to.memory.bytes());
-    }
-    /// Verifies the blocks and narrows them to the partition's rows.
-    void verify(partition_id p, feature_part part, feature_block::part& of) const {
-        const byte_range blocks = store_.blocks(p, part), wanted = store_.range(p, part);
-        if (of.bytes.empty()) return;
-        store_.file(part).checksums.verify(store_.file(part).path, blocks.offset, of.bytes);
-        of.bytes = of.bytes.subspan(
-            static_cast<std::size_t>(wanted.offset - blocks.offset), static_cast<std::size_t>(wanted.length));
+        for (std::size_t i = 0; i < missing.size(); ++i) to[missing[i]] = std::make_shared<const feature_block>(std::move(result[i]));
     }
 
     const feature_store& store_;
-    engine_factory engines_;
     detail::growing_charge charge_;
     mutable std::mutex statistics_mutex_;
     io_stats statistics_;
 
-    std::unique_ptr<any_engine> engine_; // loading thread only, with the members below
-    std::array<std::unique_ptr<file>, feature_parts> files_;
-    std::unique_ptr<io_queue> queue_;
+    feature_reader reader_;                      // loading thread only, with the members below
     std::vector<resident_features::block> last_; // blocks of the state made last, by partition
     std::vector<partition_id> resident_;         // its partitions
 
