@@ -153,7 +153,8 @@ BENCHMARK(segment_sum_by_raw_loop)->Arg(32)->Arg(128)->Arg(256);
 
 /// Adds an edge block between two partitions of 80,000 nodes, as layer-wise inference does: lists of 1 or 2 edges. Bytes of the
 /// rows read, and of the sums read and written.
-void add_block(benchmark::State& state, bool raw) {
+enum class block_work : std::uint8_t { sum, sum_raw, maximum, maximum_raw, attention };
+void add_block(benchmark::State& state, block_work work) {
     constexpr std::size_t rows = 80000;
     const auto dim = static_cast<std::size_t>(state.range(0));
     std::vector<std::uint32_t> target, offset{0}, source;
@@ -165,19 +166,35 @@ void add_block(benchmark::State& state, bool raw) {
         for (std::uint64_t e = 0; e < (draw == 0 ? 2 : 1); ++e) source.push_back(static_cast<std::uint32_t>(below(key[2 * std::uint64_t{v} + e], rows)));
         offset.push_back(static_cast<std::uint32_t>(source.size()));
     }
-    const auto in = some(rows * dim);
-    auto out = some(rows * dim);
-    for (auto _ : state) {
-        if (!raw) eigen_backend{}.add_segments({{offset, source}, target}, {in.data(), rows, dim}, {out.data(), rows, dim}, serial_executor{});
-        for (std::size_t t = 0; raw && t < target.size(); ++t)
+    const edge_part part{{offset, source}, target};
+    const std::size_t heads = work == block_work::attention ? 4 : 0, columns = dim + heads, sums = dim + 3 * heads;
+    const auto in = some(rows * columns);
+    auto out = some(rows * sums);
+    const std::vector<std::uint32_t> seen(rows, 1);
+    const matrix_view<const float> from(in.data(), rows, columns);
+    const matrix_view<float> to(out.data(), rows, sums);
+    const auto raw = [&](auto each) {
+        for (std::size_t t = 0; t < target.size(); ++t)
             for (std::size_t e = offset[t]; e < offset[t + 1]; ++e)
-                for (std::size_t c = 0; c < dim; ++c) out.data()[target[t] * dim + c] += in.data()[source[e] * dim + c];
+                for (std::size_t c = 0; c < dim; ++c) each(to(target[t], c), from(source[e], c));
+    };
+    for (auto _ : state) {
+        switch (work) {
+        case block_work::sum: eigen_backend{}.add_segments(part, from, to, serial_executor{}); break;
+        case block_work::sum_raw: raw([](float& sum, float x) { sum += x; }); break;
+        case block_work::maximum: eigen_backend{}.raise_segments(part, seen, from, to, serial_executor{}); break;
+        case block_work::maximum_raw: raw([](float& best, float x) { best = x > best ? x : best; }); break;
+        case block_work::attention: eigen_backend{}.attend_segments(part, heads, 0.2F, from, to, serial_executor{}); break;
+        }
         benchmark::DoNotOptimize(out.data());
     }
-    set_rate(state, "bytes/s", static_cast<double>((source.size() + 2 * target.size()) * dim * sizeof(float)));
+    set_rate(state, "bytes/s", static_cast<double>((source.size() * columns + 2 * target.size() * sums) * sizeof(float)));
 }
-BENCHMARK_CAPTURE(add_block, library, false)->Arg(16)->Arg(64)->Arg(128);
-BENCHMARK_CAPTURE(add_block, raw_loop, true)->Arg(16)->Arg(64)->Arg(128);
+BENCHMARK_CAPTURE(add_block, library, block_work::sum)->Arg(16)->Arg(64)->Arg(128);
+BENCHMARK_CAPTURE(add_block, raw_loop, block_work::sum_raw)->Arg(16)->Arg(64)->Arg(128);
+BENCHMARK_CAPTURE(add_block, maximum, block_work::maximum)->Arg(16)->Arg(64)->Arg(128);
+BENCHMARK_CAPTURE(add_block, maximum_raw_loop, block_work::maximum_raw)->Arg(16)->Arg(64)->Arg(128);
+BENCHMARK_CAPTURE(add_block, attention, block_work::attention)->Arg(64)->Arg(128);
 
 void segment_bytes_by_memcpy(benchmark::State& state, bool gathered) { // half of them read, half written
     const auto dim = static_cast<std::size_t>(state.range(0));

@@ -199,35 +199,28 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    /// Lists between two partitions are short, often of one edge, so that reaching sums costs as much as reaching rows: with tasks
-    /// of many lists and both prefetched, an edge takes .6 of the time at 64 and 128 columns, .45 at 16 (EPYC, 1.2 edges a list).
     static void add_segments(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
-        constexpr std::size_t sums_ahead = 16;
         const edge_segments& s = part.edges;
-        parallel_for(executor, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
-            rows_ahead ahead(s, in, i, end, 0);
-            for (; i < end; ++i) {
-                if (i + sums_ahead < end) prefetch_row(out[part.targets[i + sums_ahead]]);
-                for_rows(s, i, ahead, [&](std::size_t place, std::size_t count) {
-                    sum_weighted(count, [&s, in, place](std::size_t k) { return in[s.rows[s.edge(place + k)]].data(); },
-                        [](std::size_t) { return T{1}; }, true, out[part.targets[i]].data(), in.columns());
-                });
-            }
+        for_lists(part, in, out, executor, [&](std::size_t i, rows_ahead& ahead) {
+            for_rows(s, i, ahead, [&](std::size_t place, std::size_t count) {
+                sum_weighted(count, [&s, in, place](std::size_t k) { return in[s.rows[s.edge(place + k)]].data(); },
+                    [](std::size_t) { return T{1}; }, true, out[part.targets[i]].data(), in.columns());
+            });
         });
     }
 
     static void raise_segments(const edge_part& part, std::span<const std::uint32_t> seen, matrix_view<const T> in,
         matrix_view<T> out, executor_ref executor) {
         const edge_segments& s = part.edges;
-        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
-            for (; i < end; ++i) {
-                T* __restrict const best = out[part.targets[i]].data();
-                std::size_t e = s.offsets[i];
-                if (seen[part.targets[i]] == 0) std::copy_n(in[s.rows[e++]].data(), in.columns(), best);
-                for (; e < s.offsets[i + 1]; ++e) {
-                    const T* const row = in[s.rows[e]].data();
-                    for (std::size_t c = 0; c < in.columns(); ++c) best[c] = row[c] > best[c] ? row[c] : best[c];
-                }
+        for_lists(part, in, out, executor, [&](std::size_t i, rows_ahead& ahead) {
+            T* __restrict const best = out[part.targets[i]].data();
+            std::size_t e = s.offsets[i];
+            ahead.reach(e + 1);
+            if (seen[part.targets[i]] == 0) std::copy_n(in[s.rows[e++]].data(), in.columns(), best);
+            for (; e < s.offsets[i + 1]; ++e) {
+                ahead.reach(e + 1);
+                const T* const row = in[s.rows[e]].data();
+                for (std::size_t c = 0; c < in.columns(); ++c) best[c] = row[c] > best[c] ? row[c] : best[c];
             }
         });
     }
@@ -237,40 +230,41 @@ struct segment_kernels : row_kernels<T> {
         const edge_segments& s = part.edges;
         const std::size_t all = in.columns() - heads, width = all / heads;
         const auto leaky = [slope](T x) { return x > T{0} ? x : slope * x; };
-        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
-            for (; i < end; ++i) {
-                T* const to = out[part.targets[i]].data();
-                T *const top = to + all, *const total = top + heads;
-                const T* const term = total + heads;
-                const std::size_t first = s.offsets[i], last = s.offsets[i + 1];
+        for_lists(part, in, out, executor, [&](std::size_t i, rows_ahead& ahead) {
+            T* const to = out[part.targets[i]].data();
+            T *const top = to + all, *const total = top + heads;
+            const T* const term = total + heads;
+            const std::size_t first = s.offsets[i], last = s.offsets[i + 1];
+            ahead.reach(std::min(first + 4, last));
+            for (std::size_t h = 0; h < heads; ++h) {
+                const T before = total[h] == T{0} ? -std::numeric_limits<T>::infinity() : top[h];
+                top[h] = before;
+                for (std::size_t e = first; e < last; ++e) top[h] = std::max(top[h], leaky(term[h] + in(s.rows[e], all + h)));
+                if (total[h] == T{0} || top[h] == before) continue;
+                const T less = detail::exponential(before - top[h]); // earlier terms weigh less
+                total[h] *= less;
+                for (std::size_t c = h * width; c < (h + 1) * width; ++c) to[c] *= less;
+            }
+            const auto weight = [&](const T* row, std::size_t h) {
+                return detail::exponential(leaky(term[h] + row[all + h]) - top[h]);
+            };
+            std::size_t e = first;
+            for (; e + 4 <= last; e += 4) {
+                ahead.reach(e + 4);
+                const T* const row[4] = {in[s.rows[e]].data(), in[s.rows[e + 1]].data(), in[s.rows[e + 2]].data(), in[s.rows[e + 3]].data()};
                 for (std::size_t h = 0; h < heads; ++h) {
-                    const T before = total[h] == T{0} ? -std::numeric_limits<T>::infinity() : top[h];
-                    top[h] = before;
-                    for (std::size_t e = first; e < last; ++e) top[h] = std::max(top[h], leaky(term[h] + in(s.rows[e], all + h)));
-                    if (total[h] == T{0} || top[h] == before) continue;
-                    const T less = detail::exponential(before - top[h]); // earlier terms weigh less
-                    total[h] *= less;
-                    for (std::size_t c = h * width; c < (h + 1) * width; ++c) to[c] *= less;
+                    const T w[4] = {weight(row[0], h), weight(row[1], h), weight(row[2], h), weight(row[3], h)};
+                    total[h] += (w[0] + w[1]) + (w[2] + w[3]);
+                    add_four(w, row, h * width, to + h * width, width);
                 }
-                const auto weight = [&](const T* row, std::size_t h) {
-                    return detail::exponential(leaky(term[h] + row[all + h]) - top[h]);
-                };
-                std::size_t e = first;
-                for (; e + 4 <= last; e += 4) {
-                    const T* const row[4] = {in[s.rows[e]].data(), in[s.rows[e + 1]].data(), in[s.rows[e + 2]].data(), in[s.rows[e + 3]].data()};
-                    for (std::size_t h = 0; h < heads; ++h) {
-                        const T w[4] = {weight(row[0], h), weight(row[1], h), weight(row[2], h), weight(row[3], h)};
-                        total[h] += (w[0] + w[1]) + (w[2] + w[3]);
-                        add_four(w, row, h * width, to + h * width, width);
-                    }
-                }
-                for (; e < last; ++e) {
-                    const T* const row = in[s.rows[e]].data();
-                    for (std::size_t h = 0; h < heads; ++h) {
-                        const T w = weight(row, h);
-                        total[h] += w;
-                        add_scaled(w, row + h * width, to + h * width, width);
-                    }
+            }
+            ahead.reach(last);
+            for (; e < last; ++e) {
+                const T* const row = in[s.rows[e]].data();
+                for (std::size_t h = 0; h < heads; ++h) {
+                    const T w = weight(row, h);
+                    total[h] += w;
+                    add_scaled(w, row + h * width, to + h * width, width);
                 }
             }
         });
@@ -314,6 +308,21 @@ private:
         matrix_view<const T> in_;
         std::size_t next_, end_; // places
     };
+
+    /// Calls f(i, ahead) for each list of a part. Lists between two partitions are short, often of one edge, so that reaching sums
+    /// costs as much as reaching rows: with tasks of many lists and both prefetched, an edge of a sum takes .6 of the time at 64 and
+    /// 128 columns, .45 at 16 (EPYC, 1.2 edges a list).
+    template <class F>
+    static void for_lists(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor, F&& f) {
+        constexpr std::size_t sums_ahead = 16;
+        parallel_for(executor, part.edges.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
+            rows_ahead ahead(part.edges, in, i, end, 0);
+            for (; i < end; ++i) {
+                if (i + sums_ahead < end) prefetch_row(out[part.targets[i + sums_ahead]]);
+                f(i, ahead);
+            }
+        });
+    }
 
     /// Calls f(place, count) for the places of segment i, some at a time, so that rows stay in the cache while their slices are
     /// used.
