@@ -103,16 +103,17 @@ template <class Backend>
     std::optional<list_degrees> degrees;
     {
         block_reader reader(graph, options.engines);
-        if (!options.streamed && graph.rows().partitions >= 2 * list_degrees::step) { // a sample may show that it moves more
+        bool moves_more = false;
+        if (!options.streamed && graph.rows().partitions >= 2 * list_degrees::step) { // a sample may show it
             if (const auto some = list_degrees::estimate(graph, options.direction, reader, stop)) {
                 const auto expected = plan_streamed(encode, input, graph, edges, *some, memory, options.hidden_rows);
-                counted = reader.statistics();
-                if (!expected || expected->bytes > grouped + grouped / 8) return {};
+                moves_more = !expected || expected->bytes > grouped + grouped / 8;
             }
         }
-        degrees.emplace(graph, options.direction, reader, stop);
+        if (!moves_more) degrees.emplace(graph, options.direction, reader, stop);
         counted = reader.statistics();
     }
+    if (!degrees) return {};
     std::optional<streamed_plan> made =
         plan_streamed(encode, input, graph, edges, *degrees, memory, options.hidden_rows);
     if (!made || (!options.streamed && made->bytes >= grouped)) return {};
