@@ -174,18 +174,22 @@ TEST_CASE("the modeled cost of I/O is reported with the measured one, for the th
     CHECK(!cost.contains("ratio"));
 }
 
-TEST_CASE("a run interrupted within a macro-batch resumes to the bits of an uninterrupted one") {
+TEST_CASE("a run interrupted within a macro-batch resumes to the bits of an uninterrupted one, with hubs and without") {
     const hanoi_workshop shop(3000, "--partitions 8");
     shop.partition(8);
-    const std::string base = "data --assignment parts.npy --hubs hubs.npy --macro 3 --reuse 1 --epochs 10 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 "
+    const std::string base = "data --assignment parts.npy --macro 3 --reuse 1 --epochs 10 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 "
                              "--memory 256MiB ";
-    (void)shop.train(base + "--out whole");
-    const std::string expected = shop.predictions("whole");
-    for (const std::string signal : {"INT", "KILL"}) {
-        CAPTURE(signal);
-        fs::remove_all(shop / "cut");
-        CHECK(shop.run_stopped("train " + base + "--checkpoint-every .05s --quiet --out cut --resume", signal).code == 0);
-        CHECK(shop.predictions("cut") == expected);
+    for (const std::string hubs : {"--hubs hubs.npy ", "--hubs 0 "}) {
+        CAPTURE(hubs);
+        fs::remove_all(shop / "whole");
+        (void)shop.train(base + hubs + "--out whole");
+        const std::string expected = shop.predictions("whole");
+        for (const std::string signal : {"INT", "KILL"}) {
+            CAPTURE(signal);
+            fs::remove_all(shop / "cut");
+            CHECK(shop.run_stopped("train " + base + hubs + "--checkpoint-every .05s --quiet --out cut --resume", signal).code == 0);
+            CHECK(shop.predictions("cut") == expected);
+        }
     }
 }
 
