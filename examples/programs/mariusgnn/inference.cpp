@@ -27,12 +27,11 @@ gneiss::layerwise_input input_from(const inference_source& from) {
 
 gneiss::layerwise_input input_shape(const options& how, const gneiss::input_columns& columns,
     const gneiss::node_features* features, const gneiss::row_partitioning& partitioning) {
-    gneiss::layerwise_input shape;
-    if (features != nullptr) shape.bytes = gneiss::fixed_features(*features, partitioning).bytes;
-    if (features != nullptr && how.uses_rows()) shape.bytes += partitioning.capacity() * columns.dense * sizeof(float);
-    shape.columns = columns;
-    shape.repeatable = features != nullptr && !how.uses_rows();
-    return shape;
+    if (features == nullptr) return {.columns = columns};
+    gneiss::layerwise_input shape = gneiss::fixed_features(*features, partitioning);
+    if (!how.uses_rows()) return shape;
+    const std::uint64_t learned = (columns.total() - shape.columns.total()) * sizeof(float);
+    return {.columns = columns, .bytes = shape.bytes + partitioning.capacity() * columns.dense * sizeof(float), .stored_row_bytes = learned + shape.row_bytes()};
 }
 
 inferred_rows infer_full(const inference_source& from) {

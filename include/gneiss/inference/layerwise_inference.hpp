@@ -94,7 +94,7 @@ template <class Backend>
     const layerwise_progress& progress, const layerwise_edges& edges, const layerwise_plan& plan, io_stats& counted) {
     const std::uint64_t memory = std::min(options.memory, budget.available());
     const std::uint64_t grouped = grouped_bytes(encode, input, graph.rows(), edges, plan, options, graph);
-    const std::uint64_t counting = list_degrees::memory_bytes(graph.rows()) + 2 * edges.most;
+    const std::uint64_t counting = list_degrees::memory_bytes(graph.rows()) + 2 * edges.either;
     if (!options.streamed.value_or(true) || input.columns.sparse != 0 || counting > memory) return {};
     if (!options.streamed && grouped < streamed_floor(encode, input, graph.rows(), edges, options.hidden_rows))
         return {};

@@ -39,6 +39,12 @@ struct layerwise_input {
     std::uint64_t bytes = 0;                  ///< memory of a reader
     std::function<layerwise_reader()> open{}; ///< opens a reader for one run, released after all partitions were read
     bool repeatable = false; ///< rows can be read again, by several readers at a time, on any thread
+    std::uint64_t stored_row_bytes = 0; ///< read for a row, on average; 0: as floats
+
+    /// Returns the bytes that are read for a row, on average.
+    [[nodiscard]] std::uint64_t row_bytes() const noexcept {
+        return stored_row_bytes != 0 ? stored_row_bytes : columns.total() * sizeof(float);
+    }
 };
 
 /// Input from the values of a partition buffer: one partition at a time, the next ones prefetched; read-only. Precondition:
@@ -83,18 +89,23 @@ template <class T>
 }
 
 /// Reads the rows of partitions and widens their values to floats, in their place. Not thread-safe.
-class feature_rows {
+class widened_features {
 public:
-    feature_rows(feature_store store, engine_factory engines) : store_(std::move(store)), reader_(store_, std::move(engines)) {}
-    feature_rows(const feature_rows&) = delete; // `reader_` refers to `store_`
-    feature_rows& operator=(const feature_rows&) = delete;
+    widened_features(feature_store store, engine_factory engines) : store_(std::move(store)), reader_(store_, std::move(engines)) {}
+    widened_features(const widened_features&) = delete; // `reader_` refers to `store_`
+    widened_features& operator=(const widened_features&) = delete;
 
     /// Returns the memory of a reader of any partition [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store) {
-        std::uint64_t most = 0;
-        for (partition_id p = 0; p < store.rows().partitions; ++p)
-            most = std::max(most, feature_reader::bytes_needed(store, p) + round_up(growth(store, p), page_alignment));
-        return most;
+        std::uint64_t sum = 0;
+        for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices}) {
+            std::uint64_t most = 0; // each array keeps its own
+            for (partition_id p = 0; p < store.rows().partitions; ++p)
+                most = std::max(most, feature_reader::bytes_needed(store, p, part) +
+                                          (part == feature_part::values ? round_up(growth(store, p), page_alignment) : 0));
+            sum += most;
+        }
+        return sum;
     }
     /// Returns the rows of a partition, valid until the next call.
     [[nodiscard]] input_rows<float> read(partition_id p) {
@@ -112,8 +123,12 @@ public:
         if (!ones(store_)) {
             values = floats(block_.indices().size());
         } else if (store_.normalized()) {
-            ones_.assign(block_.indices().size(), 1.0F);
-            values = ones_;
+            if (ones_.size() < block_.indices().size()) {
+                ones_ = {}; // never two at once
+                ones_ = aligned_buffer<float>(block_.indices().size());
+            }
+            values = ones_.span().first(block_.indices().size());
+            std::ranges::fill(values, 1.0F);
         }
         for (std::size_t i = 0; store_.normalized() && i + 1 < offsets.size(); ++i)
             normalize_row(values.subspan(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(offsets[i + 1] - offsets[i])));
@@ -144,24 +159,26 @@ private:
     }
 
     feature_store store_;
-    feature_reader reader_;
     feature_block block_;
-    std::vector<float> ones_; // normalized
+    aligned_buffer<float> ones_; // normalized
+    feature_reader reader_;      // after the memory that it reads into
 };
 
 } // namespace detail
 
-/// Repeatable input from features on disk, by an engine, past the page cache; dense and sparse values become floats. Throws
-/// `invalid_argument` unless there is a row for every node.
-/// \param engines  of readers; a plan opens none, and needs none
+/// Repeatable input from features on disk, by an engine, past the page cache; dense and sparse values become floats. Errors:
+/// `invalid_argument` unless there is a row for every node, or from opening without engines; io_error; errc::corrupt.
+/// \param engines  of readers; none for a plan, which opens none
 [[nodiscard]] inline layerwise_input fixed_features(
     const node_features& features, const row_partitioning& partitioning, const engine_factory& engines = {}) {
     const feature_store store(features.files(), partitioning);
     const auto columns = static_cast<std::size_t>(store.columns());
-    return {store.sparse() ? input_columns{.sparse = columns} : input_columns{.dense = columns}, detail::feature_rows::bytes_needed(store), [=] {
-                const auto rows = std::make_shared<detail::feature_rows>(store, engines);
+    const std::uint64_t stored = ceil_div(features.bytes(), std::max<std::uint64_t>(partitioning.nodes, 1));
+    return {store.sparse() ? input_columns{.sparse = columns} : input_columns{.dense = columns}, detail::widened_features::bytes_needed(store), [=] {
+                if (!engines) throw error(errc::invalid_argument, "features are read by an engine, but there is none");
+                const auto rows = std::make_shared<detail::widened_features>(store, engines);
                 return [rows](partition_id p, const std::stop_token&) { return rows->read(p); };
-            }, true};
+            }, true, stored};
 }
 
 /// Concatenates the columns of both, those of `first` in front. Only the second may be sparse.
@@ -183,7 +200,7 @@ private:
                     }
                     return input_rows<float>{rows, b.sparse};
                 };
-            }, first.repeatable && second.repeatable};
+            }, first.repeatable && second.repeatable, first.row_bytes() + second.row_bytes()};
 }
 
 } // namespace gneiss

@@ -80,6 +80,7 @@ inline constexpr std::size_t layerwise_rows = 8192; // rows prepared or finished
 /// Memory of the edges of a graph: between all pairs of partitions, and for the largest pair [bytes].
 struct layerwise_edges {
     std::uint64_t all = 0, most = 0; ///< all edges, and those of the largest pair
+    std::uint64_t either = 0;        ///< those of the largest pair in the lists' direction or the opposite
     std::uint64_t column = 0;        ///< edges from one partition of sources to all targets, the most
     std::uint64_t read = 0;          ///< all edges on disk
 
@@ -101,9 +102,10 @@ struct layerwise_edges {
                     });
                     return sum;
                 };
-                const std::uint64_t here = blocks(direction, true);
+                const std::uint64_t here = blocks(direction, true), there = blocks(detail::opposite(direction), false);
                 all += here;
-                most = std::max({most, here, degrees ? blocks(detail::opposite(direction), false) : 0});
+                most = std::max({most, here, degrees ? there : 0});
+                either = std::max({either, here, there});
             }
             column = std::max(column, read - before);
         }
@@ -112,11 +114,11 @@ struct layerwise_edges {
 
 namespace detail {
 
-/// Returns the bytes of an input row of a layer: those of hidden layers are stored in a type.
+/// Returns the stored bytes of an input row of a layer: those of hidden layers have a type.
 template <class Backend>
 [[nodiscard]] std::uint64_t input_row_bytes(
     const encoder<float, Backend>& encode, const layerwise_input& input, std::size_t l, feature_type hidden) {
-    return l == 0 ? row_bytes(feature_type::f32, input.columns.total())
+    return l == 0 ? input.row_bytes()
                   : row_bytes(hidden, encode.factories()[l - 1].outputs());
 }
 

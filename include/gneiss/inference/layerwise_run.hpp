@@ -275,6 +275,8 @@ private:
             own_arrival_.reset();
         }
         drop_store(layer_);
+        message_buffer_ = {};
+        own_buffer_ = {};
     }
 
     void allocate_sums(const part_columns& columns) {

@@ -16,6 +16,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
@@ -155,7 +156,8 @@ private:
                 borders_[k * (rows_.partitions + std::size_t{1}) + p + 1] = used[k];
         }
         const std::uint64_t most = used.empty() ? 0 : *std::ranges::max_element(used);
-        sums_memory_ = {}; // never two at once
+        free_memory(seen_); // never two of each at once
+        sums_memory_ = {};
         own_memory_ = {};
         sums_memory_ = row_memory<float>(static_cast<std::size_t>(most) * columns_.sums);
         own_memory_ = aligned_buffer<float>(keeps_own() ? static_cast<std::size_t>(most) * columns_.own : 0);
@@ -200,8 +202,7 @@ private:
             if (!columns_.copies) {
                 const matrix_view<float> to = message_room(size(j));
                 for_each_chunk(columns_.messages == 0 ? 0 : size(j), [&](std::size_t first, std::size_t count) {
-                    prepare(
-                        j, first, rows.middle_rows(first, count), to.middle_rows(first, count), {nullptr, count, 0});
+                    prepare(j, first, rows.middle_rows(first, count), to.middle_rows(first, count), {nullptr, count, 0});
                 });
                 messages = to;
             }
@@ -231,8 +232,7 @@ private:
 
     /// Computes own rows of a partition: stores those of groups if `deals`, and computes the results of other nodes if
     /// `finishes`.
-    void stream_own(
-        partition_id j, const input_rows<float>& rows, matrix_view<const float> messages, bool deals, bool finishes) {
+    void stream_own(partition_id j, const input_rows<float>& rows, matrix_view<const float> messages, bool deals, bool finishes) {
         for_each_chunk(size(j), [&](std::size_t first, std::size_t count) {
             const std::span<const std::uint8_t> groups(group_of_.data() + begin(j) + first, count);
             const matrix_view<float> own(own_chunk_.at_least(count * columns_.own), count, columns_.own);
@@ -244,8 +244,7 @@ private:
         });
         advance();
     }
-    void deal_own(
-        partition_id j, std::size_t first, std::span<const std::uint8_t> groups, matrix_view<const float> own) {
+    void deal_own(partition_id j, std::size_t first, std::span<const std::uint8_t> groups, matrix_view<const float> own) {
         for (std::size_t v = 0; v < groups.size() && keeps_own(); ++v)
             if (groups[v] == 0) std::ranges::copy(own[v], own_[place_of_[begin(j) + first + v]].begin());
         for (std::uint32_t k = keeps_own() ? 1 : 0; k < groups_.groups; ++k) {
@@ -375,7 +374,7 @@ private:
             words_.insert(words_.end(), some.targets.begin(), some.targets.end());
             words_.insert(words_.end(), some.starts.begin(), some.starts.end());
             for (const std::uint32_t row : some.neighbors) words_.push_back(number_of_[row]);
-            some.clear();
+            some = {}; // the lists of another partition may be longer in another group
         }
         to.lists = dealt_file_->append(std::as_bytes(std::span(words_)));
     }

@@ -67,6 +67,7 @@ class embedding_file;
 class fault_injector;
 class feature_block;
 class feature_buffer;
+class feature_reader;
 class feature_store;
 class file;
 class graph_buffer;

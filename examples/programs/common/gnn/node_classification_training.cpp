@@ -95,8 +95,7 @@ nlohmann::ordered_json node_classification_training::per_class(const std::string
 
 bool node_classification_training::evaluates_beside() const {
     const gneiss::bucket_store buckets = of_.data.buckets();
-    return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode,
-        {.columns = of_.net.encode.inputs(), .bytes = gneiss::fixed_features(of_.features, buckets.rows()).bytes}, buckets,
+    return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode, gneiss::fixed_features(of_.features, buckets.rows()), buckets,
         inference_options(of_.how), of_.plan.evaluation_bytes);
 }
 

@@ -315,7 +315,8 @@ private:
     template <class F>
     static void for_lists(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor, F&& f) {
         constexpr std::size_t sums_ahead = 16;
-        parallel_for(executor, part.edges.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
+        const std::size_t lists = part.edges.size(), each = lists / (4 * executor.concurrency());
+        parallel_for(executor, lists, std::clamp(each, segments_per_task, 16 * segments_per_task), [&](std::size_t i, std::size_t end) {
             rows_ahead ahead(part.edges, in, i, end, 0);
             for (; i < end; ++i) {
                 if (i + sums_ahead < end) prefetch_row(out[part.targets[i + sums_ahead]]);

@@ -28,7 +28,7 @@
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
-#include <gneiss/storage/io/io_queue.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
 
 namespace gneiss {
 

@@ -11,10 +11,13 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 
@@ -53,12 +56,17 @@ private:
 ///     feature_block block;                                      // its memory is used again by the next read
 ///     reader.read({&p, 1}, {&block, 1});
 ///
-/// Not thread-safe; the engine belongs to the thread that reads first. Errors: `io_error`; errc::corrupt with path and offset.
+/// Used by one thread at a time. Errors: `io_error`; errc::corrupt with path and offset; the next read starts anew.
 class feature_reader {
 public:
     /// \param store  outlives this
     feature_reader(const feature_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
 
+    /// Returns the memory of one array of a partition's block [bytes], a multiple of pages.
+    [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store, partition_id p, feature_part part) {
+        const byte_range range = store.blocks(p, part);
+        return range.length == 0 ? 0 : round_up(range.length, page_alignment) + page_alignment; // rounded for direct reads
+    }
     /// Returns the memory of a partition's block [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store, partition_id p) {
         std::uint64_t sum = 0;
@@ -66,7 +74,8 @@ public:
         return sum;
     }
 
-    /// Reads partitions, all at once. A block's memory is replaced only if it is too small.
+    /// Reads partitions, all at once. The memory of a block's array is replaced only if it is too small.
+    /// \param to    outlives this, or a successful read, whichever ends first
     /// \param room  bytes to leave free before the values of each block, rounded up to pages
     void read(std::span<const partition_id> partitions, std::span<feature_block> to, std::size_t room = 0) {
         if (!queue_) {
@@ -74,11 +83,14 @@ public:
             queue_ = std::make_unique<io_queue>(*engine_);
         }
         const std::size_t free = round_up(room, page_alignment);
-        for (std::size_t i = 0; i < partitions.size(); ++i) // first whatever may throw, so that nothing is read into freed memory
-            for (const feature_part part : all_parts) prepare(partitions[i], part, to[i][part], part == feature_part::values ? free : 0);
-        for (std::size_t i = 0; i < partitions.size(); ++i)
-            for (const feature_part part : all_parts) start(partitions[i], part, to[i][part], part == feature_part::values ? free : 0);
-        queue_->drain();
+        try {
+            for (std::size_t i = 0; i < partitions.size(); ++i)
+                for (const feature_part part : all_parts) start(partitions[i], part, to[i][part], part == feature_part::values ? free : 0);
+            queue_->drain();
+        } catch (...) {
+            queue_->abandon(); // before the memory is freed
+            throw;
+        }
         for (std::size_t i = 0; i < partitions.size(); ++i) {
             for (const feature_part part : all_parts) verify(partitions[i], part, to[i][part]);
             if (store_.sparse()) store_.check(partitions[i], to[i].offsets(), to[i].indices());
@@ -92,26 +104,20 @@ private:
     static constexpr std::array<feature_part, feature_parts> all_parts{
         feature_part::values, feature_part::offsets, feature_part::indices};
 
-    [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store, partition_id p, feature_part part) {
-        const byte_range range = store.blocks(p, part);
-        return range.length == 0 ? 0 : range.length + 2 * page_alignment; // rounded for direct reads
-    }
-    void prepare(partition_id p, feature_part part, feature_block::part& to, std::size_t free) {
+    void start(partition_id p, feature_part part, feature_block::part& to, std::size_t free) {
         to.bytes = {};
         const std::uint64_t bytes = bytes_needed(store_, p, part);
         if (bytes == 0) return;
         auto& from = files_[static_cast<std::size_t>(part)];
         if (!from) from = std::make_unique<file>(*engine_, store_.file(part).path, open_options{.direct = true});
         const std::size_t size = free + static_cast<std::size_t>(bytes);
-        if (to.memory.size() >= size) return;
-        to.memory = {}; // never two at once
-        to.memory = aligned_buffer<std::byte>(size);
-        advise_huge_pages(to.memory.data(), to.memory.size());
-    }
-    void start(partition_id p, feature_part part, feature_block::part& to, std::size_t free) {
+        if (to.memory.size() < size) {
+            to.memory = {}; // never two at once
+            to.memory = aligned_buffer<std::byte>(size);
+            advise_huge_pages(to.memory.data(), to.memory.size());
+        }
         const byte_range blocks = store_.blocks(p, part);
-        if (blocks.length == 0) return;
-        to.bytes = queue_->read_unaligned(*files_[static_cast<std::size_t>(part)], store_.file(part).checksums.data_offset() + blocks.offset,
+        to.bytes = queue_->read_unaligned(*from, store_.file(part).checksums.data_offset() + blocks.offset,
             static_cast<std::size_t>(blocks.length), to.memory.bytes().subspan(free));
     }
     /// Verifies the blocks and narrows them to the partition's rows.
