@@ -102,6 +102,25 @@ TEST_CASE("delimiters, comments, headers and columns are detected or follow the 
     }
 }
 
+TEST_CASE("what follows a gzip member is another one, or zeros, or damage") {
+    const auto imported = [](const std::string& behind) {
+        workshop shop;
+        const fs::path file = shop.at / "a.gz";
+        gzFile out = gzopen(file.c_str(), "wb");
+        for (int i = 0; i < 3000; ++i) gzprintf(out, "%d\t%d\n", i, i + 1);
+        gzclose(out);
+        std::ofstream(file, std::ios::binary | std::ios::app) << behind;
+        shop.options.sources = {{.path = file}};
+        return behind.empty() || behind == std::string(1000, '\0') ? std::to_string(import_dataset(shop.options, serial_executor{}).edges) : shop.complaint();
+    };
+    CHECK(imported("") == "3000");
+    CHECK(imported(std::string(1000, '\0')) == "3000");
+    CHECK(imported("text") == "a.gz: the compressed data is damaged (other bytes follow it): copy the file again");
+    CHECK(imported(std::string(1000, '\0') + "\x1f") == "a.gz: the compressed data is damaged (other bytes follow it): copy the file again");
+    CHECK(imported("\x1f\x8b\x08 and no member at all").starts_with("a.gz: the compressed data is damaged"));
+    CHECK(imported("\x1f\x8b\x08") == "a.gz: the compressed data ends early: copy the file again");
+}
+
 TEST_CASE("pairs, gzip with several members, splits and several sources") {
     workshop shop;
     shop.file("a.tsv", "a\tb\n")
@@ -297,6 +316,8 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     gzclose(out);
     fs::resize_file(shop.at / "cut.gz", fs::file_size(shop.at / "cut.gz") / 2);
     shop.options.sources = {{.path = shop.at / "cut.gz"}};
+    CHECK(shop.complaint() == "cut.gz: the compressed data ends early: copy the file again");
+    fs::resize_file(shop.at / "cut.gz", 5); // within the header
     CHECK(shop.complaint() == "cut.gz: the compressed data ends early: copy the file again");
     workshop wide;
     CHECK(wide.file("a.tsv", "a\tr\tb\n" + std::string(1 << 20, 'x') + "\n")

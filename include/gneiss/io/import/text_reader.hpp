@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,6 +25,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/import/gzip_decoder.hpp>
 #include <gneiss/io/import/zstd_decoder.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 
@@ -98,50 +98,30 @@ public:
         }
         try {
             refuse_foreign(magic);
+            const auto compressed = [this](char* data, std::size_t size) { return read_file(data, size); };
+            if (magic.starts_with("\x1f\x8b")) gzip_.emplace(path_, compressed);
 #ifdef GNEISS_HAS_ZSTD
-            if (magic.starts_with("\x28\xb5\x2f\xfd"))
-                zstd_.emplace(path_, [this](char* data, std::size_t size) { return read_file(data, size); });
+            if (magic.starts_with("\x28\xb5\x2f\xfd")) zstd_.emplace(path_, compressed);
 #endif
         } catch (...) {
             ::close(fd_);
             throw;
         }
-        if (magic.starts_with("\x1f\x8b")) {
-            gz_ = ::gzdopen(fd_, "rb");
-            if (gz_ == nullptr) {
-                ::close(fd_);
-                throw std::bad_alloc();
-            }
-            ::gzbuffer(gz_, 1U << 18);
-        }
     }
     file_source(const file_source&) = delete;
     file_source& operator=(const file_source&) = delete;
-    ~file_source() override {
-        if (gz_ != nullptr)
-            ::gzclose(gz_);
-        else
-            ::close(fd_);
-    }
+    ~file_source() override { ::close(fd_); }
 
     /// Reads and decompresses bytes.
     std::size_t read(char* data, std::size_t size) override {
         size = std::min(size, std::size_t{1} << 30);
+        if (gzip_) return gzip_->read(data, size);
 #ifdef GNEISS_HAS_ZSTD
         if (zstd_) return zstd_->read(data, size);
 #endif
-        if (gz_ == nullptr) return read_file(data, size);
-        const auto got = ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))};
-        if (static_cast<std::size_t>(got) != size) check_gzip();
-        if (got < 0) throw io_error(errno, "read", {.path = path_});
-        position_ += static_cast<std::uint64_t>(got);
-        if (got == 0 && consumed() == 0)
-            throw error(errc::corrupt, "the file ends too early", {.path = path_, .offset = position_});
-        return static_cast<std::size_t>(got);
+        return read_file(data, size);
     }
-    [[nodiscard]] std::uint64_t consumed() const override {
-        return gz_ != nullptr ? static_cast<std::uint64_t>(std::max<z_off_t>(::gzoffset(gz_), 0)) : position_;
-    }
+    [[nodiscard]] std::uint64_t consumed() const override { return position_; }
 
 private:
     std::size_t read_file(char* data, std::size_t size) {
@@ -164,20 +144,10 @@ private:
                 "is in the format " + std::string(name) + ": convert it first, by " + convert, {.path = path_});
         }
     }
-    void check_gzip() const {
-        int code = Z_OK;
-        const char* what = ::gzerror(gz_, &code);
-        if (code == Z_OK || code == Z_STREAM_END) return;
-        if (code == Z_ERRNO) throw io_error(errno, "read", {.path = path_});
-        throw error(errc::corrupt,
-            code == Z_BUF_ERROR ? std::string("the compressed data ends early: copy the file again")
-                                : "the compressed data is damaged (" + std::string(what) + "): copy the file again",
-            {.path = path_});
-    }
 
     std::filesystem::path path_;
     int fd_ = -1;
-    gzFile gz_ = nullptr;
+    std::optional<gzip_decoder> gzip_{};
 #ifdef GNEISS_HAS_ZSTD
     std::optional<zstd_decoder> zstd_{};
 #endif
