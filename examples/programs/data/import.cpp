@@ -231,7 +231,7 @@ void add_import(programs::command_line& to) {
             "CSR, stored sparse: INDPTR.npy INDICES.npy [VALUES.npy]")
         .words(2, 3)
         .value_name("FILES");
-    command.option("num-features", flags->num_features, "columns of sparse features").default_text("the largest + 1");
+    command.option("num-features", flags->num_features, "columns of sparse features").range(0, 1 << 30).default_text("the largest + 1");
     flags->features.add_to(command);
     command
         .option("missing", flags->missing,

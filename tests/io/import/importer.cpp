@@ -285,6 +285,21 @@ TEST_CASE("an import killed in any phase resumes when repeated, with the same re
         CHECK((files_of(options.out) == whole));
         CHECK(!fs::exists(options.out.string() + ".partial"));
     }
+    // Numbering the nodes of integer ids stops too: an id may imply very many.
+    {
+        spit(at.path() / "ids.tsv", "0\t1\n1\t3000000\n");
+        import_options wide = options_for(at, "wide");
+        wide.sources = {{.path = at.path() / "ids.tsv"}};
+        wide.ids = id_kind::integer;
+        std::stop_source source;
+        wide.stop = source.get_token();
+        wide.progress = [&](const import_progress& p) {
+            if (p.unit == "ids") source.request_stop();
+        };
+        CHECK_THROWS_AS(import_dataset(wide, serial_executor{}), error);
+        CHECK(source.stop_requested());
+        CHECK(!fs::exists(at.path() / "wide.partial" / "row_to_node.npy"));
+    }
     // State of another task is not resumed.
     options.out = at.path() / "other";
     options.stop = [&] {

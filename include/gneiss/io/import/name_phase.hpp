@@ -43,7 +43,10 @@ void name_nodes(import_state& state, const E& executor) {
         hash_map map = open_name_map(directory.path(), nodes, options.memory);
         write_named_rows(directory.path(), directory.work("node-hashes"), map, nodes, options.memory / 4, executor);
     } else if (state.ids.integer) {
-        write_permutation(directory.path(), nodes, options.seed, options.memory / 2, executor);
+        for (const char* name : {"node_to_row.npy", "row_to_node.npy"}) std::filesystem::remove(directory / name); // of an earlier attempt
+        directory.need_disk(2 * sizeof(node_id) * nodes, "the ids of the nodes");
+        write_permutation(directory.path(), nodes, options.seed, options.memory / 2, executor,
+            [&](std::uint64_t finished, std::uint64_t total) { state.report_progress("names", finished, total, "ids"); });
     }
     state.journal.set("nodes", nodes);
 }

@@ -59,10 +59,10 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
 }
 
 /// Writes `count` words `make(i)` as the array `path`, computed in parallel, with `memory` bytes (at least 4 KiB) at a time.
-/// Several threads call `make`. O(count). Errors: io_error.
+/// Several threads call `make`. Reports to `progress`, which may throw. O(count). Errors: io_error.
 template <executor E, class Make>
-void write_words(
-    const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& executor, Make&& make) {
+void write_words(const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& executor, Make&& make,
+    const step_progress& progress) {
     npy_writer out(path, npy_dtype::u32);
     std::vector<node_id> words(static_cast<std::size_t>(std::clamp<std::uint64_t>(
         memory / 4, 1024, std::max<std::uint64_t>(1024, std::min<std::uint64_t>(count, 1 << 22)))));
@@ -72,20 +72,21 @@ void write_words(
             for (std::size_t i = begin; i < end; ++i) words[i] = static_cast<node_id>(make(first + i));
         });
         out.append(std::span<const node_id>(words.data(), some));
+        progress(first + some, count);
     }
     out.close();
 }
 
 /// Writes, for integer ids, node_to_row.npy and row_to_node.npy of a keyed permutation. A node is the source's id, a row the
-/// internal id. O(nodes). Errors: io_error. Precondition: nodes ≤ most_nodes.
+/// internal id. Reports to `progress`, which may throw. O(nodes). Errors: io_error. Precondition: nodes ≤ most_nodes.
 template <executor E>
 void write_permutation(const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t seed,
-    std::uint64_t memory, const E& executor) {
+    std::uint64_t memory, const E& executor, const step_progress& progress) {
     const keyed_permutation permutation(nodes, random_key(seed, random_domain::node_permutation));
-    write_words(
-        directory / "node_to_row.npy", nodes, memory, executor, [&](std::uint64_t node) { return permutation(node); });
-    write_words(
-        directory / "row_to_node.npy", nodes, memory, executor, [&](std::uint64_t row) { return permutation.inverse(row); });
+    write_words(directory / "node_to_row.npy", nodes, memory, executor, [&](std::uint64_t node) { return permutation(node); },
+        [&](std::uint64_t finished, std::uint64_t total) { progress(finished, 2 * total); });
+    write_words(directory / "row_to_node.npy", nodes, memory, executor, [&](std::uint64_t row) { return permutation.inverse(row); },
+        [&](std::uint64_t finished, std::uint64_t total) { progress(total + finished, 2 * total); });
 }
 
 /// Writes, for integer ids with a table of names, the same two arrays, from the hash of every node's name.

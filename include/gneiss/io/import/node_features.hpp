@@ -255,6 +255,9 @@ private:
             std::optional<column_moments> own;
             if (data.missing == missing_features::mean || makes) own = measure();
             const std::uint64_t given = raw_columns();
+            if (data.num_features != 0 && data.num_features != given)
+                throw error(errc::invalid_format, "has " + std::to_string(given) + " columns of features, their number is said to be " + std::to_string(data.num_features),
+                    {.path = features_path()});
             if (makes)
                 standard = feature_scale(*own);
             else if (!data.standardize.empty())

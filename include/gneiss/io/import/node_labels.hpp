@@ -43,6 +43,9 @@ public:
         const bool in_text = !data.labels.empty() && is_text_table(data.labels);
         if (in_text) names = label_names(setup_.text(data.labels));
         for (const std::string& name : data.label_names) names.emplace(name, static_cast<std::int32_t>(names.size()));
+        if (data.classes != 0 && names.size() > data.classes)
+            throw error(errc::invalid_format, "has " + std::to_string(names.size()) + " names of classes, the number of classes is said to be " + std::to_string(data.classes),
+                {.path = data.labels});
         std::uint64_t classes = std::max<std::uint64_t>(data.classes, names.size());
         npy_writer out(setup_.array("labels"), npy_dtype::i32);
         const row_windows windows(setup_.rows.nodes, sizeof(std::int32_t), setup_.quarter());
