@@ -91,6 +91,7 @@ TEST_CASE("classes are learned on macro-batches with hubs and reported under the
     const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
     CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
     CHECK(nlohmann::json::parse(shop.run("predict a --node 3,5 --json").out)["predictions"].size() == 2);
+    shop.refuses(2, "predict a --node ''", {"--node", "is empty"});
 }
 
 TEST_CASE("one macro-batch of everything equals training in memory, and any engine and threads give a plan's bits") {
@@ -179,6 +180,11 @@ TEST_CASE("a run interrupted within a macro-batch resumes to the bits of an unin
     shop.partition(8);
     const std::string base = "data --assignment parts.npy --macro 3 --reuse 1 --epochs 10 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 "
                              "--memory 256MiB ";
+    const auto losses = [&](const std::string& run) {
+        std::vector<double> result;
+        for (const auto& epoch : nlohmann::json::parse(shop.read(run + "/run.json"))["epochs"]) result.push_back(epoch["loss"]);
+        return result;
+    };
     for (const std::string hubs : {"--hubs hubs.npy ", "--hubs 0 "}) {
         CAPTURE(hubs);
         fs::remove_all(shop / "whole");
@@ -189,6 +195,7 @@ TEST_CASE("a run interrupted within a macro-batch resumes to the bits of an unin
             fs::remove_all(shop / "cut");
             CHECK(shop.run_stopped("train " + base + hubs + "--checkpoint-every .05s --quiet --out cut --resume", signal).code == 0);
             CHECK(shop.predictions("cut") == expected);
+            CHECK(losses("cut") == losses("whole"));
         }
     }
 }

@@ -145,7 +145,7 @@ std::vector<programs::time_sample> run_loop::timeline(const std::vector<programs
 epoch_so_far run_loop::totals(const trainer& of) const {
     epoch_so_far sum = so_far_;
     sum.seconds += seconds_since(epoch_began_);
-    sum.loss += loss_;
+    sum.loss = loss_;
     sum.examples += examples_;
     sum.first_examples += first_examples_;
     sum.sampled_edges += sampled_edges_;
@@ -211,7 +211,7 @@ std::string run_loop::line(const trainer& of, const gneiss::batch_key& key) cons
     const auto pipeline = of.pipeline();
     const double busy = pipeline.busy_seconds[compute], wait = pipeline.wait_seconds[compute];
     std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *options_.epochs, programs::human_percent(done / all),
-        loss_ / std::max<double>(1, static_cast<double>(examples_)),
+        loss_ / std::max<double>(1, static_cast<double>(so_far_.examples + examples_)),
         programs::human_rate(static_cast<double>(examples_) / seconds, settings_.unit));
     if (!settings_.state.empty())
         text += fmt::format("  {} {}/{} pass {}", settings_.state, key.number.state + 1, states_, key.number.pass + 1);
@@ -242,13 +242,14 @@ programs::report_data run_loop::report_of(const trainer& of, programs::run_recor
 programs::report_data run_loop::live_report(const trainer& of, const programs::run_record& record, const std::vector<programs::time_sample>& samples) const {
     programs::run_record so_far = record;
     programs::run_progress progress;
-    std::uint64_t first_before = 0;
+    std::uint64_t first_before = 0, examples_before = 0;
     clock::time_point began;
     {
         const std::scoped_lock lock(live_mutex_);
         so_far.epochs = done_;
         progress = progress_;
         first_before = first_before_;
+        examples_before = examples_before_;
         began = live_began_;
     }
     so_far.status = programs::run_status::running;
@@ -257,7 +258,7 @@ programs::report_data run_loop::live_report(const trainer& of, const programs::r
     so_far.evaluation = evaluation_of(so_far.epochs);
     const auto first = static_cast<double>(first_examples_), all = static_cast<double>(settings_.examples);
     progress.done = std::min(1.0, (first + static_cast<double>(first_before)) / std::max(1.0, all));
-    if (const auto examples = static_cast<double>(examples_); examples > 0) progress.loss = loss_ / examples;
+    if (const auto examples = static_cast<double>(examples_before + examples_); examples > 0) progress.loss = loss_ / examples;
     if (progress.activity == "training" && first > 0)
         progress.left = programs::human_eta(first, all * static_cast<double>(progress.epochs - progress.epoch + 1) - static_cast<double>(first_before), seconds_since(began));
     progress.written = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -405,7 +406,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     if (from.unvalidated) (void)conclude(*from.unvalidated);
     while (at.epoch < *options_.epochs && !stop.stop_requested() && !ends_early()) {
         const std::uint64_t epoch = at.epoch;
-        loss_ = 0;
+        loss_ = so_far_.loss; // a sum in the order of batches, whatever processes added them
         examples_ = first_examples_ = sampled_edges_ = correct_ = 0;
         if (!settings_.state.empty()) states_ = plan_.order(epoch).size();
         io_at_start_ = of.io();
@@ -418,6 +419,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             const std::scoped_lock lock(live_mutex_);
             progress_ = {.activity = "training", .epoch = epoch + 1, .epochs = *options_.epochs};
             first_before_ = so_far_.first_examples;
+            examples_before_ = so_far_.examples;
             live_began_ = epoch_began_;
         }
         if (watch.plateau) of.set_plateau(watch.plateau->factor());

@@ -262,6 +262,7 @@ private:
     std::vector<programs::epoch_record> done_; // concluded epochs
     programs::run_progress progress_;
     std::uint64_t first_before_ = 0;           // examples of first passes by earlier processes in the current epoch
+    std::uint64_t examples_before_ = 0;        // and of all passes
     clock::time_point live_began_ = clock::now(); // of the current epoch
     std::size_t states_ = 0; // states of the current epoch
     clock::time_point saved_at_ = clock::now();
