@@ -127,6 +127,43 @@ TEST_CASE("input errors are reported with their place, exit 1, and leave no outp
     shop.refuses(1, "verify data", {"names.bytes.npy", "checksum mismatch"});
 }
 
+TEST_CASE("numbers of classes and of features that differ from the files are refused") {
+    const workshop shop;
+    shop.write("a.tsv", "a\tb\nb\tc\n");
+    shop.write("y.tsv", "a\tred\nb\tblue\nc\tred\n");
+    shop.write("x.tsv", "a\t1\t2\nb\t3\t4\nc\t5\t6\n");
+    shop.refuses(1, "import a.tsv --labels y.tsv --num-classes 1 --out new", {"y.tsv", "has 2 names of classes, the number of classes is said to be 1"});
+    CHECK(shop.run("import a.tsv --labels y.tsv --num-classes 3 --out three").code == 0);
+    shop.refuses(1, "import a.tsv --features x.tsv --num-features 7 --out new", {"x.tsv", "has 2 columns of features, their number is said to be 7"});
+    CHECK(shop.run("import a.tsv --features x.tsv --num-features 2 --out two").code == 0);
+    shop.refuses(2, "import a.tsv --features x.tsv --num-features 4294967296 --out new", {"num-features"});
+}
+
+TEST_CASE("a command that writes where another one does is refused, exit 2") {
+    const workshop shop;
+    shop.write("a.tsv", triples);
+    REQUIRE(shop.run("generate planted --nodes 60 --edges 200 --classes 3 --task node --train-fraction .5 --out data").code == 0);
+    const auto refused = [&](const std::string& command, const std::string& partial) {
+        CAPTURE(command);
+        fs::create_directories(shop / partial);
+        shop.write(partial + "/lock", "");
+        // The file is locked by flock(1) while the command runs.
+        const outcome got = shop.run(command, "", "flock " + partial + "/lock");
+        CAPTURE(got.err);
+        CHECK(got.code == 2);
+        CHECK(got.err.find("another process is writing here") != std::string::npos);
+        CHECK(fs::exists(shop / partial)); // the other's
+        CHECK(shop.run(command).code == 0); // left by a killed process
+        CHECK(!fs::exists(shop / partial));
+    };
+    refused("import a.tsv --out imported", "imported.partial");
+    refused("export data --out text", "text.partial");
+    refused("reorder data --training-first --out ordered", "ordered.partial");
+    shop.write("ordered/device.profile", "rates that training on large datasets keeps");
+    refused("reorder data --training-first --out ordered --force", ".ordered.new");
+    for (const char* file : {"imported/lock", "text/lock", "ordered/lock"}) CHECK(!fs::exists(shop / file));
+}
+
 TEST_CASE("a first line that looks like a header and is read as an edge is reported, and only then") {
     const workshop shop;
     shop.write("named.csv", "Source,rel,Target\na,r,b\nb,r,c\n");
@@ -384,8 +421,16 @@ TEST_CASE("reorder changes the order of rows, and keeps the dataset's contents b
     shop.write("data/parts.npy", "by");
     shop.refuses(2, "reorder new-rows --by data/parts.npy --out data --force", {"--force would remove data/parts.npy", "another --out"});
     shop.write("data/edges.tsv", edges);
-    shop.refuses(2, "import data/../data/edges.tsv --out data --force", {"--force would remove", "edges.tsv"});
+    shop.refuses(2, "import data/../data/edges.tsv --out data --force", {"--force would remove", "edges.tsv", "which this command reads"});
     CHECK(shop.read("data/edges.tsv") == edges);
+    // Nor anything else that is not the dataset's: a user's files, another dataset.
+    fs::remove(shop / "data/parts.npy");
+    shop.refuses(2, "import edges.tsv --out data --force", {"--force would remove data/edges.tsv, which is not part of the dataset"});
+    fs::remove(shop / "data/edges.tsv");
+    REQUIRE(shop.run("import edges.tsv --out data/inner").code == 0);
+    shop.refuses(2, "import edges.tsv --out data --force", {"--force would remove data/inner"});
+    CHECK(shop.run("verify data/inner").code == 0);
+    fs::remove_all(shop / "data/inner");
     // A path may have any bytes; JSON shows a replacement.
     const outcome odd = shop.run("reorder data --training-first --json --out 'r\xff'");
     CAPTURE(odd.err);

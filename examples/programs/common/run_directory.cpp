@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
 namespace programs {
@@ -118,10 +119,10 @@ bool holds_only(const fs::path& directory, std::initializer_list<std::string_vie
     if (!fs::is_directory(directory, failed)) return false;
     for (const auto& entry : fs::directory_iterator(directory)) {
         const std::string file = entry.path().filename().string();
-        const bool known = entry.is_regular_file() && std::ranges::any_of(names, [&](std::string_view name) {
+        const bool known = file == gneiss::directory_lock::name || std::ranges::any_of(names, [&](std::string_view name) {
             return file.starts_with(name) && std::ranges::any_of(std::array{".npy", ".npy.xxh3", ".tsv"}, [&](const char* end) { return file.substr(name.size()) == end; });
         });
-        if (!known) return false;
+        if (!known || !entry.is_regular_file()) return false;
     }
     return true;
 }

@@ -10,6 +10,8 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/importer.hpp>
+#include <gneiss/io/manifest.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
 #include "commands.hpp"
@@ -73,6 +75,34 @@ std::array<double, 3> parse_fractions(const std::vector<double>& values) {
     return f;
 }
 
+namespace {
+
+/// Returns a file or directory in a dataset's directory that none of our programs put there; files named like arrays are the
+/// dataset's if its manifest cannot be read.
+std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& dataset) {
+    std::vector<std::string> arrays;
+    bool readable = true;
+    try {
+        for (const gneiss::dataset_array& array : gneiss::read_manifest(dataset / "manifest.json").arrays) arrays.push_back(array.name);
+    } catch (const std::exception&) {
+        readable = false;
+    }
+    std::error_code failed;
+    for (std::filesystem::directory_iterator at(dataset, failed); !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+        const std::string name = at->path().filename().string();
+        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name || name.starts_with("csc-") ||
+            name.starts_with("device.profile"))
+            continue;
+        std::string_view array = name;
+        if (array.ends_with(".xxh3")) array.remove_suffix(5);
+        if (array.ends_with(".npy") && (!readable || std::ranges::find(arrays, array.substr(0, array.size() - 4)) != arrays.end())) continue;
+        return at->path();
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
 void check_output(const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs) {
     std::error_code failed;
     if (!std::filesystem::exists(output.out, failed)) return;
@@ -87,6 +117,8 @@ void check_output(const output_flags& output, const common_flags& common, const 
         if (!inside.empty() && *inside.begin() != "..")
             throw programs::usage_error(fmt::format("--force would remove {}, which this command reads: choose another --out", input.string()));
     }
+    if (const auto other = foreign_file(output.out))
+        throw programs::usage_error(fmt::format("--force would remove {}, which is not part of the dataset: move it, or choose another --out", other->string()));
 }
 
 void check_file_out(const std::filesystem::path& out, const common_flags& common) {
@@ -115,7 +147,7 @@ std::string progress_text(const gneiss::import_progress& at, double seconds) {
             programs::human_percent(static_cast<double>(at.done) / static_cast<double>(at.total)),
             programs::human_count(static_cast<double>(at.done)), programs::human_count(static_cast<double>(at.total)),
             at.unit, programs::human_eta(static_cast<double>(at.done), static_cast<double>(at.total), seconds));
-    if (at.edges != 0 && at.unit != "edges")
+    if (at.edges != 0 && at.unit != "edges" && at.unit != "ids")
         text += fmt::format(
             "  {} {}", programs::human_count(static_cast<double>(at.edges)), at.unit == "nodes" ? "nodes" : "edges");
     return text + "  RSS " + gneiss::format_bytes(programs::current_rss());
@@ -126,8 +158,8 @@ std::string progress_text(const gneiss::import_progress& at, double seconds) {
 void make_or_replace(const std::filesystem::path& out, const std::function<void(const std::filesystem::path&)>& make) {
     std::error_code ignored;
     if (!std::filesystem::exists(out, ignored)) return make(out);
-    const std::filesystem::path made = gneiss::hidden_beside(out, ".new");
-    std::filesystem::remove_all(made);
+    const gneiss::unfinished_directory beside(gneiss::hidden_beside(out, ".new"));
+    const std::filesystem::path made = beside.path() / "made";
     make(made);
     gneiss::replace_directory(made, out);
 }

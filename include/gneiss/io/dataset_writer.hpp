@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss {
@@ -31,7 +33,7 @@ namespace gneiss {
 ///     writer.commit(manifest);                                  // checks, syncs, renames to out
 ///
 /// Without `commit` the partial directory is removed. Not thread-safe (but several threads may write different arrays).
-/// Errors: errc::already_exists if the directory exists; `io_error`.
+/// Errors: errc::already_exists if the directory exists, or while another process writes it; `io_error`.
 class dataset_writer {
 public:
     /// Starts a dataset for `directory`, which appears at `commit`.
@@ -40,16 +42,12 @@ public:
         refuse_existing();
         partial_ = directory_;
         partial_ += ".partial";
-        std::error_code failure;
-        std::filesystem::remove_all(partial_, failure);
-        if (!failure) std::filesystem::create_directories(partial_, failure);
-        if (failure) throw io_error(failure.value(), "create the directory", {.path = partial_});
+        unfinished_.emplace(partial_);
     }
     dataset_writer(const dataset_writer&) = delete;
     dataset_writer& operator=(const dataset_writer&) = delete;
     ~dataset_writer() {
-        arrays_.clear();
-        if (!committed_) try_remove_directory(partial_);
+        arrays_.clear(); // before the directory is removed
     }
 
     /// Directory of the unfinished dataset; scratch files may be put here until `commit`.
@@ -99,8 +97,7 @@ public:
             if (written.has("edges.table")) (void)written.buckets();
         }
         refuse_existing();
-        rename_into_place(partial_, directory_);
-        committed_ = true;
+        unfinished_->rename_to(directory_);
         sync_directory(directory_.parent_path());
     }
 
@@ -118,9 +115,9 @@ private:
     }
 
     std::filesystem::path directory_, partial_;
+    std::optional<unfinished_directory> unfinished_;
     std::vector<std::unique_ptr<npy_writer>> arrays_;
     std::vector<dataset_array> manifest_arrays_;
-    bool committed_ = false;
 };
 
 } // namespace gneiss

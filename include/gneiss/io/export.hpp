@@ -19,6 +19,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -200,14 +201,11 @@ inline void export_node_arrays(const dataset& data, const std::filesystem::path&
 inline void export_dataset(
     const dataset& data, std::filesystem::path directory, export_format format, const export_progress& progress = {}) {
     if (directory.filename().empty()) directory = directory.parent_path();
-    std::error_code failure;
-    if (std::filesystem::exists(directory, failure))
+    std::error_code ignored;
+    if (std::filesystem::exists(directory, ignored))
         throw error(errc::already_exists, "exists already", {.path = directory});
     const std::filesystem::path partial = directory.string() + ".partial";
-    std::filesystem::remove_all(partial, failure);
-    std::filesystem::create_directories(partial, failure);
-    if (failure) throw io_error(failure.value(), "create the directory", {.path = partial});
-    const removed_unless_renamed unfinished{partial};
+    unfinished_directory unfinished(partial);
 
     data.verify_labels();
     const dataset_manifest& m = data.manifest();
@@ -277,7 +275,7 @@ inline void export_dataset(
         if (triples) names("relations.tsv", m.relations, [&](std::uint64_t r) { return data.relation_label(r); });
     }
     sync_directory(partial);
-    rename_into_place(partial, directory);
+    unfinished.rename_to(directory);
     sync_directory(directory.parent_path());
 }
 

@@ -59,6 +59,7 @@ class change_set_writer;
 class checksum_collector;
 class checksum_table;
 class csc_lists;
+class directory_lock;
 class disk_csc;
 class disk_rows;
 class disk_scratch;
@@ -160,5 +161,6 @@ template <class Engine, class Timer>
 class throttled;
 template <class Timer>
 class throttled_device;
+class unfinished_directory;
 
 } // namespace gneiss

@@ -1,5 +1,6 @@
 #include "common/training/run_flags.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -32,7 +33,7 @@ void eval_flags::add_to(programs::command& to, const std::string& of, const std:
     run_flags::add_to(to);
     to.option("split", split, of).choices(splits);
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
-    to.option("eval-edges", eval_edges, "number of ranked edges").default_text("the run's");
+    to.option("eval-edges", eval_edges, "number of ranked edges").range(1).default_text("the run's");
     to.option("eval-negatives-by-degree", by_degree, "fraction of candidates sampled by degree").range(0, 1).default_text("the run's");
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for --split").value_name("FILE").default_text("the run's");
     to.option("candidates", candidates, "nodes that are ranked: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE").default_text("the run's");
@@ -40,6 +41,8 @@ void eval_flags::add_to(programs::command& to, const std::string& of, const std:
 }
 
 void eval_flags::change(link_options& options) const {
+    for (auto at = k.begin(); at != k.end(); ++at)
+        if (std::find(k.begin(), at, *at) != at) throw programs::usage_error(fmt::format("--k names {} twice", *at));
     if (eval_candidates && (eval_negatives || by_degree))
         throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives and --eval-negatives-by-degree out");
     if (eval_candidates) {
@@ -162,21 +165,13 @@ export_directory::export_directory(const std::filesystem::path& out, bool force)
             throw programs::usage_error(path.string() + " is not an export: --force replaces exports only");
 }
 
-export_directory::~export_directory() {
-    if (begun_) gneiss::try_remove_directory(beside_);
-}
-
 const std::filesystem::path& export_directory::begin() {
-    std::filesystem::remove_all(beside_);
-    std::filesystem::create_directories(beside_);
-    begun_ = true;
-    return beside_;
+    return begun_.emplace(beside_).path();
 }
 
 void export_directory::finish() {
     gneiss::sync_directory(beside_);
-    gneiss::replace_directory(beside_, out_);
-    begun_ = false;
+    begun_->replace(out_);
 }
 
 void write_row(text_file& file, std::string_view name, std::span<const float> row) {

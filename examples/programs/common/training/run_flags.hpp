@@ -12,6 +12,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 #include "common/command_line.hpp"
@@ -121,11 +122,9 @@ class export_directory {
 public:
     /// Throws usage_error if `out` exists and may not be replaced.
     export_directory(const std::filesystem::path& out, bool force);
-    ~export_directory();
-    export_directory(const export_directory&) = delete;
-    export_directory& operator=(const export_directory&) = delete;
 
-    /// Creates a temporary directory next to `out` for writing; removes leftovers of an interrupted export.
+    /// Creates a temporary directory next to `out` for writing; removes leftovers of an interrupted export. Throws
+    /// errc::already_exists while another process writes there.
     const std::filesystem::path& begin();
     /// Renames the directory to `out`.
     void finish();
@@ -133,7 +132,7 @@ public:
 
 private:
     std::filesystem::path out_, beside_;
-    bool begun_ = false;
+    std::optional<gneiss::unfinished_directory> begun_;
 };
 
 /// Writes "NAME TAB value TAB value …" to a file.

@@ -13,6 +13,7 @@
 #include <gneiss/io/detail/csc_builder.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss {
@@ -26,11 +27,7 @@ GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, co
     }
     std::filesystem::path partial = directory;
     partial += ".partial";
-    const removed_unless_renamed cleanup{partial};
-    std::error_code failure;
-    std::filesystem::remove_all(partial, failure);
-    if (!failure) std::filesystem::create_directories(partial, failure);
-    if (failure) throw io_error(failure.value(), "create the directory", {.path = partial});
+    unfinished_directory unfinished(partial);
     require_disk_space(partial, 8 * (stamp.nodes + 1) + 4 * stamp.edges + stamp.edges / 64 + (std::uint64_t{1} << 16));
     detail::csc_builder builder(
         edges, d == neighbor_direction::in ? edge_direction::in : edge_direction::out, options, executor);
@@ -47,7 +44,7 @@ GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, co
         stamped.close();
     }
     sync_directory(partial);
-    rename_into_place(partial, directory);
+    unfinished.rename_to(directory);
     sync_directory(directory.parent_path());
     return true;
 }

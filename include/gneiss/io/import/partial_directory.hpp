@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/file.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/storage/io/plain_file.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 
 namespace gneiss::importing {
 
@@ -19,24 +16,16 @@ namespace gneiss::importing {
 /// published.
 ///
 /// The destructor removes a directory that the constructor created or that was cleared, unless keep() was called.
-/// Throws errc::already_exists while another import uses it.
+/// Throws errc::already_exists while another process uses it.
 class partial_directory {
 public:
     /// Creates and locks the directory.
-    explicit partial_directory(const std::filesystem::path& out) : path_(out.string() + ".partial") {
-        const bool absent = std::filesystem::create_directories(path_);
-        lock_ = plain_file::create(path_ / "lock");
-        if (::flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0)
-            throw error(errc::already_exists, "another import is writing here", {.path = path_});
-        removable_ = absent;
-    }
+    explicit partial_directory(const std::filesystem::path& out)
+        : path_(out.string() + ".partial"), lock_(path_), removable_(lock_.created()) {}
     partial_directory(const partial_directory&) = delete;
     partial_directory& operator=(const partial_directory&) = delete;
     ~partial_directory() {
-        try {
-            if (removable_ && !kept_) std::filesystem::remove_all(path_);
-        } catch (...) { // the files stay
-        }
+        if (removable_ && !kept_) lock_.remove(path_); // unless it is published
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
@@ -69,10 +58,13 @@ public:
     void clear() {
         removable_ = true;
         for (const auto& entry : std::filesystem::directory_iterator(path_))
-            if (entry.path().filename() != "lock" && entry.path() != unpacked() &&
+            if (entry.path().filename() != directory_lock::name && entry.path() != unpacked() &&
                 !entry.path().string().starts_with(pipes().string()))
                 std::filesystem::remove_all(entry.path());
     }
+
+    /// Removes the lock from the dataset, which has its name now: until then it keeps others out.
+    static void unlock(const std::filesystem::path& dataset) noexcept { directory_lock::remove_from(dataset); }
 
     /// Throws errc::no_space with both figures unless `bytes` are free.
     void need_disk(std::uint64_t bytes, const char* what) const {
@@ -87,7 +79,7 @@ public:
 
 private:
     std::filesystem::path path_;
-    plain_file lock_;
+    directory_lock lock_;
     bool removable_ = false, kept_ = false;
 };
 

@@ -168,8 +168,7 @@ inline void publish_dataset(import_state& state) {
     }
     sync_directory(partial);
     replace_directory(partial, out);
-    std::error_code ignored;
-    std::filesystem::remove(out / "lock", ignored); // only now: until then it keeps other imports out
+    state.directory.unlock(out);
 }
 
 } // namespace gneiss::importing
