@@ -270,6 +270,7 @@ TEST_CASE("eval in range ranks among the nodes seen at that end; recall and NDCG
     const auto all = shop.json("eval a")["metrics"]["test"];
     CHECK(all["mrr"] < got["mrr"]);
     CHECK(!all.contains("recall@10"));
+    shop.refuses(2, "eval a --k 5,2,5", {"--k names 5 twice"});
     const auto by_default = shop.json("eval a --k 2,5")["metrics"]["test"]; // recommends what predict answers
     CHECK(by_default["recall@5"] == got["recall@5"]);
     CHECK(by_default["ndcg@2"] == got["ndcg@2"]);

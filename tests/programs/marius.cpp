@@ -296,6 +296,7 @@ TEST_CASE("an existing run is not overwritten; --resume reports a finished one a
     REQUIRE(shop.run(base + "--out a").code == 0);
     const std::string before = shop.parameters("a");
     shop.refuses(2, base + "--out a", {"a: ", "--resume", "--force"});
+    shop.refuses(2, base + "--out a --resume --force", {"--resume", "--force", "leave one out"});
     const program_outcome again = shop.run(base + "--out a --resume");
     CHECK(again.code == 0);
     CHECK(again.out.find("finished already") != std::string::npos);

@@ -190,6 +190,7 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
         else
             parts.push_back(word);
     }
+    if (list_ && parts.empty() && !words.empty()) throw usage_error("is empty");
     if (parts.size() < fewest_) throw usage_error(fmt::format("needs at least {} values", fewest_));
     for (std::string& part : parts)
         if (const auto former = former_values_.find(part); former != former_values_.end()) {
@@ -380,7 +381,8 @@ void command::read_file(const std::string& path) {
         const std::string place = fmt::format("{}: line {}", path, item.line);
         flag* f = find(item.key);
         if (f == nullptr) f = find_former(item.key);
-        if (f == nullptr || f->name_ == "config") {
+        if (f != nullptr && f->name_ == "config") throw usage_error(place + ": a file of flags cannot name another");
+        if (f == nullptr) {
             std::vector<std::string> names;
             for (const auto& other : flags_) names.push_back(other->name_);
             throw usage_error(fmt::format("{}: unknown key '{}' for {} {}{}", place, item.key, program_, name_,

@@ -192,7 +192,7 @@ inline constexpr std::array<std::string_view, 4> dense_optimizer_names = {"sgd",
 /// an unknown name, or invalid numbers.
 [[nodiscard]] inline dense_optimizer make_dense_optimizer(
     std::string_view name, float rate, dense_optimizer_options options = {}) {
-    if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive");
+    if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive and finite");
     if (name == "sgd") return dense_optimizer(sgd{rate}, options);
     if (name == "adagrad") return dense_optimizer(adagrad{.rate = rate}, options);
     if (name == "adam") return dense_optimizer(adam{.rate = rate}, options);

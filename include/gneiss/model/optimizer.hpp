@@ -203,7 +203,7 @@ inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adag
 /// Returns the optimizer of that name at a learning rate, with default settings. Throws `invalid_argument` for an unknown name
 /// or a rate that is not positive.
 [[nodiscard]] inline any_row_optimizer make_row_optimizer(std::string_view name, float rate) {
-    if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive");
+    if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive and finite");
     if (name == "sgd") return sgd{rate};
     if (name == "adagrad") return adagrad{.rate = rate};
     if (name == "adam") return adam{.rate = rate};

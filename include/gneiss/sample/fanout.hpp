@@ -47,7 +47,7 @@ struct hop_fanout {
         std::uint32_t value = 0;
         const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
         if (word.empty() || code != std::errc{} || end != word.data() + word.size() || value == all_neighbors)
-            throw refuse("'" + std::string(word) + "' is not a number");
+            throw refuse("'" + std::string(word) + "' is not a number below " + std::to_string(all_neighbors));
         return value;
     };
     std::vector<hop_fanout> hops;

@@ -36,6 +36,7 @@ void refuse_other_dataset(const opened_run& run, const nlohmann::ordered_json* f
 
 opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan) {
+    if (flags.resume && flags.force) throw programs::usage_error("--resume continues a run and --force replaces it: leave one out");
     if (!flags.resume) {
         const std::uint64_t freed = flags.force && flags.out ? programs::run_directory::replaced_bytes(*flags.out) : 0;
         gneiss::require_disk_space(programs::existing_parent(flags.out.value_or(".")), plan.disk_bytes - std::min(plan.disk_bytes, freed));
