@@ -299,14 +299,17 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const bool neighbors = *settings.topology == "disk" && result.cache_split > 0;
     if (neighbors)
         result.neighbor_bytes = in_turns ? sampling : static_cast<std::uint64_t>(static_cast<double>(sampling) * result.cache_split);
+    // Ids in order and slots of all rows that a fill gathers at once, where those are more than a batch's.
+    const auto filling = [&result](std::uint64_t slots) { return 24 * slots - std::min(24 * slots, result.batch_nodes * 28); };
     if (settings.caches_rows()) {
         const std::uint64_t bytes = in_turns ? rest : sampling - result.neighbor_bytes;
         result.table = gneiss::slot_table::choose(graph.nodes, static_cast<std::size_t>(bytes / row_bytes), bytes / 16);
         const std::uint64_t fixed = result.table == gneiss::slot_table_kind::direct ? 4 * graph.nodes : 0;
         std::uint64_t slots = bytes > fixed ? (bytes - fixed) / row_bytes : 0;
         slots = std::min(slots, graph.nodes);
-        while (slots != 0 && slots * row_bytes + gneiss::slot_table::bytes_needed(graph.nodes, slots, result.table) > bytes) slots -= slots / 64 + 1;
+        while (slots != 0 && slots * row_bytes + gneiss::slot_table::bytes_needed(graph.nodes, slots, result.table) + filling(slots) > bytes) slots -= slots / 64 + 1;
         result.slots = static_cast<std::size_t>(slots);
+        add("filling the feature cache", filling(slots), charged_by::component);
     }
     const std::uint64_t rows = result.slots == 0 ? 0 : result.slots * row_bytes + gneiss::slot_table::bytes_needed(graph.nodes, result.slots, result.table);
     result.cache_bytes = in_turns ? rows : rows + result.neighbor_bytes;

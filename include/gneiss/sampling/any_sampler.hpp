@@ -118,7 +118,7 @@ private:
         std::unique_ptr<interface> clone() const override { return std::make_unique<model>(*graph, make); }
         mini_batch sample(const batch_key& key, std::span<const node_id> seeds, const executor_ref& executor, mini_batch_arena& arena) override {
             (void)sampler.sample(key, *graph, seeds, executor, arena);
-            return mini_batch::attach(arena.reserve(0));
+            return mini_batch::attach(arena.reserve(arena.reserved())); // which keeps its size
         }
         drawn_sample read(const mini_batch& from, layer_stack& layers, const executor_ref& executor) const override {
             return lay_out(sample_type::of(from), layers, executor);

@@ -111,7 +111,7 @@ public:
             clear();
             throw;
         }
-        slot_of_.clear();
+        free_memory(slot_of_); // a batch has fewer
     }
 
     /// Applies the changes after a gathered batch. Throws errc::invalid_argument for a change set that is invalid for this
