@@ -56,7 +56,7 @@ private:
 ///     feature_block block;                                      // its memory is used again by the next read
 ///     reader.read({&p, 1}, {&block, 1});
 ///
-/// Used by one thread at a time. Errors: `io_error`; errc::corrupt with path and offset; the next read starts anew.
+/// Used by one thread at a time. Errors: `io_error`; errc::corrupt with path and offset; the next read starts over.
 class feature_reader {
 public:
     /// \param store  outlives this
