@@ -549,7 +549,7 @@ TEST_CASE("exported node attributes import to the same node attributes") {
         spit(directory / "l.tsv", "a\tred\ttrain\nb\tblue\ttest\nc\t\tno\nd\tred\tvalid\n");
         import_options options = options_for(directory / "e.tsv", directory / "one");
         options.node_attributes = {.features = directory / "f.tsv",
-            .num_features = 4,
+            .num_features = sparse ? std::uint64_t{4} : 0,
             .labels = directory / "l.tsv",
             .split = directory / "l.tsv",
             .split_column = 2};
