@@ -28,10 +28,9 @@ gneiss::layerwise_input input_from(const inference_source& from) {
 gneiss::layerwise_input input_shape(const options& how, const gneiss::input_columns& columns,
     const gneiss::node_features* features, const gneiss::row_partitioning& partitioning) {
     if (features == nullptr) return {.columns = columns};
-    gneiss::layerwise_input shape = gneiss::fixed_features(*features, partitioning);
-    if (!how.uses_rows()) return shape;
-    const std::uint64_t learned = (columns.total() - shape.columns.total()) * sizeof(float);
-    return {.columns = columns, .bytes = shape.bytes + partitioning.capacity() * columns.dense * sizeof(float), .stored_row_bytes = learned + shape.row_bytes()};
+    const gneiss::layerwise_input fixed = gneiss::fixed_features(*features, partitioning);
+    if (!how.uses_rows()) return fixed;
+    return gneiss::side_by_side({.columns = {.dense = columns.dense - fixed.columns.dense}}, fixed, partitioning);
 }
 
 inferred_rows infer_full(const inference_source& from) {
