@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <gneiss/cache/lru.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
@@ -603,6 +604,77 @@ TEST_CASE("a batch over the memory of batches runs alone: any capacity trains th
             CHECK(stale.epochs.size() == roomy.epochs.size());
             for (std::size_t e = 0; e < roomy.epochs.size(); ++e) CHECK(stale.epochs[e].examples == roomy.epochs[e].examples);
         }
+}
+
+TEST_CASE("batches are profiled in a state that has the largest: those of a state are of equal sizes") {
+    const graph_data data = graph_data::random(400, 4, 2, 0, 1); // without edges, batches read their seeds
+    set_up with;
+    with.rows = false;
+    with.features = test::feature_form{};
+    with.layers = "sage:4";
+    with.training.batch = 20;
+    with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::both);
+    const trainer all(data, with);
+    buffer_state whole;
+    for (partition_id p = 0; p < data.rows.partitions; ++p) whole.resident.push_back(p);
+    for (const std::vector<node_id>& sizes : {std::vector<node_id>{21, 40, 22}, {20, 21, 22}, {3, 1, 21}, {21, 5, 3}, {0, 0, 0}}) { // training nodes of each state
+        const epoch_plan states(sizes.size(), whole);
+        memory_budget budget;
+        graph_buffer graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
+        std::uint64_t largest = 0;
+        for (const std::uint64_t nodes : sizes)
+            if (nodes != 0) largest = std::max(largest, ceil_div(nodes, ceil_div(nodes, with.training.batch)));
+        const auto nodes_of = [&](std::uint32_t s, std::vector<node_id>& out) {
+            for (node_id v = 0; v < sizes[s]; ++v) out.push_back(s + static_cast<node_id>(sizes.size()) * v);
+        };
+        const batch_profile seen = gnn_trainer::profile(with.training, classified_nodes{data.labels, nodes_of}, *all.encode, graph, states, 4, serial_executor{});
+        CHECK(seen.nodes == largest);
+        CHECK((seen.batches == 0) == (largest == 0));
+    }
+}
+
+TEST_CASE("features read row by row train the bits of resident ones; what is read before it is decoded is charged") {
+    const graph_data data = graph_data::random(200, 1, 1, 1500, 6);
+    for (const bool f16 : {false, true}) {
+        set_up with;
+        with.rows = false;
+        with.features = test::feature_form{.f16 = f16};
+        with.layers = "sage:8,sage:4";
+        with.training.batch = 10;
+        const epoch_plan states{buffer_state{.resident = {0}, .edge_buckets = {}}};
+        struct result {
+            double loss = 0;
+            std::uint64_t charged = 0, nodes = 0;
+        };
+        const auto train = [&](bool row_by_row, std::size_t slots) {
+            trainer all(data, with);
+            const feature_store& store = *all.features;
+            memory_budget budget;
+            const tbb_executor executor(1);
+            graph_buffer graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget);
+            feature_buffer features(store, with.engines, feature_buffer::bytes_needed(states, store), budget);
+            const feature_files::array& values = store.file(feature_part::values);
+            any_row_source source(std::in_place_type<disk_rows>, with.engines,
+                stored_rows{values.path, values.checksums.data_offset(), data.rows.nodes, store.row_bytes()}, gather_options{}, executor, budget);
+            cached_rows<any_row_source> cache(source, slots, slot_table_kind::hashed, executor, budget);
+            any_cache_policy policy = lru(slots);
+            const feature_rows rows{.source = source, .cache = slots == 0 ? nullptr : &cache, .policy = slots == 0 ? nullptr : &policy,
+                .columns = graph_data::columns, .type = store.type(), .normalized = store.normalized()};
+            const graph_inputs inputs = row_by_row ? graph_inputs{.stored_features = rows, .graph = graph} : graph_inputs{.features = &features, .graph = graph};
+            const std::uint64_t before = budget.used();
+            gnn_trainer training(with.training,
+                {.task = classified_nodes{data.labels, training_nodes(data, states)}, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense,
+                    .inputs = inputs},
+                executor, budget);
+            const std::uint64_t charged = budget.used() - before;
+            return result{training.run(states, 0).model.loss, charged, training.bound_batch().rows / (graph_data::columns * sizeof(float))};
+        };
+        const result resident = train(false, 0), read = train(true, 0), cached = train(true, 20);
+        CHECK(read.loss == resident.loss);
+        CHECK(cached.loss == resident.loss);
+        CHECK(read.charged - resident.charged == (f16 ? resident.nodes * (2 * graph_data::columns + 2 * graph_data::columns / 8) : 0));
+        CHECK(cached.charged - read.charged == 24 * resident.nodes);
+    }
 }
 
 TEST_CASE("samples of a custom sampler are bounded like the library's: a larger one is an error, as is a device that draws") {

@@ -113,7 +113,8 @@ struct gnn_parts {
 /// the encoder backward, and steps dense parameters and relations. The update stage steps the sample's learned rows, with
 /// bounded staleness.
 /// Memory: `in_flight` batches, a sampler per sampling thread and the encoder, bounded by `bound_gnn_memory` and charged to the
-/// budget; a cache of stored features has its own charge. Thread-safety: one driving thread.
+/// budget, with stored features also the largest batch's rows before they are decoded and its lists of the cache, whose rows
+/// have their own charge. Thread-safety: one driving thread.
 ///
 /// From examples/16_graph_network.cpp:
 /// \snippet 16_graph_network.cpp trainer
@@ -129,8 +130,9 @@ public:
     }
     /// Returns upper bounds of a batch.
     [[nodiscard]] const batch_memory& bound_batch() const noexcept { return memory_.batch; }
-    /// Draws the first `count` batches of the first state of `states`, epoch 0, as training on the CPU would: for
-    /// `sample_memory`, `row_memory` and `encoder_memory`. Memory: the state's graph, a sampler and a batch.
+    /// Draws the first `count` batches of a state of `states`, epoch 0, as training on the CPU would: for `sample_memory`,
+    /// `row_memory` and `encoder_memory`. The state is the first of those with the largest batches, as far as the task knows
+    /// before it draws. Memory: the state's graph, a sampler and a batch.
     [[nodiscard]] static batch_profile profile(const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, graph_buffer& graph,
         const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop = {});
 
@@ -162,6 +164,8 @@ private:
     [[nodiscard]] static std::uint64_t encoder_memory(const gnn_trainer_options& options, const gnn_memory& bound) noexcept {
         return options.encoder_memory != 0 ? std::min(options.encoder_memory, bound.encoder) : bound.encoder;
     }
+    /// Returns the memory of the largest batch while its stored features are gathered, in addition to the rows [bytes].
+    [[nodiscard]] static std::uint64_t gather_memory(const gnn_trainer_options& options, const graph_inputs& inputs, const gnn_memory& bound);
     /// Checks that the parts fit, then bounds their memory.
     [[nodiscard]] static gnn_memory checked_memory(const gnn_trainer_options& options, const gnn_parts& parts);
 
@@ -188,7 +192,7 @@ private:
     any_embeddings embeddings_;
     any_backend backend_;
     any_batches batches_;
-    memory_charge encoder_charge_;
+    memory_charge encoder_charge_, gather_charge_;
     any_train_loop loop_; // last: its threads use the rest
 };
 

@@ -36,6 +36,7 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
       batches_(make_batches(options, parts.task, parts.encode.outputs(), parts.inputs.graph, sources_, &backend_, executor,
           budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
       encoder_charge_(budget.charge("encoder", encoder_memory(options, memory_))),
+      gather_charge_(budget.charge("gathered rows", gather_memory(options, parts.inputs, memory_))),
       loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
                 .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : memory_.batch.bytes(),
                 .compute_bytes = encoder_memory(options, memory_) < memory_.encoder ? encoder_memory(options, memory_) : 0,
@@ -59,6 +60,16 @@ GNEISS_INLINE void gnn_trainer::enter(phase next) { loop_.enter(next); }
 GNEISS_INLINE void gnn_trainer::set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense) {
     check_relations(rows);
     loop_.set_optimizers({rows, dense});
+}
+
+GNEISS_INLINE std::uint64_t gnn_trainer::gather_memory(const gnn_trainer_options& options, const graph_inputs& inputs, const gnn_memory& bound) {
+    if (!inputs.stored_features) return 0;
+    const feature_rows& stored = *inputs.stored_features;
+    const std::uint64_t rows = options.row_memory == 0 ? bound.batch.rows : std::min(options.row_memory, bound.batch.rows);
+    const std::uint64_t nodes = rows / (inputs.columns().dense * sizeof(float) * (inputs.learned() != 0 ? 2 : 1));
+    const std::uint64_t row = stored.type == feature_type::f32 ? 0 : row_bytes(stored.type, stored.columns);
+    const std::uint64_t lists = (stored.cache == nullptr ? 0U : 12U) + (stored.policy == nullptr ? 0U : 12U); // lookup, change set
+    return nodes * (row + row / 8 + lists); // buffers grow by an eighth more than requested
 }
 
 GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& options, const gnn_parts& parts) {
@@ -121,11 +132,29 @@ GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& o
 
 GNEISS_INLINE batch_profile gnn_trainer::profile(const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, graph_buffer& graph,
     const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop) {
-    const epoch_plan first{states.at(0)};
+    // Batches of a state have equal sizes, so those of a state with few training nodes may be half as large as another's.
+    std::uint32_t chosen = 0;
+    const auto of_state = [&](const node_task::nodes_of_state& nodes) {
+        std::uint64_t largest = 0;
+        for (std::uint32_t s = 0; s < states.size() && largest < options.batch; ++s) {
+            std::vector<node_id> trained;
+            nodes(s, trained);
+            const std::uint64_t batch = trained.empty() ? 0 : ceil_div<std::uint64_t>(trained.size(), ceil_div<std::uint64_t>(trained.size(), options.batch));
+            if (batch > largest) {
+                largest = batch;
+                chosen = s;
+            }
+        }
+        return [&nodes, chosen](std::uint32_t /*state*/, std::vector<node_id>& out) { nodes(chosen, out); };
+    };
+    gnn_task of_chosen = task;
+    if (const auto* nodes = std::get_if<classified_nodes>(&task)) std::get<classified_nodes>(of_chosen).nodes = of_state(nodes->nodes);
+    if (const auto* nodes = std::get_if<targeted_nodes>(&task)) std::get<targeted_nodes>(of_chosen).nodes = of_state(nodes->nodes);
+    const epoch_plan first{states.at(chosen)};
     batch_sources from{.topology = {graph, {.resident_partitions = static_cast<std::uint32_t>(first[0].resident.size()),
         .coverage = options.coverage_correction}}};
-    any_batches batches = make_batches(options, task, encode.outputs(), graph, from, nullptr, executor, {});
-    const auto memory_of = [&](const training_batch& b) { return encode.memory_of(b.layers, b.nodes.size()); };
+    any_batches batches = make_batches(options, of_chosen, encode.outputs(), graph, from, nullptr, executor, {});
+    const auto memory_of = [&](const training_batch& b) { return encode.memory_of(b.layers, b.nodes.size(), !b.coverage.empty()); };
     return profile_batches(batches, {.states = first}, count, memory_of, stop);
 }
 
