@@ -328,6 +328,13 @@ TEST_CASE("superbatches train the same bits as GNN training in memory, for every
     }
 }
 
+TEST_CASE("a cache that takes turns in memory refuses a policy that admits rows, with the first that it admits") {
+    const graph_data data(400);
+    for (const char* cache : {"lru", "s3fifo"})
+        CHECK_THROWS_WITH_AS((void)train(data, {.cache = cache, .schedule = superbatch_schedule::alternate}),
+            doctest::Contains("needs a policy that keeps its initial rows"), error);
+}
+
 TEST_CASE("passes over neighbors train the same bits in any groups, under every schedule and after any stop") {
     const graph_data data(400); // 14 batches
     for (const auto sampler : {sampler_kind::neighbor, sampler_kind::dense}) {

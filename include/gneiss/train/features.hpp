@@ -122,7 +122,7 @@ struct feature_rows {
 };
 
 /// Treatment of cached rows at the end of a superbatch. An emptied cache takes turns in memory with the inspection of the next
-/// one.
+/// one; a policy that controls it must keep its initial rows, the first that it admits is errc::invalid_argument.
 enum class cache_between_superbatches : std::uint8_t { kept, emptied };
 
 /// Features read row by row, through a cache that a policy or the change sets of superbatches control.
@@ -226,8 +226,11 @@ private:
 
     void update(const training_batch& b, const gather_target& rows) {
         const trace_span span(b.trace, "update cache", b.traced());
-        if (rows_.policy != nullptr) rows_.policy->next(b.nodes, changes_);
-        else if (b.window && rows_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
+        if (rows_.policy != nullptr) {
+            rows_.policy->next(b.nodes, changes_);
+            if (between_ == cache_between_superbatches::emptied && !changes_.empty())
+                throw error(errc::invalid_argument, "a cache that is emptied between superbatches needs a policy that keeps its initial rows");
+        } else if (b.window && rows_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
         else return; // no slots, no changes; samples drawn after a stop belong to no superbatch
         rows_.cache->apply(changes_, b.nodes, rows);
     }
