@@ -48,6 +48,7 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
         options.neighbors.fanout = parse_fanout(fanout, draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
         options.neighbors.replace = draw.below(4) == 0;
         options.sampler = draw.below(2) == 0 ? sampler_kind::dense : sampler_kind::neighbor;
+        options.coverage_correction = draw.below(2) == 0 ? 0 : .5;
         CAPTURE(seed);
         CAPTURE(fanout);
         CAPTURE(text);
@@ -71,15 +72,18 @@ TEST_CASE("samples and encoder passes stay within their bound, whatever fan-out,
                 const std::size_t sources = views[0].sources;
                 CHECK(arena.capacity() + views.memory_bytes() + 2 * sources * columns * sizeof(float) <= bound.batch.bytes());
                 std::vector<float> rows(sources * columns, 0.5F), gradients(rows.size());
+                const bool corrected = options.coverage_correction != 0;
+                const std::vector<float> coverage(corrected ? sources : 0, .7F);
                 const matrix_view<float> in(rows.data(), sources, columns), back(gradients.data(), sources, columns);
                 counted.during([&] {
-                    const auto out = encode.forward(weights, views, {.dense = in}, {.training = random_key{seed, random_domain::dropout}}, executor);
+                    const auto out = encode.forward(weights, views, {.dense = in},
+                        {.training = random_key{seed, random_domain::dropout}, .sources = {}, .hook = {}, .coverage = coverage}, executor);
                     encode.backward(weights, out, back, executor);
                 });
                 CHECK(counted.peak <= bound.encoder - products);
-                needed = std::max(needed, encode.memory_of(views, sources) - products);
+                needed = std::max(needed, encode.memory_of(views, sources, corrected) - products);
                 CHECK(counted.peak <= needed + needed / 8); // buffers grow by an eighth more
-                CHECK(encode.memory_of(views, sources) <= bound.encoder);
+                CHECK(encode.memory_of(views, sources, corrected) <= bound.encoder);
                 const std::size_t held = counted.live;
                 counted.during([&] { encode.release(); }); // else each layer keeps the most that any batch needed
                 CHECK(counted.live <= held / 100 + 1024);

@@ -101,7 +101,7 @@ public:
             throw error(errc::invalid_argument, "a sample of " + std::to_string(views.size()) + " hops for " +
                 std::to_string(hops_) + " layers with neighbors");
         }
-        make_room(views, input.rows());
+        make_room(views, input.rows(), !pass.coverage.empty());
         pass_ = pass;
         logical_rows names = pass.sources;
         std::span<const float> coverage = pass.coverage;
@@ -153,10 +153,11 @@ public:
 
     /// Returns an upper bound of the memory of a batch with `views` of a sample, and `rows` input rows [bytes]: with the gradients
     /// of the outputs, without weights and sparse entries. O(layers).
+    /// \param corrected  the pass has a `coverage`
     template <class Views>
-    [[nodiscard]] std::uint64_t memory_of(const Views& views, std::size_t rows) const {
+    [[nodiscard]] std::uint64_t memory_of(const Views& views, std::size_t rows, bool corrected = false) const {
         std::uint64_t sum = packed_products;
-        for_each_memory(views, rows, [&](std::size_t, std::uint64_t bytes) { sum += bytes; });
+        for_each_memory(views, rows, corrected, [&](std::size_t, std::uint64_t bytes) { sum += bytes; });
         return sum;
     }
     /// Bounds the memory that batches leave for the next one [bytes]; 0: no bound. Each layer keeps what its largest batch needed;
@@ -256,26 +257,26 @@ private:
     /// Calls f(layer, bytes) with the memory of each layer for a batch, and f(layers(), bytes) with that of the gradients of the
     /// outputs.
     template <class Views, class F>
-    void for_each_memory(const Views& views, std::size_t rows, F&& f) const {
-        layer_sizes at{.in = in_, .sources = rows, .first = true};
+    void for_each_memory(const Views& views, std::size_t rows, bool corrected, F&& f) const {
+        layer_sizes at{.in = in_, .sources = rows, .first = true, .corrected = corrected};
         for (std::size_t i = 0, hop = 0; i < stages_.size(); ++i) {
             const layer_view view = stages_[i].takes_hop && hop < views.size() ? views[hop++] : rows_alone(at.sources);
             at.sources = view.sources;
             at.targets = view.targets;
             at.edges = view.edges();
             f(i, factories_[i].memory(at));
-            at = {.in = {.dense = stages_[i].outputs}, .sources = view.targets};
+            at = {.in = {.dense = stages_[i].outputs}, .sources = view.targets, .corrected = corrected};
         }
         f(stages_.size(), at.sources * outputs() * sizeof(T));
     }
     /// Counts the memory of a batch; frees that of earlier ones first where the sum would exceed the bound.
     template <class Views>
-    void make_room(const Views& views, std::size_t rows) {
+    void make_room(const Views& views, std::size_t rows, bool corrected) {
         const auto kept = [&](std::size_t i) -> std::uint64_t& { return i == stages_.size() ? kept_outputs_ : stages_[i].kept; };
         std::uint64_t sum = packed_products;
-        for_each_memory(views, rows, [&](std::size_t i, std::uint64_t bytes) { sum += std::max(kept(i), bytes); });
+        for_each_memory(views, rows, corrected, [&](std::size_t i, std::uint64_t bytes) { sum += std::max(kept(i), bytes); });
         if (memory_bound_ != 0 && sum > memory_bound_) release();
-        for_each_memory(views, rows, [&](std::size_t i, std::uint64_t bytes) { kept(i) = std::max(kept(i), bytes); });
+        for_each_memory(views, rows, corrected, [&](std::size_t i, std::uint64_t bytes) { kept(i) = std::max(kept(i), bytes); });
     }
 
     void make(stage& s, dense_parameters<T>& weights, const std::string& name, const any_layer_factory<T, Backend>& of, input_columns in) {

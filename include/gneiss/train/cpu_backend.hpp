@@ -164,7 +164,7 @@ public:
     }
 
     /// Returns the memory of a batch [bytes], without its rows.
-    [[nodiscard]] std::uint64_t memory_of(const training_batch& b) const { return encode_.memory_of(b.layers, b.nodes.size()); }
+    [[nodiscard]] std::uint64_t memory_of(const training_batch& b) const { return encode_.memory_of(b.layers, b.nodes.size(), !b.coverage.empty()); }
     /// Frees memory kept for the next batch.
     void release() { encode_.release(); }
 

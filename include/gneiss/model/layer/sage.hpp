@@ -65,6 +65,7 @@ public:
         shares_ = {};
         best_memory_ = {};
         winner_memory_ = {};
+        missing_ = {};
     }
 
     void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
