@@ -36,6 +36,7 @@ template <executor E = serial_executor>
         node_id node;
     };
     std::vector<list> lists;
+    lists.reserve(entries.size() - static_cast<std::size_t>(std::ranges::count(entries, 0U)));
     for (std::size_t v = 0; v < value.size(); ++v)
         if (entries[v] != 0) lists.push_back({value[v], entries[v], static_cast<node_id>(v)});
     parallel_sort(executor, lists, [](const list& a, const list& b) {

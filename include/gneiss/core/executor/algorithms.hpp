@@ -15,8 +15,8 @@
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/types.hpp>
 
-// Chunks depend only on the size and the grain, and partial results combine in chunk order. Every result is therefore the same
-// for any number of threads, floating point included.
+// Chunks depend only on the size and the grain, and partial results combine in chunk order; those of `parallel_sort` depend on the
+// threads, too, but its result is unique. Every result is therefore the same for any number of threads, floating point included.
 namespace gneiss {
 
 /// Calls `body(begin, end)` over consecutive ranges of at most `grain` indices that cover [0, size).
@@ -99,23 +99,26 @@ auto exclusive_scan(const E& executor, Range&& values, std::size_t grain = 65536
     return total;
 }
 
-/// Sorts by `less`, a strict total order (equal elements are indistinguishable). O(n log n), no extra memory.
+/// Sorts by `less`, a strict total order (equal elements are indistinguishable). O(n log n), no extra memory: ranges are halved at
+/// their medians until every thread has some, where a merge of sorted ones would take half of the data again.
 template <executor E, std::ranges::random_access_range Range, class Less = std::less<>>
     requires std::ranges::sized_range<Range>
 void parallel_sort(const E& executor, Range&& values, Less less = {}, std::size_t grain = 65536) {
     const std::size_t size = std::ranges::size(values);
     const auto first = std::ranges::begin(values);
-    const auto at = [&](std::size_t i) { return first + static_cast<std::ptrdiff_t>(std::min(i, size)); };
+    const auto at = [&](std::size_t i) { return first + static_cast<std::ptrdiff_t>(i); };
     if (executor.concurrency() == 1) {
         std::sort(first, at(size), less);
         return;
     }
-    parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) { std::sort(at(begin), at(end), less); });
-    for (std::size_t width = grain; width < size; width *= 2)
-        executor.run(ceil_div(size, 2 * width), [&](std::size_t pair) {
-            const std::size_t begin = pair * 2 * width;
-            std::inplace_merge(at(begin), at(begin + width), at(begin + 2 * width), less);
+    std::size_t ranges = 1;
+    while (ranges < 4 * executor.concurrency() && size / ranges >= 2 * grain) ranges *= 2;
+    const auto border = [&](std::size_t range) { return at(size / ranges * range + std::min(range, size % ranges)); };
+    for (std::size_t width = ranges; width > 1; width /= 2)
+        executor.run(ranges / width, [&](std::size_t i) {
+            std::nth_element(border(i * width), border(i * width + width / 2), border((i + 1) * width), less);
         });
+    executor.run(ranges, [&](std::size_t i) { std::sort(border(i), border(i + 1), less); });
 }
 
 } // namespace gneiss
