@@ -22,7 +22,8 @@ namespace gneiss {
 /// `weight(edge id)` is at least 0 and finite; edges of weight 0 are never sampled. Edge ids are those of the graph; for a
 /// `graph_buffer`, the positions in the order of `bucket_store::for_each_edge`. The weight is copied into each thread's sampler
 /// and called by several threads of the executor.
-/// Cost: O(degrees of the visited nodes), as for weights in `Sampler`. Errors: those of `Sampler`; errc::not_finite for a
+/// Cost: O(degrees of the visited nodes), as for weights in `Sampler`. Memory: for each thread 20 bytes per edge of the longest list
+/// visited, at least 1.3 MB, beyond the bounds of trainers. Errors: those of `Sampler`; errc::not_finite for a
 /// weight that is negative, infinite or NaN; errc::invalid_argument for a graph without edge ids.
 template <class Sampler, class Weight>
 class weighted {

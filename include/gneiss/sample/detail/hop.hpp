@@ -147,6 +147,7 @@ public:
 
 private:
     static constexpr std::size_t draw_grain = 256;
+    static constexpr std::size_t weighed_at_once = 65536; // edges, and those of one node
 
     /// One or two lists of a node to draw from; sizes exclude excluded edges.
     struct list {
@@ -216,38 +217,44 @@ private:
         return k;
     }
 
-    /// Draws within the bounds of uniform draws, then closes the gaps left by edges of weight 0.
+    /// Draws within the bounds of uniform draws, then closes the gaps left by edges of weight 0. Memory: 20 bytes per edge that a
+    /// task weighs at once, `weighed_at_once` and those of a node.
     template <neighbor_source G, executor E, class Weight>
     void draw_by_weight(const G& graph, std::span<const NodeId> ids, const hop_fanout& fanout, random_key key,
         const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight, const E& executor,
         hop_edges<NodeId>& to) {
         counts_.resize(ids.size());
         parallel_for(executor, ids.size(), std::min(G::neighbor_batch, draw_grain), [&](std::size_t begin, std::size_t end) {
-            std::vector<std::uint32_t> offsets{0}, positions;
-            for (std::size_t i = begin; i < end; ++i) {
-                for (const list& l : node(i, ids, fanout, excluded).of)
-                    for (std::uint32_t k = 0; k < l.size; ++k) positions.push_back(place(l, k));
-                offsets.push_back(static_cast<std::uint32_t>(positions.size()));
-            }
-            std::vector<NodeId> neighbors(positions.size());
-            std::vector<edge_index> edge_ids(positions.size());
-            graph.neighbors_at({ids.subspan(begin, end - begin), fanout.direction(), offsets, positions},
-                {neighbors, {}, edge_ids});
-            std::vector<float> weights(positions.size());
-            for (std::size_t k = 0; k < weights.size(); ++k) weights[k] = static_cast<float>(weight(edge_ids[k]));
-            for (std::size_t i = begin; i < end; ++i) {
-                std::size_t at = offsets[i - begin], written = to.offsets[i];
-                std::uint64_t word = 0;
-                for (const list& l : node(i, ids, fanout, excluded).of) {
-                    const auto out = std::span(positions_).subspan(written, count_of(l, options.replace));
-                    const std::size_t drawn = draw_weighted(key.with(graph.id_of(ids[i])), word,
-                        std::span<const float>(weights).subspan(at, l.size), options.replace && l.fanout != all_neighbors, out);
-                    for (std::uint32_t& position : out.first(drawn)) position = positions[at + position];
-                    written += drawn;
-                    at += l.size;
-                    word += words_of_a_list;
+            std::vector<std::uint32_t> offsets, positions;
+            std::vector<NodeId> neighbors;
+            std::vector<edge_index> edge_ids;
+            std::vector<float> weights;
+            for (std::size_t first = begin, last = begin; first < end; first = last) {
+                offsets.assign(1, 0);
+                for (positions.clear(); last < end && positions.size() < weighed_at_once; ++last) {
+                    for (const list& l : node(last, ids, fanout, excluded).of)
+                        for (std::uint32_t k = 0; k < l.size; ++k) positions.push_back(place(l, k));
+                    offsets.push_back(static_cast<std::uint32_t>(positions.size()));
                 }
-                counts_[i] = static_cast<std::uint32_t>(written - to.offsets[i]);
+                neighbors.resize(positions.size());
+                edge_ids.resize(positions.size());
+                weights.resize(positions.size());
+                graph.neighbors_at({ids.subspan(first, last - first), fanout.direction(), offsets, positions}, {neighbors, {}, edge_ids});
+                for (std::size_t k = 0; k < weights.size(); ++k) weights[k] = static_cast<float>(weight(edge_ids[k]));
+                for (std::size_t i = first; i < last; ++i) {
+                    std::size_t at = offsets[i - first], written = to.offsets[i];
+                    std::uint64_t word = 0;
+                    for (const list& l : node(i, ids, fanout, excluded).of) {
+                        const auto out = std::span(positions_).subspan(written, count_of(l, options.replace));
+                        const std::size_t drawn = draw_weighted(key.with(graph.id_of(ids[i])), word,
+                            std::span<const float>(weights).subspan(at, l.size), options.replace && l.fanout != all_neighbors, out);
+                        for (std::uint32_t& position : out.first(drawn)) position = positions[at + position];
+                        written += drawn;
+                        at += l.size;
+                        word += words_of_a_list;
+                    }
+                    counts_[i] = static_cast<std::uint32_t>(written - to.offsets[i]);
+                }
             }
         });
         std::uint32_t kept = 0;
