@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -167,7 +168,8 @@ std::vector<rank_counts> rank_given_block(const link_scorer& score, Rows& rows, 
     });
     GNEISS_ASSERT(next == pairs.end());
     for (std::size_t q = 0; q < queries.size(); ++q)
-        if (not_a_number[q] != 0) throw_not_finite(first + q / 2, edges[first + q / 2], queries[q].target_side);
+        if (not_a_number[q] != 0 || (std::isnan(targets[q]) && candidates.size(first + q / 2, queries[q].target_side) != 0))
+            throw_not_finite(first + q / 2, edges[first + q / 2], queries[q].target_side);
     return counts;
 }
 

@@ -39,7 +39,7 @@ public:
             }
             for (std::size_t i = 0; i < std::min(cutoffs_[c], truth.size()); ++i) ideal += gain_at(i);
             recall_[c] += static_cast<double>(found) / static_cast<double>(truth.size());
-            ndcg_[c] += gain / ideal;
+            ndcg_[c] += ideal == 0 ? 0 : gain / ideal;
         }
     }
 
@@ -111,9 +111,10 @@ recommendation_metrics evaluate_recommendations(const link_scorer& score, Rows& 
     std::vector<std::size_t> cutoffs, const E& executor, std::uint64_t memory, const answer_limits& limits, const K& kernel) {
     const std::size_t k = cutoffs.empty() ? 0 : std::ranges::max(cutoffs);
     recommendation_metrics metrics(std::move(cutoffs));
+    const std::uint64_t held = edges.size() * sizeof(edge), marks = rows.rows() / 8 + edges.size() / 8 + 16, per_head = k * sizeof(scored_node) + sizeof(link_query) + sizeof(std::vector<scored_node>);
+    if (memory < 2 * held + std::max(per_head, marks))
+        throw over_budget(memory, {{"true edges", 2 * held}, {"answers of a head, or marks of edges and heads", std::max(per_head, marks)}});
     const std::vector<edge> truth = detail::unseen_edges(edges, seen, rows.rows());
-    const std::uint64_t held = truth.size() * sizeof(edge), per_head = k * sizeof(scored_node) + sizeof(link_query) + sizeof(std::vector<scored_node>);
-    if (memory < 2 * held + per_head) throw over_budget(memory, {{"true edges", 2 * held}, {"answers of a head", per_head}});
     const std::uint64_t rest = memory - 2 * held;
     const auto block = static_cast<std::size_t>(std::max<std::uint64_t>(1, rest / 2 / per_head));
     std::vector<link_query> queries;
