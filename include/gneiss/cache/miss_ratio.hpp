@@ -30,7 +30,7 @@ struct superbatch_caching {
 };
 
 /// Counts hits and misses of Belady's cache on a trace, superbatch by superbatch; fills are summed over all of them. Cost and
-/// memory: those of `belady_policy` for one superbatch, plus 16 bytes per slot. Errors as `belady_policy`;
+/// memory: those of `belady_policy` for one superbatch, plus 20 bytes per slot. Errors as `belady_policy`;
 /// errc::invalid_argument for superbatches without batches.
 template <access_trace Trace, executor E>
 [[nodiscard]] cache_counts simulate_belady(Trace& trace, const superbatch_caching& options, const E& executor) {

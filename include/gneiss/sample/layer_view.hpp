@@ -63,8 +63,8 @@ inline void check_layer(const layer_view& view, std::size_t layer) {
 /// Layers of a sample, in the order of computation, with the memory that their views need beyond the sample.
 ///
 ///     layer_stack layers;
-/// any sample with layers() and layer(i)
-/// rows of layer i + 1 are the output of layer i
+///     layers.assign(sample, executor);                             // any sample with layers() and layer(i)
+///     for (std::size_t i = 0; i < layers.size(); ++i) use(layers[i]); // rows of layer i + 1 are the output of layer i
 ///
 /// Memory is kept between batches. Views are valid until the next `assign` and while the sample is.
 class layer_stack {

@@ -77,7 +77,7 @@ struct neighbor_sample {
     [[nodiscard]] static neighbor_sample of(const mini_batch& batch) {
         const neighbor_sample result{batch.key(), batch.get<NodeId>("sample_nodes"), batch.get<std::uint32_t>("node_counts"),
             batch.get<std::uint32_t>("edge_counts"), batch.get<std::uint32_t>("offsets"),
-            batch.get<std::uint32_t>("neighbours"), batch.get<relation_id>("edge_relations"),
+            batch.get<std::uint32_t>("neighbors"), batch.get<relation_id>("edge_relations"),
             batch.get<edge_index>("edge_ids")};
         result.check();
         return result;

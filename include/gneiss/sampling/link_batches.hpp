@@ -44,7 +44,8 @@ struct link_state {
 struct link_batch_bound {
     std::uint64_t bytes = 0, nodes = 0; ///< bounds
 };
-/// Upper bounds on the bytes of a link batch of `batch_edges` edges, without rows, and on its distinct nodes.
+/// Upper bounds on the bytes of a link batch of `batch_edges` edges, without rows, and on its distinct nodes. With `filtered`,
+/// masks of a few columns per edge are counted: many positives of one query in a chunk have more.
 [[nodiscard]] constexpr link_batch_bound bound_link_batch(
     const negative_options& n, std::uint64_t batch_edges, std::uint64_t nodes) noexcept {
     const std::uint64_t lists = n.all ? 2 * nodes : std::uint64_t{2} * with_chunks(n, batch_edges).chunks * n.per_chunk;

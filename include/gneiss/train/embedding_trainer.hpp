@@ -86,7 +86,7 @@ public:
         std::uint64_t relation_floats) noexcept {
         const auto at_most = [](std::uint64_t limit, std::uint64_t value) { return limit == 0 ? value : std::min(limit, value); };
         const link_batch_bound most =
-            bound_link_batch(options.negatives, at_most(options.state_edges, options.batch_edges), at_most(options.state_nodes, nodes));
+            bound_link_batch(with_chunks(options.negatives, options.batch_edges), at_most(options.state_edges, options.batch_edges), at_most(options.state_nodes, nodes));
         return {.sample = most.bytes + 8 * most.nodes + (options.async_relations ? relation_floats * sizeof(float) : 0) + 65536,
             .rows = most.nodes * row_bytes(options, layout)};
     }

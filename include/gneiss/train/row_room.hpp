@@ -34,8 +34,8 @@ struct batch_memory {
     [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return sample + rows; }
 };
 
-/// Returns how many of `in_flight` batches can have rows at once, between gather and update: at least one is still in the
-/// sample stage, since a batch gathers when all but `staleness` are applied.
+/// Returns for how many of `in_flight` batches memory of rows, between gather and update, is planned: all but one, which is being
+/// sampled; where staleness lets it gather earlier, it waits for room.
 [[nodiscard]] constexpr std::size_t batches_with_rows(std::size_t in_flight) noexcept { return in_flight > 1 ? in_flight - 1 : 1; }
 
 /// Memory shared by the rows of all batches, between gather and update.

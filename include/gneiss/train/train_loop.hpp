@@ -39,8 +39,8 @@ struct train_loop_options {
 
     /// Returns the number of batches in memory at once.
     [[nodiscard]] std::size_t in_flight() const noexcept { return gneiss::batches_in_flight(pipeline, batches_in_flight); }
-    /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough for all
-    /// batches that can have rows at once. With `sample`, a batch of more than that runs alone, in memory up to `most`. Deterministic
+    /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough for
+    /// `batches_with_rows`. With `sample`, a batch of more than that runs alone, in memory up to `most`. Deterministic
     /// runs are charged for `most`.
     [[nodiscard]] train_loop_options charging(const batch_memory& most, std::uint64_t rows, std::uint64_t sample = 0) const {
         if (pipeline.deterministic) rows = sample = 0; // no batch waits for others or runs alone

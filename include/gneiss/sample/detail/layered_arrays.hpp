@@ -67,7 +67,7 @@ public:
         std::ranges::copy(node_counts_, to.add<std::uint32_t>("node_counts", node_counts_.size()).begin());
         std::ranges::copy(edge_counts, to.add<std::uint32_t>("edge_counts", edge_counts.size()).begin());
         auto offsets_at = to.add<std::uint32_t>("offsets", offsets).begin();
-        auto neighbors_at = to.add<std::uint32_t>("neighbours", edges).begin();
+        auto neighbors_at = to.add<std::uint32_t>("neighbors", edges).begin();
         auto relations_at = to.add<relation_id>("edge_relations", relations ? edges : 0).begin();
         auto ids_at = to.add<edge_index>("edge_ids", edge_ids ? edges : 0).begin();
         for (std::size_t h = 0; h < hops(); ++h) {
