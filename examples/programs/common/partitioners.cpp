@@ -76,6 +76,9 @@ struct in_memory_multilevel {
 };
 
 #ifdef GNEISS_HAS_METIS
+/// Memory of METIS, measured on graphs of some millions of edges.
+constexpr std::uint64_t metis_bytes(std::uint64_t nodes, edge_index arcs) noexcept { return 100 * nodes + 64 * arcs; }
+
 /// METIS; labels become constraints, which it does not satisfy exactly.
 struct in_memory_metis {
     template <adjacency_stream Stream, executor E>
@@ -91,9 +94,10 @@ struct in_memory_metis {
         }
         return metis_partition(std::move(whole), options);
     }
-    /// Measured on graphs of some millions of edges.
-    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
-        return 100 * nodes + 64 * arcs;
+    /// That of METIS, and a constraint per label.
+    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
+        const std::uint64_t labels = request.labels.empty() || request.label_cap == 0 ? 0 : label_counts(request.labels).size();
+        return metis_bytes(nodes, arcs) + 4 * nodes * labels;
     }
 };
 #endif
@@ -134,13 +138,20 @@ any_partitioner make_grem(const partitioner_flags& flags) {
 #ifdef GNEISS_HAS_METIS
                 if (metis) {
                     listed_edges edges(graph);
-                    return grem(edges, place, request, result.options, metis_bisector{{&executor}});
+                    return grem(edges, place, request, result.options, metis_bisector{{.on = &executor, .stop = request.stop}});
                 }
 #endif
                 return result(graph, request, place, executor);
             },
-        [result](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
-            return result.memory(nodes, arcs, request) + (std::uint64_t{8} << 20); // edge sets being written
+        [result, metis](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
+            const std::uint64_t writing = std::uint64_t{8} << 20, bytes = result.memory(nodes, arcs, request) + writing; // edge sets
+#ifdef GNEISS_HAS_METIS
+            const auto chunk = static_cast<edge_index>(result.options.chunk * static_cast<double>(arcs / 2)) + 1;
+            if (metis) return bytes + metis_bytes(std::min(nodes, 2 * chunk), 2 * chunk);
+#else
+            (void)metis;
+#endif
+            return bytes;
         }};
 }
 

@@ -16,6 +16,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/partition_journal_file.hpp>
+#include <gneiss/storage/adjacency/adjacency_file_stream.hpp>
 #include <gneiss/storage/edge/disk_scratch.hpp>
 
 #include "common/exit_codes.hpp"
@@ -54,6 +55,13 @@ std::uint64_t disk_bytes(const dataset& data) {
     return bytes;
 }
 
+/// Adds labels and splits to a hash.
+std::uint64_t with_labels(const dataset& data, std::uint64_t hash) {
+    for (const char* name : {"labels", "split"})
+        if (data.has(name)) hash = checksum(std::as_bytes(data.checksums(name).blocks()), hash);
+    return hash;
+}
+
 /// Hashes everything that determines the result: graph, labels and job.
 std::uint64_t identity_of(const dataset& data, const partition_job& job, const partition_request& request, const partitioner_flags& f) {
     const auto text = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string("-"); };
@@ -62,9 +70,7 @@ std::uint64_t identity_of(const dataset& data, const partition_job& job, const p
         text(f.older), text(f.effort), text(f.edge_order), text(f.seed_partitioner));
     std::uint64_t hash = checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out));
     if (!f.initial.empty()) hash = checksum(std::as_bytes(f.initial), hash);
-    for (const char* name : {"labels", "split"})
-        if (data.has(name)) hash = checksum(std::as_bytes(data.checksums(name).blocks()), hash);
-    return hash;
+    return with_labels(data, hash);
 }
 
 partition_request request_of(const dataset& data, const partition_job& job, std::span<const class_id> labels) {
@@ -145,6 +151,14 @@ struct placed_nodes {
 
 placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured);
 
+/// Places nodes and, if the job has an output, writes their parts. Returns the memory charged.
+std::uint64_t keep_parts(const dataset& data, const partition_job& job, graph_work& with, partition_result& result, bool measured) {
+    const placed_nodes placed = place_nodes(data, job, with, result, measured);
+    if (job.out) write_assignment(data, placed.parts, job.parts, result.method, *job.out, job.format); // last: resumable until then
+    for (const std::filesystem::path& file : placed.resumable) std::filesystem::remove(file);
+    return placed.memory_bytes;
+}
+
 /// Returns the parts that a job refines. Those of a partitioner are kept in a file until the job is done.
 placed_nodes initial_parts(const dataset& data, const partition_job& job, graph_work& with) {
     if (!job.initial) return {};
@@ -161,12 +175,13 @@ placed_nodes initial_parts(const dataset& data, const partition_job& job, graph_
     partition_result unused;
     if (!job.out) return place_nodes(data, first, with, unused, false);
     const std::string all = fmt::format("{} {} {} {}", method->name, job.parts, job.seed, job.imbalance.value_or(-1));
-    const std::uint64_t hash = checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out)) + (job.balance == balance_by::edges ? 1 : 0);
+    const std::uint64_t hash = with_labels(data, checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out))) +
+                               (job.balance == balance_by::edges ? 1 : 0);
     first.out = *job.out;
     *first.out += fmt::format(".initial-{:016x}.npy", hash);
     if (job.ignore_journal) std::filesystem::remove(*first.out);
     first.ignore_journal = job.ignore_journal;
-    const std::uint64_t memory = std::filesystem::exists(*first.out) ? 0 : make_parts(data, first, with).memory_bytes;
+    const std::uint64_t memory = std::filesystem::exists(*first.out) ? 0 : keep_parts(data, first, with, unused, false);
     return {.parts = read_assignment(data, *first.out), .resumable = {*first.out}, .memory_bytes = memory};
 }
 
@@ -187,11 +202,6 @@ placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_wo
     partitioner_flags flags = job.flags;
     flags.initial = initial.parts;
     any_partitioner chosen = job.method.make(flags);
-    constexpr std::uint64_t stream = std::uint64_t{18} << 20; // read buffer of the lists
-    const std::uint64_t left = with.budget.available() - std::min(with.budget.available(), stream);
-    for (std::uint64_t edges = (nodes + arcs / 4) / 2; edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
-        chosen = chosen.with_edges(edges); // coarser clusters if memory is short
-
     std::optional<partition_journal_file> journal;
     if (job.out) {
         const std::filesystem::path path = journal_of(*job.out);
@@ -200,6 +210,10 @@ placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_wo
         request.journal = &*journal;
         result.resumed_step = journal->step();
     }
+    const std::uint64_t stream = adjacency_file_stream::memory(nodes, arcs / 2);
+    const std::uint64_t left = with.budget.available() - std::min(with.budget.available(), stream);
+    for (std::uint64_t edges = (nodes + arcs / 4) / 2; edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
+        chosen = chosen.with_edges(edges); // coarser clusters if memory is short
     const auto working = with.budget.charge("partitioner " + job.method.name, chosen.memory(nodes, arcs, request));
     if (result.resumed_step != 0) with.progress.line().say(fmt::format("resuming after step {}, saved by an earlier run", result.resumed_step));
     graph_stream from = opened(data, with);
@@ -223,9 +237,7 @@ placed_nodes place_nodes(const dataset& data, const partition_job& job, graph_wo
 
 partition_result make_parts(const dataset& data, const partition_job& job, graph_work& with) {
     partition_result result;
-    const placed_nodes placed = place_nodes(data, job, with, result, true);
-    if (job.out) write_assignment(data, placed.parts, job.parts, result.method, *job.out, job.format); // last: resumable until then
-    for (const std::filesystem::path& file : placed.resumable) std::filesystem::remove(file);
+    (void)keep_parts(data, job, with, result, true);
     return result;
 }
 

@@ -114,7 +114,8 @@ private:
 
 } // namespace detail
 
-/// Maximum memory of `cluster_nodes` [bytes]; lists as in `refine_bytes`.
+/// Maximum memory of `cluster_nodes` [bytes]; lists as in `refine_bytes`, and without 16 to 32 bytes per neighbor of the longest
+/// list for each thread.
 [[nodiscard]] constexpr std::uint64_t cluster_bytes(std::uint64_t nodes, edge_index arcs) noexcept {
     const std::uint64_t usual = detail::proposal_block * ceil_div(arcs, std::max<std::uint64_t>(nodes, 1));
     return 12 * nodes + 8 * std::min(arcs, 4 * usual);
@@ -126,7 +127,7 @@ private:
 ///
 /// Cost: `passes` + 2 passes of the stream, O(arcs) each, parallel over the threads of `executor` except the first and the
 /// last. The result does not depend on threads or chunks. Memory: `cluster_bytes`, 12 bytes per node.
-/// Errors: errc::canceled. Stops early when a pass moves fewer than one node in 64.
+/// Errors: errc::canceled; errc::out_of_range for 2³² neighbors of the moving nodes among 8192. Stops early when a pass moves fewer than one node in 64.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV; lone nodes: KaMinPar, ESA 2021.
 template <adjacency_stream Stream, executor E>
 [[nodiscard]] node_clusters cluster_nodes(

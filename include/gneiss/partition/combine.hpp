@@ -53,6 +53,8 @@ namespace detail {
 template <adjacency_stream Stream, executor E>
 void combine_parts(Stream& stream, std::span<partition_id16> parts, std::span<const partition_id16> other,
     const partition_request& request, const E& executor, std::uint64_t most_edges = 0) {
+    check_request(request, stream.nodes());
+    check_assignment(parts, request.parts, stream.nodes());
     check_assignment(other, request.parts, stream.nodes());
     if (!request.labels.empty() && request.label_cap != 0) return;
     const auto within = detail::overlay(parts, other);

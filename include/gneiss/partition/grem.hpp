@@ -194,7 +194,8 @@ private:
         for (std::uint32_t pass = 0; pass < options_.passes; ++pass) {
             edge_index streamed = 0, chunk_end = chunks == 0 ? 0 : all / chunks;
             edges.rewind();
-            for (auto some = edges.next(); !some.empty(); some = edges.next())
+            for (auto some = edges.next(); !some.empty(); some = edges.next()) {
+                check_stop(request_);
                 for (const auto& e : some) {
                     if (number >= begin) {
                         chunk.add(e.source, e.destination);
@@ -204,6 +205,7 @@ private:
                     end_chunk();
                     chunk_end = all * (number % chunks + 1) / chunks;
                 }
+            }
             // The stream counts loops that it does not return.
             while (number < chunks * (pass + 1)) end_chunk(); // NOLINT(bugprone-infinite-loop): end_chunk() increments `number`
         }
@@ -325,12 +327,12 @@ private:
 /// of the gap to the seed partitioner's cut on all edges.
 ///
 /// \param edges  directed or not: both ends are neighbors, once per occurrence; self loops are ignored
-/// \param place  for the shuffle and, beyond two parts, for the edges of groups: at most twice the edges
+/// \param place  for the shuffle and, beyond two parts, for the edges of groups: at most three times the edges
 /// \return       [nodes] the part of each node; a function of the stream, the request, the options and the seed partitioner
 ///
-/// Cost: a shuffle; then edges are read at most ⌈log₂ p⌉ times, and written one time fewer. Memory: `grem_bytes`. A journal
-/// holds 11 bytes per node and is written at most once per n streamed edges, n the number of nodes. A resume shuffles and
-/// splits again, but only reads over processed chunks.
+/// Cost: a shuffle; then edges are read at most (passes + 1) ⌈log₂ p⌉ − 1 times and written ⌈log₂ p⌉ − 1 times. Memory:
+/// `grem_bytes`. A journal holds 11 bytes per node and is written at most once per n streamed edges, n the number of nodes. A
+/// resume shuffles and splits again, but only reads over processed chunks.
 /// Errors: errc::invalid_argument for an invalid request or options, or a seed partitioner that does not return two sides;
 /// errc::unsupported for label caps or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a
 /// chunk; errc::config_mismatch for a journal of another graph or an inconsistent one; errc::canceled; errors of streams and

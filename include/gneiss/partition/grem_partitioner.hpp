@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ template <executor E>
 struct multilevel_bisector {
     const E* on;                                          ///< executor of the bisection
     multilevel_effort effort = multilevel_effort::normal; ///< effort of the bisection
+    std::stop_token stop{};                               ///< stops it with errc::canceled
 
     /// Returns the part of each node, 0 or 1, with at most `most` nodes in each.
     [[nodiscard]] std::vector<partition_id16> operator()(
@@ -33,7 +35,7 @@ struct multilevel_bisector {
         const weighted_graph weighted = make_weighted_graph(lists);
         graph = {};
         return multilevel_partition(
-            weighted, {.parts = 2, .max_weights = {most[0], most[1]}, .effort = effort, .seed = seed}, *on);
+            weighted, {.parts = 2, .max_weights = {most[0], most[1]}, .effort = effort, .seed = seed, .stop = stop}, *on);
     }
 };
 
@@ -49,13 +51,14 @@ struct grem_partitioner {
     [[nodiscard]] std::vector<partition_id16> operator()(
         Stream& graph, const partition_request& request, Scratch& place, const E& on) const {
         listed_edges edges(graph);
-        return grem(edges, place, request, options, multilevel_bisector<E>{&on});
+        return grem(edges, place, request, options, multilevel_bisector<E>{.on = &on, .stop = request.stop});
     }
     /// Maximum memory including the seed partitioner on a chunk, without stream and scratch [bytes].
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const noexcept {
         const edge_index edges = arcs / 2;
         const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;
-        return grem_bytes(nodes, edges, request.parts, options) + 56 * std::min(nodes, 2 * chunk) + 32 * chunk;
+        const std::uint64_t resumed = request.journal == nullptr ? 0 : 11 * nodes; // until the first save
+        return grem_bytes(nodes, edges, request.parts, options) + 56 * std::min(nodes, 2 * chunk) + 32 * chunk + resumed;
     }
 };
 

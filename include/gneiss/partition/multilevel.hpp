@@ -76,8 +76,10 @@ public:
         blocks_ = {{0, options_.parts}};
         parts_.assign(graph_.nodes(), 0);
         const bisection_effort effort{.coarsest = graph_.nodes(), .patience = 20'000};
-        for (std::uint64_t i = 0; blocks_.size() < options_.parts; ++i)
+        for (std::uint64_t i = 0; blocks_.size() < options_.parts; ++i) {
+            check_stop(options_.stop);
             split_blocks(graph_, parts_, blocks_, caps_, effort, key_.with(50).with(i), executor_);
+        }
         refine_level(graph_, caps_, key_);
         return std::move(parts_);
     }
@@ -202,7 +204,7 @@ private:
 /// effort high also moves groups of nodes.
 ///
 /// \param parts  [nodes] below options.parts; improved in place
-/// Caps, cost, memory, errors and determinism as `multilevel_partition`; for `high` also errc::out_of_range for a part.
+/// Caps, cost, memory, errors and determinism as `multilevel_partition`; errors also those of `check_assignment`.
 template <executor E>
 void multilevel_refine(
     const weighted_graph& graph, std::vector<partition_id16>& parts, const multilevel_options& options, const E& executor) {

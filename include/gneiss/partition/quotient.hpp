@@ -111,9 +111,11 @@ template <adjacency_stream Stream>
         if (request.progress)
             request.progress("quotient graph", std::uint64_t{chunk.first} + chunk.size(), stream.nodes());
     }
+    result.node_weights.reserve(weights.size());
     for (const std::uint64_t weight : weights)
         result.node_weights.push_back(
             static_cast<std::uint32_t>(std::min<std::uint64_t>(weight, std::numeric_limits<std::uint32_t>::max())));
+    weights = {};
     result.offsets.assign(clusters.count + 1, 0);
     edges.for_each([&](node_id a, node_id b, std::uint32_t) {
         ++result.offsets[a + std::size_t{1}];
@@ -122,14 +124,15 @@ template <adjacency_stream Stream>
     std::partial_sum(result.offsets.begin(), result.offsets.end(), result.offsets.begin());
     result.neighbors.resize(2 * edges.size());
     result.edge_weights.resize(2 * edges.size());
-    std::vector<edge_index> next(result.offsets.begin(), result.offsets.end() - 1);
     edges.for_each([&](node_id a, node_id b, std::uint32_t sum) {
         for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
-            const auto at = static_cast<std::size_t>(next[from]++);
+            const auto at = static_cast<std::size_t>(result.offsets[from]++); // each list's begin becomes its end
             result.neighbors[at] = to;
             result.edge_weights[at] = sum;
         }
     });
+    std::shift_right(result.offsets.begin(), result.offsets.end(), 1);
+    result.offsets.front() = 0;
     return result;
 }
 

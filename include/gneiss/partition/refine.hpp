@@ -80,8 +80,8 @@ struct best_part {
 /// A self loop keeps a node in place. Ignores request.journal.
 /// Cost: a pass reads the stream once, O(arcs), parallel over the threads of `executor`; the result does not depend on their
 /// number. Memory: `refine_bytes`: 256 KiB per thread, 8 bytes per part and label, and the lists of moving nodes among 8192.
-/// Errors: those of `check_request` and `check_assignment`; errc::canceled. Source: Meyerhenke, Sanders and Schulz, arXiv
-/// 1404.4887, section IV.
+/// Errors: those of `check_request` and `check_assignment`; errc::canceled; errc::out_of_range for 2³² neighbors of the moving
+/// nodes among 8192. Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV.
 template <adjacency_stream Stream, executor E>
 refinement refine_parts(
     Stream& stream, std::span<partition_id16> parts, const partition_request& request, std::uint32_t passes, const E& executor) {

@@ -37,7 +37,6 @@ public:
         cut_ = twice / 2;
     }
 
-    [[nodiscard]] std::uint64_t cut() const noexcept { return cut_; }
     /// Total weight above the caps of both sides.
     [[nodiscard]] std::uint64_t excess() const noexcept { return over(0) + over(1); }
     [[nodiscard]] bool better_than(const bisection& other) const noexcept {

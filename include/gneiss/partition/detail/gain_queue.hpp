@@ -16,7 +16,6 @@ public:
     explicit gain_queue(std::size_t nodes) : place_(nodes) {}
 
     [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
-    [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
     [[nodiscard]] bool contains(node_id v) const noexcept { return place_[v] != 0; }
     [[nodiscard]] node_id top() const noexcept { return heap_.front().node; }
     [[nodiscard]] std::int64_t top_gain() const noexcept { return heap_.front().gain; }

@@ -242,7 +242,7 @@ private:
 [[nodiscard]] inline std::uint64_t greedy_bytes(
     std::uint64_t nodes, std::uint64_t groups, const partition_request& request) noexcept {
     const std::uint32_t parts = request.parts;
-    return (request.journal == nullptr ? 2 : 4) * nodes + 8 * groups * parts + load_table::bytes(groups, parts) +
+    return (request.journal == nullptr ? 2 : 6) * nodes + 8 * groups * parts + load_table::bytes(groups, parts) +
            40 * std::uint64_t{parts} + neighbor_counts::bytes(parts) + 32 * groups;
 }
 

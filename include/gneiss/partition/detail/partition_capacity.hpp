@@ -35,16 +35,10 @@ public:
             if (parts[v] != no_partition) ++counts_[parts[v] * caps_.size() + label_of(static_cast<node_id>(v))];
     }
 
-    [[nodiscard]] std::uint32_t parts() const noexcept { return static_cast<std::uint32_t>(weights_.size()); }
-    [[nodiscard]] std::uint64_t cap() const noexcept { return cap_; }
     [[nodiscard]] std::uint64_t weight(partition_id16 p) const noexcept { return weights_[p]; }
-    [[nodiscard]] std::span<const std::uint64_t> weights() const noexcept { return weights_; }
-    /// Number of labels with caps, unlabeled nodes last; 0: labels are ignored.
-    [[nodiscard]] std::size_t labels() const noexcept { return caps_.size(); }
     [[nodiscard]] std::size_t label_of(node_id v) const noexcept {
         return labels_[v] == unlabeled ? caps_.size() - 1 : labels_[v];
     }
-    [[nodiscard]] std::uint64_t label_cap(std::size_t label) const noexcept { return caps_[label]; }
     [[nodiscard]] std::uint64_t label_count(partition_id16 p, std::size_t label) const noexcept {
         return counts_[p * caps_.size() + label];
     }
@@ -55,10 +49,6 @@ public:
     }
     [[nodiscard]] bool open(partition_id16 p, node_id v) const noexcept {
         return caps_.empty() || label_count(p, label_of(v)) < caps_[label_of(v)];
-    }
-    /// True if a part exceeds its cap, of all nodes or of those of v's label.
-    [[nodiscard]] bool over(partition_id16 p, node_id v) const noexcept {
-        return weights_[p] > cap_ || (!caps_.empty() && label_count(p, label_of(v)) > caps_[label_of(v)]);
     }
     /// True if any part exceeds a cap. O(parts · labels).
     [[nodiscard]] bool over() const noexcept {
