@@ -1,5 +1,2 @@
-// Definitions of gneiss::compiled: import, reordering and rebucketing of datasets, adjacency files.
-#include <gneiss/io/detail/build_csc.hpp>
+// Definitions of gneiss::compiled: import of datasets.
 #include <gneiss/io/detail/importer.hpp>
-#include <gneiss/io/detail/rebucket.hpp>
-#include <gneiss/io/detail/reorder.hpp>
