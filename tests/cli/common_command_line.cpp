@@ -330,7 +330,7 @@ TEST_CASE("errors in a configuration file name file, line and key") {
         const auto file = temporary.write("bad.toml", text);
         try {
             program().parse({"train", "data", "--config", file.string()});
-        } catch (const std::exception& e) {
+        } catch (const usage_error& e) {
             return std::string(e.what());
         }
         return std::string();

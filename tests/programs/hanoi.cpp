@@ -351,6 +351,20 @@ TEST_CASE("by default memory decides: one macro-batch of everything, or partitio
     shop.refuses(3, "train " + small + "--quiet --partitioner gap --hubs 90% --memory 30MiB --out new", {"--hubs 90%: of 18000 nodes the most that fit are "});
 }
 
+TEST_CASE("a resume with a file of flags takes those that it leaves out from the run") {
+    const hanoi_workshop shop;
+    shop.write("flags.toml", "partitioner = \"gap\"\npartitions = 5\nreuse = 1\n");
+    const std::string command = "data" + task + "--config flags.toml --out run ";
+    const auto first = shop.train(command);
+    const std::string resume = command.substr(0, command.find("--force")) + "--config flags.toml --out run --resume --json";
+    const auto again = shop.run("train " + resume);
+    CAPTURE(again.err);
+    REQUIRE(again.code == 0);
+    CHECK(nlohmann::json::parse(again.out)["config"]["macro"] == first["config"]["macro"]);
+    shop.write("flags.toml", "partitioner = \"gap\"\npartitions = 6\nreuse = 1\n");
+    shop.refuses(2, "train " + resume, {"--resume with another configuration: partitions: 6, was 5"});
+}
+
 TEST_CASE("a run interrupted or killed during partitioning resumes to the bits of an uninterrupted one") {
     const hanoi_workshop shop(10000, "--partitions 4");
     const std::string base = "data --partitioner gap --passes 1 --label-cap 1.05 --partitions 24 --macro 6 --reuse 1 --epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
 
 #include <unistd.h>
 
@@ -260,6 +261,7 @@ command::command(
     option("config", config_path_, "flags from a TOML file with the same names; the command line wins")
         .value_name("FILE")
         .transient();
+    option("run-config", run_config_path_, "the same for flags that neither the command line nor --config gives").value_name("FILE").transient().hidden();
     group_ = "Flags";
 }
 
@@ -371,7 +373,15 @@ command::request command::parse(std::vector<std::string> arguments) {
     }
     for (const auto& f : flags_)
         if (f->boolean_ && f->option_->count() > 0) f->assign({f->option_->results().back()}, "--" + f->name_);
-    if (config_path_) read_file(config_path_->string());
+    if (config_path_) {
+        try {
+            read_file(config_path_->string());
+        } catch (const gneiss::error& wrong) { // as a wrong key or value
+            if (wrong.code() != gneiss::errc::invalid_format) throw;
+            throw usage_error(wrong.what());
+        }
+    }
+    if (run_config_path_) read_file(run_config_path_->string());
     check_required();
     return request::run;
 }
@@ -381,7 +391,7 @@ void command::read_file(const std::string& path) {
         const std::string place = fmt::format("{}: line {}", path, item.line);
         flag* f = find(item.key);
         if (f == nullptr) f = find_former(item.key);
-        if (f != nullptr && f->name_ == "config") throw usage_error(place + ": a file of flags cannot name another");
+        if (f != nullptr && is_of_files(*f)) throw usage_error(place + ": a file of flags cannot name another");
         if (f == nullptr) {
             std::vector<std::string> names;
             for (const auto& other : flags_) names.push_back(other->name_);
@@ -410,7 +420,7 @@ void command::check_required() const {
 json command::configuration() const {
     json object = json::object();
     for (const auto& f : flags_)
-        if (f->name_ != "config")
+        if (!is_of_files(*f))
             if (json value = f->value(); !value.is_null()) object[f->name_] = std::move(value);
     return object;
 }

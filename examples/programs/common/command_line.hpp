@@ -178,12 +178,14 @@ private:
 
     flag& add(flag& added, const std::string& name, std::string help, kind what);
     void read_file(const std::string& path);
+    /// True for flags that name a file of flags.
+    [[nodiscard]] static bool is_of_files(const flag& f) { return f.name_ == "config" || f.name_ == "run-config"; }
     void check_required() const;
     [[nodiscard]] flag* find(std::string_view name) const;
 
     CLI::App app_;
     std::string program_, name_, description_, group_;
-    std::optional<std::filesystem::path> config_path_;
+    std::optional<std::filesystem::path> config_path_, run_config_path_;
     std::vector<std::unique_ptr<flag>> flags_;
     std::vector<std::string> common_, examples_;
     std::function<exit_code(command&)> body_;
