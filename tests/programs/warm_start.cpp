@@ -336,7 +336,19 @@ TEST_CASE("weights are carried over, and columns of the last layer follow their 
                 wrong += std::abs(std::log(warm.at(name)[c + 1] / warm.at(name)[1]) - std::log(then[c] / then[0])) > 1e-3;
         CHECK(wrong == 0);
         shop.refuses(2, "train grown --warm-start old --layers sage:16,sage --fanout 3,3 --memory 256MiB --out new", {"old", "layers"});
+        fs::rename(shop / "old", shop / "gone"); // a run that warm started does not need the other one
+        for (const std::string command : {"eval same", "predict same --node v1", "train --resume --out same --quiet"}) shop.succeed(command);
     }
+}
+
+TEST_CASE("a link run of a GNN that warm started does not need the other run") {
+    const link_workshop shop("gneiss-mariusgnn");
+    shop.rings("data", 0, 60);
+    const std::string flags = " --layers sage:8 --fanout 3 --epochs 1 --no-eval" + std::string(small);
+    shop.succeed("train data --dim 8 --out old" + flags);
+    shop.succeed("train data --warm-start old --out warm" + flags);
+    fs::rename(shop / "old", shop / "gone");
+    for (const std::string command : {"eval warm", "predict warm --head node1 --relation ring0", "train --resume --out warm --quiet"}) shop.succeed(command);
 }
 
 TEST_CASE("a GNN on embeddings is carried over through a reshuffled graph, and its parts freeze") {

@@ -56,12 +56,12 @@ programs::exit_code eval(const eval_flags& flags) {
     if (!trained.how.links() && flags.change_ranking())
         throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges, --eval-candidates, --candidates and --k are for --task link");
     if (trained.how.links() && flags.split == "train") throw programs::usage_error("--split train is for node tasks: of edges, evaluate valid or test");
+    if (trained.how.links()) flags.trainers::eval_flags::change(trained.how);
     const auto executor = flags.executor();
     const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
     programs::metric_values values;
     nlohmann::ordered_json per_class;
     if (trained.how.links()) {
-        flags.trainers::eval_flags::change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
             trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k, {}, !flags.candidates};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
@@ -88,7 +88,7 @@ trainers::score_stream stream_of(const applied& by, const std::stop_token& stop)
     return [&by, stop](const gneiss::embedding_block_visitor& visit) { trainers::stoppable_rows(*by.rows.rows, stop).for_each_block(visit); };
 }
 
-programs::exit_code predict(const predict_flags& flags) {
+programs::exit_code predict(const predict_flags& flags, const programs::command& given) {
     const std::uint64_t memory = flags.memory_bytes();
     const programs::interrupt_guard interrupts;
     trained_model trained(flags.run, memory, flags.dataset, flags.graph);
@@ -98,6 +98,9 @@ programs::exit_code predict(const predict_flags& flags) {
     if (trained.how.links() ? flags.some() : flags.any())
         throw programs::usage_error(trained.how.links() ? "--node and --nodes are for node classification: this run predicts edges"
                                                         : "--head, --tail, --relation, --queries and --similar are for link prediction: this run predicts classes");
+    if (!trained.how.links())
+        for (const char* const name : {"k", "candidates", "measure", "known", "self"})
+            if (given.given(name)) throw programs::usage_error(fmt::format("--{} is for link prediction: this run predicts classes", name));
     const auto executor = flags.executor();
     if (!trained.how.links()) {
         const auto asked = trainers::requested_nodes(data, flags); // reports unknown nodes before the work
@@ -160,7 +163,7 @@ void add_eval(programs::command_line& to) {
 void add_predict(programs::command_line& to) {
     static predict_flags flags;
     programs::command& command = to.add("predict", "Predicts node labels, the best tails or heads of edges, or similar nodes.",
-        [](programs::command&) { return predict(flags); });
+        [](programs::command& given) { return predict(flags, given); });
     flags.run_flags::add_to(command);
     flags.node_flags::add_to(command);
     command.group("Edges");

@@ -116,14 +116,13 @@ void fill_link(options& o, const gneiss::dataset_manifest& graph) {
 options resolve(const options& given, const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
     options o = given;
+    if (o.resume && o.device == "cpu") o.sample_on = "cpu"; // of a run on a device
     if (o.init && o.warm_start) throw programs::usage_error(trainers::init_and_warm_start);
     trainers::warm_flags before(o);
     before.take("task", o.task);
     before.take("inputs", o.inputs);
     before.take("layers", o.layers);
     before.take("direction", o.direction);
-    before.take("normalize-features", o.normalize_features);
-    before.take("dim", o.dim);
     if (!o.task) o.task = graph.node_attributes.classes != 0 && graph.node_attributes.train != 0 ? "node" : "link";
     if (!o.links() && graph.node_attributes.classes == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
@@ -134,6 +133,8 @@ options resolve(const options& given, const gneiss::dataset& data) {
     if (!o.inputs) o.inputs = has_features(graph) ? "features" : "rows";
     if (o.uses_features() && !has_features(graph))
         throw gneiss::error(gneiss::errc::invalid_argument, "has no features: use --inputs rows to learn embeddings", {.path = data.directory()});
+    if (o.uses_features()) before.take("normalize-features", o.normalize_features);
+    if (o.uses_rows() || o.links()) before.take("dim", o.dim);
     if (o.links()) {
         before.take("decoder", o.decoder);
         before.take("reciprocal", o.reciprocal);
