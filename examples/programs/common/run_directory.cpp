@@ -26,7 +26,7 @@ using gneiss::io_error;
 
 constexpr const char* timeline_name = "timeline.jsonl";
 constexpr std::array run_files{
-    "config.toml", "metrics.jsonl", timeline_name, "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", ".lock"};
+    "config.toml", "metrics.jsonl", timeline_name, "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", "superbatches", ".lock"};
 
 class descriptor {
 public:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "common/training/warm_start.hpp"
 
 namespace marius {
@@ -65,6 +67,9 @@ options resolve(const options& given, const gneiss::dataset& data) {
     o.resolve_negatives(graph, *o.batch, *o.dim);
     if (o.node_init.empty()) o.node_init = "normal:0,0.1";
     if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
+    if (o.early_stop != 0 && (o.no_eval || *o.eval_every == 0 || graph.valid_edges == 0))
+        throw programs::usage_error(fmt::format("--early-stop compares validations, and {}", graph.valid_edges == 0 ? "the dataset has no edges for them: import it with --valid or --fractions"
+            : "there are none: leave --no-eval and --eval-every 0 out"));
     o.resolve_schedule("linear", graph.valid_edges != 0 && !o.no_eval && *o.eval_every != 0);
     o.resolve_validation(graph, *o.eval_every, o.early_stop != 0 || o.lr_schedule == "plateau");
     o.resolve_machine();

@@ -72,7 +72,7 @@ void gnn_options::add_class_weights(programs::command& to) {
 
 void gnn_options::check_stop_metric(const std::vector<std::string>& metrics) const {
     if (!early_stop_metric) return;
-    if (no_eval) throw programs::usage_error("--early-stop-metric compares validations: leave --no-eval out");
+    if (no_eval || *eval_every == 0) throw programs::usage_error("--early-stop-metric compares validations: leave --no-eval and --eval-every 0 out");
     if (std::ranges::find(metrics, *early_stop_metric) == metrics.end())
         throw programs::usage_error(fmt::format("--early-stop-metric {}: the metrics of this task are {}", *early_stop_metric, fmt::join(metrics, ", ")));
 }

@@ -90,7 +90,7 @@ void run_options::add_output(programs::command& to, const std::string& program) 
 }
 
 void run_options::check_device() const {
-    if (device != "cpu") return;
+    if (device != "cpu" || resume) return; // a resume may leave the device, see resolve_machine
     if (store == "device") throw programs::usage_error("--store device is for --device cuda");
     if (device_memory) throw programs::usage_error("--device-memory is for --device cuda");
 }
@@ -127,6 +127,10 @@ void run_options::resolve_machine() {
     if (trace) trace = std::filesystem::absolute(*trace);
     keep_input(warm_start);
     keep_input(warm_start_dataset);
+    if (device == "cpu") { // of a run that is resumed without its device
+        if (store == "device") store = "memory";
+        device_memory.reset();
+    }
 }
 
 void run_options::resolve_staleness(std::uint64_t batches) {
