@@ -2,11 +2,17 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <gneiss/core/error.hpp>
 
 namespace programs {
+
+/// Beginning of the names of adjacency files that programs make in a dataset's directory.
+inline constexpr std::string_view lists_prefix = "csc-";
+/// Name of the file of a disk's measured speed there.
+inline constexpr std::string_view device_profile_name = "device.profile";
 
 /// Throws errc::not_found unless `path` is a directory with a dataset's manifest. The message explains the likely mistake, such
 /// as a mistyped name. `advice` ends the message.

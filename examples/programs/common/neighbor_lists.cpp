@@ -9,10 +9,14 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
+
+#include "common/dataset_path.hpp"
 
 namespace programs {
 namespace {
@@ -34,8 +38,8 @@ gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbor_directi
 
 gneiss::csc_files lists_in(const std::filesystem::path& directory, gneiss::neighbor_direction d) {
     gneiss::csc_files files;
-    if (d != gneiss::neighbor_direction::out) files.in = directory / "csc-in";
-    if (d != gneiss::neighbor_direction::in) files.out = directory / "csc-out";
+    if (d != gneiss::neighbor_direction::out) files.in = directory / fmt::format("{}in", lists_prefix);
+    if (d != gneiss::neighbor_direction::in) files.out = directory / fmt::format("{}out", lists_prefix);
     return files;
 }
 

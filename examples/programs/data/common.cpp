@@ -15,6 +15,7 @@
 #include <gneiss/storage/io/durable.hpp>
 
 #include "commands.hpp"
+#include "common/dataset_path.hpp"
 
 namespace data_tool {
 
@@ -90,8 +91,8 @@ std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& d
     std::error_code failed;
     for (std::filesystem::directory_iterator at(dataset, failed); !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
         const std::string name = at->path().filename().string();
-        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name || name.starts_with("csc-") ||
-            name.starts_with("device.profile"))
+        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name || name.starts_with(programs::lists_prefix) ||
+            name.starts_with(programs::device_profile_name))
             continue;
         std::string_view array = name;
         if (array.ends_with(".xxh3")) array.remove_suffix(5);

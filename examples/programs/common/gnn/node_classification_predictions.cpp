@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +12,7 @@
 #include "common/gnn/node_truth.hpp"
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
+#include "common/training/name_lines.hpp"
 #include "common/training/run_flags.hpp"
 
 namespace trainers {
@@ -104,20 +104,8 @@ void refuse_other_features(const gneiss::node_features& trained, const gneiss::n
 std::optional<std::vector<gneiss::node_id>> requested_nodes(const gneiss::dataset& data, const node_flags& flags) {
     if (!flags.some()) return std::nullopt;
     std::vector<gneiss::node_id> rows;
-    const auto add = [&](const std::string& name, const gneiss::error_place& place) {
-        const auto row = data.find_row(name);
-        if (!row) throw gneiss::error(gneiss::errc::not_found, "no node is called '" + name + "'", place);
-        rows.push_back(static_cast<gneiss::node_id>(*row));
-    };
-    for (const std::string& name : flags.node) add(name, {.path = data.directory()});
-    if (flags.nodes) {
-        std::istringstream in(programs::read_file(*flags.nodes));
-        std::string name;
-        for (std::uint64_t line = 1; std::getline(in, name); ++line) {
-            if (!name.empty() && name.back() == '\r') name.pop_back();
-            if (!name.empty()) add(name, {.path = *flags.nodes, .line = line});
-        }
-    }
+    for (const std::string& name : flags.node) rows.push_back(node_called(data, name, {.path = data.directory()}));
+    if (flags.nodes) for_each_name(data, *flags.nodes, [&](gneiss::node_id v) { rows.push_back(v); });
     return rows;
 }
 

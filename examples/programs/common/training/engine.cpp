@@ -7,6 +7,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/engine/throttled.hpp>
 
+#include "common/dataset_path.hpp"
 #include "common/io_engines.hpp"
 
 namespace trainers {
@@ -24,7 +25,7 @@ gneiss::engine_choice choose_engine(const run_options& options) {
 
 std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, const run_options& options) {
     constexpr std::uint64_t enough = std::uint64_t{32} << 20;
-    const std::filesystem::path file = data.path("edges.out"), known = data.directory() / "device.profile";
+    const std::filesystem::path file = data.path("edges.out"), known = data.directory() / programs::device_profile_name;
     if (std::filesystem::file_size(file) < enough) return std::nullopt;
     try {
         return gneiss::load_profile(known);
