@@ -79,7 +79,7 @@ TEST_CASE("classes are learned and reported under the contract's keys") {
         CHECK(std::ranges::any_of(run["epochs"], [&](const auto& epoch) { return epoch["stage_seconds"].contains(key); }));
     }
     CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
-    CHECK(fs::exists(shop / "a/report.html"));
+    CHECK(shop.read("a/report.html").find("Plan of an epoch") == std::string::npos);
     CHECK_FALSE(fs::exists(shop / "a/superbatches"));
     const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
     CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
@@ -89,6 +89,22 @@ TEST_CASE("classes are learned and reported under the contract's keys") {
     // The configuration of a run reproduces it.
     REQUIRE(shop.run("train --config a/config.toml --out b --quiet").code == 0);
     CHECK(shop.predictions("a") == shop.predictions("b"));
+}
+
+TEST_CASE("what does not apply or is not counted is absent") {
+    const ginex_workshop shop;
+    const std::string flags = task + "--no-eval --no-report --force --out run ";
+    const auto run = shop.train(flags + "--preset pyg+");
+    CHECK(run["plan"].contains("parts"));
+    for (const char* key : {"states", "swaps", "swap_bound", "read_bytes", "write_bytes"}) CHECK_FALSE(run["plan"].contains(key));
+    for (const char* key : {"gather_bytes", "sample_bytes"}) CHECK_FALSE(run["epochs"][0].contains(key));
+    const auto mapped_lists = shop.train(flags + "--topology mmap --feature-cache static");
+    CHECK(mapped_lists["epochs"][0].contains("gather_bytes"));
+    CHECK_FALSE(mapped_lists["epochs"][0].contains("sample_bytes"));
+    const auto planned = shop.run("train data " + task + "--topology disk --feature-cache static --quiet --dry-run");
+    CAPTURE(planned.out);
+    CHECK(planned.out.find("disk: at most ") != std::string::npos);
+    CHECK(planned.out.find("an epoch: ") == std::string::npos);
 }
 
 TEST_CASE("every topology, cache, pipeline, preset, engine and thread count trains the bits of gneiss-mariusgnn in memory") {

@@ -35,7 +35,8 @@ struct dataset_record {
     std::optional<std::uint64_t> relations{}, features{}, classes{};
 };
 
-/// Predictions made before any I/O; bytes are per epoch, first fill and final flush included.
+/// Predictions made before any I/O; bytes are per epoch, first fill and final flush included. A trainer without states predicts
+/// memory only.
 struct plan_record {
     std::optional<std::uint64_t> budget_bytes{};
     named<std::uint64_t> parts{}; ///< parts of the memory plan

@@ -441,12 +441,11 @@ std::string plan_table(const run_record& run) {
     count("swaps, lower bound", run.plan.swap_bound);
     const auto bytes = [&](const char* name, const std::optional<std::uint64_t>& planned,
                            const std::optional<double>& measured) {
-        if (!planned && !measured) return;
+        if (!planned) return;
         std::string ratio;
-        if (planned && measured && *planned > 0)
+        if (measured && *planned > 0)
             ratio = fmt::format("{:.3f}", *measured / static_cast<double>(*planned));
-        rows.push_back({{name}, {planned ? human_bytes(static_cast<double>(*planned)) : ""},
-            {measured ? human_bytes(*measured) : ""}, {ratio}});
+        rows.push_back({{name}, {human_bytes(static_cast<double>(*planned))}, {measured ? human_bytes(*measured) : ""}, {ratio}});
     };
     bytes("read per epoch", run.plan.read_bytes, mean(run, member(&epoch_record::read_bytes)));
     bytes("written per epoch", run.plan.write_bytes, mean(run, member(&epoch_record::write_bytes)));

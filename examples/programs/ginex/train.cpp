@@ -130,7 +130,9 @@ public:
             {"update", t.update}, {"compute", t.compute}, {"wait", t.wait}};
     }
     [[nodiscard]] programs::named<std::uint64_t> moved() const override {
-        programs::named<std::uint64_t> bytes{{"gather_bytes", features_->statistics().io.read_bytes}, {"sample_bytes", graph_.io().read_bytes}};
+        programs::named<std::uint64_t> bytes; // reads of mapped files are not counted by purpose
+        if (*options_.feature_cache != "mmap") bytes.emplace_back("gather_bytes", features_->statistics().io.read_bytes);
+        if (*options_.topology != "mmap") bytes.emplace_back("sample_bytes", graph_.io().read_bytes);
         if (plan_.dealing_bytes != 0) {
             const gneiss::extent_statistics of = features_->dealt();
             bytes.emplace_back("scanned_bytes", of.scanned_bytes);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <gneiss/storage/io/trace_file.hpp>
 #include <gneiss/train/gnn_memory.hpp>
 
+#include "common/gnn/node_metrics.hpp"
 #include "common/machine.hpp"
 #include "common/training/link_evaluation.hpp"
 
@@ -174,11 +176,6 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     plan.partitioning = data.buckets().rows();
     plan.in_memory = *settings.topology == "memory" && *settings.feature_cache == "memory";
     plan.slots = plan.partitioning.partitions;
-    plan.order = [partitions = plan.partitioning.partitions](std::uint64_t) {
-        gneiss::buffer_state all;
-        for (gneiss::partition_id p = 0; p < partitions; ++p) all.resident.push_back(p);
-        return gneiss::epoch_plan{all};
-    };
     const auto add = [&](const char* name, std::uint64_t bytes, charged_by by) {
         if (bytes != 0) plan.memory.add(name, bytes, by);
     };
@@ -195,7 +192,8 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{20} << 20;
     add("program", rss - std::min(rss, charged) + code, charged_by::run);
     add("node labels", graph.nodes * graph.node_attributes.label_bytes() +
-        (graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4, charged_by::run);
+        (graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4 +
+        (settings.no_eval ? 0 : trainers::node_metrics::bytes(graph)), charged_by::run);
     add("weights", net.weights.size_bytes() + 4096, charged_by::run);
     add("lists of neighbors", seen.list_bytes, charged_by::component);
     if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes(reading_of(settings)), charged_by::component);
@@ -323,13 +321,6 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     result.spare_bytes = plan.evaluation_bytes + plan.budget - std::min(plan.budget, plan.memory_bytes());
     plan.disk_bytes = result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
     if (*settings.gather == "scan" && result.dealing_bytes != 0) plan.disk_bytes += result.accesses * (row_bytes + 8);
-    if (!settings.no_eval) { // rows of a layer and the next, if they exceed memory
-        std::size_t widest = gneiss::row_bytes(gneiss::feature_type::f32, net.encode.outputs());
-        const gneiss::feature_type hidden = trainers::inference_options(settings).hidden_rows;
-        for (const auto& layer : trainers::layers_of(net.encode))
-            widest = std::max(widest, gneiss::row_bytes(hidden, layer.outputs()));
-        plan.disk_bytes += 2 * graph.nodes * widest;
-    }
     return result;
 }
 
@@ -337,13 +328,17 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
 
 training_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
     std::uint64_t charged) {
-    const std::uint64_t least = trainers::least_evaluation(settings, net, features, data.buckets());
+    const gneiss::bucket_store buckets = data.buckets();
+    const std::uint64_t least = trainers::least_evaluation(settings, net, features, buckets);
     training_plan result = plan_with(settings, data, features, net, seen, charged, least);
-    if (*settings.eval_every != 0 || least == 0) return result;
-    // Evaluation follows training, and may use the caches' memory.
-    training_plan lending = plan_with(settings, data, features, net, seen, charged, trainers::evaluation_part(least, least));
-    lending.shares_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
-    return lending.shares_caches ? lending : result;
+    if (*settings.eval_every == 0 && least != 0) { // evaluation follows training, and may use the caches' memory
+        training_plan lending = plan_with(settings, data, features, net, seen, charged, trainers::evaluation_part(least, least));
+        lending.shares_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
+        if (lending.shares_caches) result = std::move(lending);
+    }
+    result.common.disk_bytes += trainers::evaluation_files(
+        settings, net, features, buckets, result.common.evaluation_bytes + (result.shares_caches ? result.cache_bytes : 0));
+    return result;
 }
 
 } // namespace ginex

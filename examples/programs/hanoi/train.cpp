@@ -200,8 +200,8 @@ public:
             context_.live.say("the partitions do not exist yet: this plan is an estimate for the largest allowed partitions, without edges between partitions");
         }
         plan_.budget = o.memory->bytes;
-        plan_.disk_bytes = 12 * graph.train_edges + 8 * graph.nodes;
-        for (const gneiss::dataset_array& a : graph.arrays) plan_.disk_bytes += 2 * a.bytes;
+        if (!o.dry_run) plan_.disk_bytes = run_files(o, *data_, features_, net_, 0);
+        plan_.disk_bytes += partition_files();
     }
 
     [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
@@ -223,9 +223,8 @@ public:
             programs::trim_memory();
             features_ = features();
             buckets_ = data_->buckets();
-            const std::uint64_t disk = plan_.disk_bytes;
             take(plan_training(o, *data_, features_, net_, drawing()));
-            plan_.disk_bytes = disk;
+            plan_.disk_bytes += partition_files();
         }
         const std::uint32_t pinned = o.pinned(*data_);
         context_.live.say(fmt::format("macro-batches of {} partitions{}, {} an epoch", *o.macro,
@@ -246,6 +245,13 @@ private:
         gneiss::node_features result = data_->features();
         if (*config_.flags.normalize_features) result.normalize_rows();
         return result;
+    }
+    /// Returns the disk space of partitions that the run makes, with the work of making them.
+    [[nodiscard]] std::uint64_t partition_files() const {
+        const gneiss::dataset_manifest& graph = context_.data->manifest();
+        std::uint64_t bytes = 12 * graph.train_edges + 8 * graph.nodes;
+        for (const gneiss::dataset_array& a : graph.arrays) bytes += 2 * a.bytes;
+        return bytes;
     }
     /// Returns the means to draw batches for a plan; none for a device, which is planned by bounds.
     [[nodiscard]] std::optional<trainers::batch_drawing> drawing() const {

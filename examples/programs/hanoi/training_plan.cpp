@@ -20,6 +20,7 @@
 #include <gneiss/train/gnn_trainer.hpp>
 
 #include "common/gnn/node_classification_training.hpp"
+#include "common/gnn/node_metrics.hpp"
 #include "common/machine.hpp"
 #include "preprocessing.hpp"
 
@@ -163,7 +164,8 @@ public:
         plan.memory.add("program", programs::program_memory(), charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
-        plan.memory.add("node labels", trainers::label_memory(graph_) + sizeof(gneiss::partition_id) * hubs(), charged_by::run);
+        plan.memory.add("node labels", trainers::label_memory(graph_) + (options_.no_eval ? 0 : trainers::node_metrics::bytes(graph_)) +
+            sizeof(gneiss::partition_id) * hubs(), charged_by::run);
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
         plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
         const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float), 8 * *options_.batch);
@@ -290,7 +292,7 @@ partitions_choice choose_partitions(
 
 namespace {
 
-/// Draws batches of a plan's first macro-batch. None if the run needs bounds, or nothing trains there.
+/// Draws batches of a macro-batch of a plan. None if the run needs bounds, or nothing trains.
 trainers::seen_batches profile_of(const options& settings, const gneiss::dataset& data, const trainers::classifier& net, const training_plan& plan,
     std::uint32_t macro, const trainers::batch_drawing& by) {
     if (settings.deterministic || net.encode.inputs().sparse != 0) return std::nullopt;
@@ -306,25 +308,38 @@ trainers::seen_batches profile_of(const options& settings, const gneiss::dataset
     const gneiss::gnn_task task = classes.truth.task([&](std::uint32_t state, std::vector<gneiss::node_id>& out) {
         gneiss::append_training_nodes(epoch, state, plan.partitioning, classes.train, out, homes.values());
     }, settings.class_weights, data, classes.train);
-    const auto seen = gneiss::gnn_trainer::profile(settings.training_options(), task, net.encode, graph, first, trainers::profiled_batches,
+    const auto seen = gneiss::gnn_trainer::profile(settings.training_options(), task, net.encode, graph, epoch.states, trainers::profiled_batches,
         gneiss::tbb_executor(settings.threads), by.stop);
     return seen.batches == 0 ? std::nullopt : std::optional(seen);
 }
 
+/// Returns the plan with its disk space.
+macro_plan with_files(
+    macro_plan chosen, const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
+    training_plan& plan = chosen.plan;
+    plan.disk_bytes = run_files(settings, data, features, net, plan.evaluation_bytes + plan.borrowable_bytes());
+    return chosen;
+}
+
 } // namespace
+
+std::uint64_t run_files(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net,
+    std::uint64_t memory) {
+    return 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20) + trainers::evaluation_files(settings, net, features, data.buckets(), memory);
+}
 
 macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net,
     const std::optional<trainers::batch_drawing>& draws) {
     const planned_graph graph = measured(settings, data, features);
     const auto with = [&](const trainers::seen_batches& seen) { return planner(settings, data, graph, features, net, settings.memory->bytes, seen); };
     const std::uint64_t hub = bytes_of_hubs(settings, data).node;
-    if (!draws) return with({}).choose(hub);
+    if (!draws) return with_files(with({}).choose(hub), settings, data, features, net);
     const auto macro_of = [&](const training_plan& plan) { return plan.slots - graph.pinned; };
     training_plan plan = trainers::choose_by_profile([&](const trainers::seen_batches& seen) { return with(seen).choose(hub).plan; },
         [&](const training_plan& before, const trainers::seen_batches& seen) { return with(seen).with(macro_of(before)); },
         [&](const training_plan& of) { return profile_of(settings, data, net, of, macro_of(of), *draws); });
     const std::uint32_t macro = macro_of(plan);
-    return {std::move(plan), macro};
+    return with_files({std::move(plan), macro}, settings, data, features, net);
 }
 
 macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
@@ -336,7 +351,8 @@ macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, c
         sizes = sizes_in_assignment(*settings.assignment, from);
     else
         for (gneiss::partition_id p = 0; p < from.rows().partitions; ++p) sizes.push_back(from.rows().size(p));
-    return planner(settings, from, at_most(settings, from, features, std::move(sizes), hubs), features, net, budget).choose(bytes_of_hubs(settings, from).node);
+    const planner with(settings, from, at_most(settings, from, features, std::move(sizes), hubs), features, net, budget);
+    return with_files(with.choose(bytes_of_hubs(settings, from).node), settings, from, features, net);
 }
 
 } // namespace hanoi

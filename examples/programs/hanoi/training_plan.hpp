@@ -52,6 +52,11 @@ struct macro_plan {
 [[nodiscard]] macro_plan plan_by_sizes(
     const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net);
 
+/// Returns the disk space of a run, without that of its own partitions: weights in a checkpoint and in the best state, each twice
+/// while it is written; and rows of an evaluation in `memory` bytes.
+[[nodiscard]] std::uint64_t run_files(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
+    const trainers::classifier& net, std::uint64_t memory);
+
 /// Returns the number of nodes of each partition in an assignment: integers [nodes], .npy, all below 16383 and half the nodes.
 /// Memory: 8 bytes per partition. Throws errc::invalid_format, errc::out_of_range naming the entry, io_error.
 [[nodiscard]] std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file, const gneiss::dataset& data);

@@ -126,6 +126,21 @@ void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_
                            graph.nodes * (plan.layout.bytes() + 12);
 }
 
+/// Adds disk space of evaluations, for rows that exceed memory; and of the best state: the former one and a new one, while it
+/// is written.
+void add_evaluation(const options& o, const planning& of, training_plan& plan) {
+    if (o.no_eval) return;
+    const gneiss::dataset_manifest& graph = of.graph.data().manifest();
+    const gneiss::row_partitioning& rows = plan.partitioning;
+    if (o.eval_graph != "resident")
+        plan.disk_bytes += trainers::evaluation_files(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), rows),
+            of.graph.buckets(), trainers::inference_options(o), rows, plan.evaluation_bytes + plan.borrowable_bytes());
+    else if (o.links())
+        plan.disk_bytes += gneiss::scratch_rows::memory_bytes(rows, of.net.encode.outputs());
+    const bool validates = (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0;
+    if (o.early_stop != 0 && validates) plan.disk_bytes += 2 * rows.partitions * plan.best_bytes();
+}
+
 /// Flags with COMET's partitions by MariusGNN's formulas, if no flag sets them, not everything fits, and the resulting plan
 /// does.
 struct tuned_flags {
@@ -226,8 +241,8 @@ private:
             plan.memory.add("edges", plan.edge_bytes, charged_by::component);
             plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
             plan.memory.add("decoder", trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
-        } else { // labels and splits of all nodes; training, validation and test nodes
-            plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
+        } else { // labels and splits of all nodes; training, validation and test nodes, and the scores of the latter two
+            plan.memory.add("node labels", trainers::label_memory(graph) + (o_.no_eval ? 0 : node_metrics::bytes(graph)), charged_by::run);
         }
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
         plan.memory.add("weights", of_.net.bytes(), charged_by::run);
@@ -313,7 +328,7 @@ trainers::seen_batches profile_of(const options& o, const planning& of, const tr
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     gneiss::graph_buffer graph(buckets, of.draws->engines, o.neighbors(), gneiss::graph_buffer::bytes_needed(first, buckets, o.neighbors(), form), budget, form);
     const auto draw = [&](const gneiss::gnn_task& task) {
-        return gneiss::gnn_trainer::profile(o.training_options(), task, of.net.encode, graph, first, trainers::profiled_batches, executor, of.draws->stop);
+        return gneiss::gnn_trainer::profile(o.training_options(), task, of.net.encode, graph, states, trainers::profiled_batches, executor, of.draws->stop);
     };
     gneiss::batch_profile seen;
     if (o.links()) {
@@ -346,6 +361,7 @@ tuned_plan plan_training(const options& given, const planning& of) {
         [&](const training_plan& plan) { return profile_of(given, of, plan); });
     add_reshuffle(given, found.plan, of.graph.data().manifest());
     add_placement(given, found.plan, of.graph.data().manifest());
+    add_evaluation(given, of, found.plan);
     return found;
 }
 

@@ -1,5 +1,6 @@
 #include "common/gnn/classifier.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,19 @@ gneiss::input_columns input_of(const gneiss::dataset& data) {
     const auto columns = static_cast<std::size_t>(data.manifest().node_attributes.features);
     return data.has("features.indptr") ? gneiss::input_columns{.dense = 0, .sparse = columns}
                                        : gneiss::input_columns{.dense = columns, .sparse = 0};
+}
+
+/// Returns the edges that an evaluation reads; an estimate if they are to be re-bucketed for `rows`.
+gneiss::layerwise_edges edges_of(const graph_encoder& encode, const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction,
+    const gneiss::row_partitioning& rows) {
+    gneiss::layerwise_edges edges(encode, buckets, direction);
+    if (rows == buckets.rows()) return edges;
+    // A pair of partitions shrinks by this factor; doubled, since pairs differ.
+    const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
+    const auto most = static_cast<std::uint64_t>(2 * fewer * fewer * static_cast<double>(edges.most));
+    edges.most = rows.partitions > buckets.rows().partitions ? std::min(edges.most, most) : most;
+    edges.most += std::uint64_t{4} * gneiss::page_alignment;
+    return edges;
 }
 
 } // namespace
@@ -67,19 +81,39 @@ gneiss::layerwise_options inference_options(
 
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows) {
-    gneiss::layerwise_edges edges(encode, buckets, options.direction);
-    if (rows != buckets.rows()) { // a pair of partitions shrinks by this factor; doubled, since pairs differ
-        const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
-        const auto most = static_cast<std::uint64_t>(2 * fewer * fewer * static_cast<double>(edges.most));
-        edges.most = rows.partitions > buckets.rows().partitions ? std::min(edges.most, most) : most;
-        edges.most += std::uint64_t{4} * gneiss::page_alignment;
-    }
     try {
-        (void)gneiss::plan_layerwise(encode, input, rows, edges, options, 0);
+        (void)gneiss::plan_layerwise(encode, input, rows, edges_of(encode, buckets, options.direction, rows), options, 0);
     } catch (const gneiss::over_budget& least) {
         return beside_rows + least.needed();
     }
     return beside_rows;
+}
+
+std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
+    const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows, std::uint64_t memory) {
+    const gneiss::layerwise_edges edges = edges_of(encode, buckets, options.direction, rows);
+    const auto plan_in = [&](std::uint64_t bytes) { return gneiss::plan_layerwise(encode, input, rows, edges, options, bytes); };
+    gneiss::layerwise_plan plan;
+    try {
+        plan = plan_in(rows == buckets.rows() ? memory : 0);
+    } catch (const gneiss::over_budget& least) {
+        plan = plan_in(least.needed());
+    }
+    if (plan.in_memory) return 0;
+    const auto file = [&](std::size_t columns) { return columns == 0 ? 0 : gneiss::scratch_rows::memory_bytes(rows, columns); };
+    const auto input_files = [&](std::size_t l) { // of a layer; after the last one, the result
+        if (l == encode.layers()) return file(encode.outputs());
+        if (!plan.rereads[l]) return file(encode.parts(l).messages) + file(encode.parts(l).own);
+        if (l == 0) return std::uint64_t{0};
+        return file(gneiss::ceil_div(gneiss::row_bytes(options.hidden_rows, encode.factories()[l - 1].outputs()), sizeof(float)));
+    };
+    std::uint64_t most = 0;
+    bool degrees = false;
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        most = std::max(most, input_files(l) + input_files(l + 1));
+        degrees |= encode.parts(l).source_degrees;
+    }
+    return most + (degrees ? file(1) : 0);
 }
 
 std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed) {
@@ -106,6 +140,12 @@ std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     if (how.no_eval) return 0;
     return least_evaluation(net.encode,
         gneiss::fixed_features(features, buckets.rows()), buckets, inference_options(how), buckets.rows());
+}
+
+std::uint64_t evaluation_files(const gnn_options& how, const classifier& net, const gneiss::node_features& features,
+    const gneiss::bucket_store& buckets, std::uint64_t memory) {
+    if (how.no_eval) return 0;
+    return evaluation_files(net.encode, gneiss::fixed_features(features, buckets.rows()), buckets, inference_options(how), buckets.rows(), memory);
 }
 
 } // namespace trainers

@@ -69,6 +69,11 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 /// \param rows  the partitions it will have; an estimate if edges are to be re-bucketed for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows);
+/// Returns the disk space of a full-graph evaluation in `memory` bytes: the rows of a layer and of the next; 0 if they stay in
+/// memory. A run that streams may take more, if the disk has it.
+/// \param rows  as for `least_evaluation`; if they are not the buckets' own, the evaluation is assumed to exceed memory
+[[nodiscard]] std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
+    const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows, std::uint64_t memory);
 /// Returns the evaluation's part of a plan, given `freed` bytes that other parts free meanwhile; always at least a little.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed);
 /// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers free
@@ -80,5 +85,8 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 /// Returns the least memory for the given features; 0 with --no-eval.
 [[nodiscard]] std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);
+/// Returns the disk space for the given features; 0 with --no-eval.
+[[nodiscard]] std::uint64_t evaluation_files(const gnn_options& how, const classifier& net, const gneiss::node_features& features,
+    const gneiss::bucket_store& buckets, std::uint64_t memory);
 
 } // namespace trainers

@@ -43,6 +43,24 @@ node_metrics::node_metrics(std::vector<gneiss::node_id> nodes, const node_truth&
     clear();
 }
 
+std::uint64_t node_metrics::bytes(const gneiss::dataset_manifest& graph) {
+    const gneiss::dataset_node_attributes& of = graph.node_attributes;
+    if (of.target == node_target_kind::regression) return 0;
+    const bool labels = of.target == node_target_kind::multilabel;
+    const std::uint64_t pairs = labels || of.classes > most_counted ? 0 : of.classes * of.classes; // of a confusion matrix
+    std::uint64_t tables = 0, work = 0; // of both splits; of one at a time
+    for (const std::uint64_t nodes : {of.valid, of.test}) {
+        tables += pairs * sizeof(std::uint64_t);
+        work = std::max(work, 48 * std::min(nodes, pairs)); // 16 bytes for each pair that occurs, in a list that grows
+        if (!keeps_scores(nodes, of.classes)) continue;
+        tables += nodes * of.classes * sizeof(float);
+        // Several labels: targets, and scores of a class in the order of nodes and sorted. One class: its id, the odds of all
+        // classes, and those of one in both orders.
+        work = std::max(work, nodes * (labels ? of.classes * sizeof(float) + 24 : 52));
+    }
+    return tables + work;
+}
+
 void node_metrics::clear() {
     const std::size_t columns = truth_->columns();
     const node_target_kind kind = truth_->kind();
@@ -89,6 +107,7 @@ programs::metric_values node_metrics::values() const {
     programs::metric_values result{{"accuracy", classes_.accuracy()}, {"macro_f1", classes_.macro_f1()}};
     if (!scores_.empty()) {
         std::vector<gneiss::class_id> own;
+        own.reserve(nodes_.size());
         for (const gneiss::node_id node : nodes_) own.push_back(truth_->labels()[node]);
         result.emplace_back("roc_auc", gneiss::macro_roc_auc(scores, own));
     }

@@ -205,6 +205,7 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
     programs::plan_record result;
     result.budget_bytes = budget;
     for (const memory_part& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
+    if (!order) return result;
     const gneiss::epoch_plan states = order(epoch);
     const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
         return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
@@ -495,15 +496,17 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
     if (plan.layout.floats() != 0)
         text += fmt::format("rows: {} of {} floats, {} ({} partitions{})\n", plan.partitioning.nodes,
             plan.layout.floats(), gneiss::format_bytes(plan.embedding_bytes()), plan.partitioning.partitions, where);
-    else
+    else if (plan.order)
         text += fmt::format("nodes: {} ({} partitions{})\n", plan.partitioning.nodes, plan.partitioning.partitions, where);
+    else
+        text += fmt::format("nodes: {}{}\n", plan.partitioning.nodes, plan.in_memory ? ", in memory" : "");
     programs::table parts({{"memory", programs::align::left}, {"bytes"}});
     for (const memory_part& part : plan.memory.parts()) parts.add({part.name, gneiss::format_bytes(part.bytes)});
     parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
     parts.add({"budget", gneiss::format_bytes(plan.budget)});
     text += parts.str();
     if (plan.batches > 1) text += fmt::format("batches: {} in flight; a batch misses at most {} updates\n", plan.batches, plan.batches - 1);
-    if (!plan.in_memory)
+    if (!plan.in_memory && plan.order)
         text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
             record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",
             gneiss::format_bytes(*record.read_bytes), gneiss::format_bytes(*record.write_bytes));

@@ -109,7 +109,7 @@ struct training_plan {
         std::uint64_t swaps = 0, read_bytes = 0; ///< embeddings, features and graph per epoch
     };
     std::optional<alternative> runner_up{}; ///< the best rejected plan
-    std::function<gneiss::epoch_plan(std::uint64_t)> order;
+    std::function<gneiss::epoch_plan(std::uint64_t)> order; ///< states of an epoch; empty: the trainer has none
     /// Bytes that the states of an epoch read in addition to embeddings and training edges: features, graph. Empty: none.
     std::function<std::uint64_t(const gneiss::epoch_plan&)> further_reads;
 
@@ -147,7 +147,7 @@ struct training_plan {
     ///
     /// \param least  of the part of evaluation [bytes]
     void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least);
-    /// Returns one epoch's states and traffic, edges included.
+    /// Returns budget and parts and, if there are states, those of one epoch and its traffic, edges included.
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };
 

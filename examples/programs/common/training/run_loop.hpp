@@ -127,7 +127,7 @@ struct run_loop_options {
     std::string unit;    ///< unit of examples: "edges"
     std::string measure; ///< measure of validations, for display: "MRR"; the first, or that of --early-stop-metric
     std::uint64_t examples = 0;       ///< per epoch
-    bool validates = true, tests = true; ///< true if there is something to evaluate
+    bool validates = true;            ///< true if there is something to evaluate
     bool classifies = false;          ///< examples are classified, and their accuracy in training is recorded
     bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
     std::uint64_t queries = 0;        ///< of a validation before the last: differences within its noise are no warning
