@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include <support/error_code.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/random.hpp>
@@ -206,6 +207,30 @@ TEST_CASE("damaged node attributes are found by a read and by verify") {
     CHECK_NOTHROW(read(features, 0, 60)); // another partition
     CHECK_THROWS_AS(read(features, 98, 2), error);
     CHECK_THROWS_AS(data.verify(), error);
+}
+
+TEST_CASE("offsets of sparse rows that fall below the first of a range are refused, whatever their checksums say") {
+    const test::temporary_directory directory;
+    {
+        dataset_writer writer(directory / "a");
+        npy_writer& indptr = writer.array("features.indptr", npy_dtype::i64);
+        for (const std::int64_t offset : {0, 5, 3, 6}) indptr.append(offset);
+        npy_writer& indices = writer.array("features.indices", npy_dtype::u32);
+        for (const std::uint32_t column : {0U, 1U, 2U, 3U, 4U, 5U}) indices.append(column);
+        bucket_builder<> builder({{3, 1}, 0}, 1 << 20, writer.partial());
+        builder.push(edge{0, 0, 1});
+        writer.edges(builder);
+        dataset_manifest manifest{.nodes = 3, .train_edges = 1, .partitions = 1};
+        manifest.node_attributes.features = 6;
+        writer.commit(manifest);
+    }
+    const node_features features = dataset(directory / "a").features();
+    std::vector<std::uint64_t> offsets;
+    for (const auto& [first, count] : {std::pair(0U, 3U), std::pair(1U, 1U), std::pair(1U, 2U)}) {
+        CAPTURE(first);
+        CHECK(test::code_of([&] { (void)features.read_offsets(first, count, offsets); }) == errc::corrupt);
+        CHECK(test::code_of([&] { (void)features.read_sparse(first, count); }) == errc::corrupt);
+    }
 }
 
 TEST_CASE("inconsistent node attributes are refused") {

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,34 +36,27 @@ namespace gneiss {
 class dataset_writer {
 public:
     /// Starts a dataset for `directory`, which appears at `commit`.
-    explicit dataset_writer(std::filesystem::path directory) : directory_(std::move(directory)) {
-        if (directory_.filename().empty()) directory_ = directory_.parent_path(); // "name/"
-        refuse_existing();
-        partial_ = directory_;
-        partial_ += ".partial";
-        unfinished_.emplace(partial_);
-    }
+    explicit dataset_writer(const std::filesystem::path& directory)
+        : directory_(absent(directory.filename().empty() ? directory.parent_path() : directory)), // "name/"
+          unfinished_(directory_.string() + ".partial") {}
     dataset_writer(const dataset_writer&) = delete;
     dataset_writer& operator=(const dataset_writer&) = delete;
-    ~dataset_writer() {
-        arrays_.clear(); // before the directory is removed
-    }
 
     /// Directory of the unfinished dataset; scratch files may be put here until `commit`.
-    [[nodiscard]] const std::filesystem::path& partial() const noexcept { return partial_; }
+    [[nodiscard]] const std::filesystem::path& partial() const noexcept { return unfinished_.path(); }
 
     /// Begins NAME.npy, with a growing first dimension. The reference is valid until `close(name)` or `commit`.
     npy_writer& array(const std::string& name, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {}) {
         for (const dataset_array& a : manifest_arrays_)
             if (a.name == name)
-                throw error(errc::already_exists, "array '" + name + "' is written twice", {.path = partial_});
+                throw error(errc::already_exists, "array '" + name + "' is written twice", {.path = partial()});
         manifest_arrays_.push_back({name, dtype, {}, 0});
-        arrays_.push_back(std::make_unique<npy_writer>(partial_ / (name + ".npy"), dtype, row_shape));
+        arrays_.push_back(std::make_unique<npy_writer>(partial() / (name + ".npy"), dtype, row_shape));
         return *arrays_.back();
     }
     /// Adds NAME.npy and its checksums, completed by others in `partial()`.
     void adopt(const std::string& name) {
-        const npy_header header = read_npy_header(plain_file::open(partial_ / (name + ".npy")));
+        const npy_header header = read_npy_header(plain_file::open(partial() / (name + ".npy")));
         manifest_arrays_.push_back({name, header.dtype, header.shape, header.bytes()});
         arrays_.push_back(nullptr);
     }
@@ -91,21 +83,22 @@ public:
             if (arrays_[i] != nullptr) close(i);
         manifest.arrays = manifest_arrays_;
         std::ranges::sort(manifest.arrays, {}, &dataset_array::name);
-        write_manifest(partial_ / "manifest.json", manifest);
+        write_manifest(partial() / "manifest.json", manifest);
         {
-            const dataset written(partial_);
+            const dataset written(partial());
             if (written.has("edges.table")) (void)written.buckets();
         }
-        refuse_existing();
-        unfinished_->rename_to(directory_);
+        (void)absent(directory_);
+        unfinished_.rename_to(directory_);
         sync_directory(directory_.parent_path());
     }
 
 private:
-    void refuse_existing() const {
+    [[nodiscard]] static const std::filesystem::path& absent(const std::filesystem::path& directory) {
         std::error_code ignored;
-        if (std::filesystem::exists(directory_, ignored))
-            throw error(errc::already_exists, "is there already", {.path = directory_});
+        if (std::filesystem::exists(directory, ignored))
+            throw error(errc::already_exists, "is there already", {.path = directory});
+        return directory;
     }
     void close(std::size_t i) {
         const npy_header header = arrays_[i]->close();
@@ -114,9 +107,9 @@ private:
         arrays_[i].reset();
     }
 
-    std::filesystem::path directory_, partial_;
-    std::optional<unfinished_directory> unfinished_;
-    std::vector<std::unique_ptr<npy_writer>> arrays_;
+    std::filesystem::path directory_;
+    unfinished_directory unfinished_;
+    std::vector<std::unique_ptr<npy_writer>> arrays_; // behind the directory: closed before it is removed
     std::vector<dataset_array> manifest_arrays_;
 };
 

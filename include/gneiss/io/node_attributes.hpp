@@ -254,7 +254,7 @@ public:
         indptr_->read(first, std::span(out)); // i64 that are checked not to be negative are u64
         const std::uint64_t begin = out[0];
         for (std::size_t i = 0; i < out.size(); ++i) {
-            if (out[i] > nnz() || (i != 0 && out[i] - begin < out[i - 1]) || (first + i == 0 && begin != 0) ||
+            if (out[i] > nnz() || out[i] < begin || (i != 0 && out[i] - begin < out[i - 1]) || (first + i == 0 && begin != 0) ||
                 (first + i == rows_ && out[i] != nnz()))
                 throw error(errc::corrupt, "offset " + std::to_string(first + i) + " is out of order",
                     {.path = indptr_->file.path()});

@@ -618,6 +618,61 @@ TEST_CASE("a dataset is replaced only on request, and then as a whole") {
     CHECK(!fs::exists(options.out.string() + ".old"));
 }
 
+TEST_CASE("a dataset that appears during an import is not replaced, and the finished phases stay") {
+    const test::temporary_directory at;
+    spit(at.path() / "a.tsv", "a\tr\tb\n");
+    import_options options = options_for(at);
+    options.sources = {{.path = at.path() / "a.tsv"}};
+    options.progress = [&](const import_progress& p) {
+        if (p.phase != "buckets") return;
+        fs::create_directories(options.out);
+        spit(options.out / "mine", "text");
+    };
+    const std::string message = message_of([&] { import_dataset(options, serial_executor{}); });
+    CHECK(contains(message, "exists already"));
+    CHECK(!contains(message, "\n"));
+    CHECK(slurp(options.out / "mine") == "text");
+    CHECK(fs::exists(options.out.string() + ".partial"));
+    options.progress = {};
+    fs::remove_all(options.out);
+    CHECK(import_dataset(options, serial_executor{}).resumed);
+    CHECK(triples_of(options.out, "train") == std::vector<triple>{{"a", "r", "b"}});
+    CHECK(!fs::exists(options.out / "lock"));
+    CHECK(!fs::exists(options.out.string() + ".partial"));
+}
+
+TEST_CASE("a sliced translation of edges polls in each of its passes") {
+    const test::temporary_directory at;
+    constexpr std::uint32_t nodes = 1000;
+    std::vector<node_id> ids(nodes);
+    for (std::uint32_t i = 0; i < nodes; ++i) ids[i] = nodes - 1 - i;
+    std::vector<edge> edges;
+    for (std::uint32_t i = 0; i < 20000; ++i) edges.push_back({i % nodes, 0, i * 7 % nodes});
+    const auto write = [&](const char* name, std::span<const std::byte> bytes) {
+        plain_file file = plain_file::create(at.path() / name);
+        file.write_at(0, bytes);
+    };
+    write("ids", std::as_bytes(std::span(ids)));
+    write("raw", std::as_bytes(std::span(edges)));
+    const auto translate = [&](const auto& poll, const auto& sink) {
+        importing::array_map map(at.path() / "ids", 0, nodes, 1000);
+        REQUIRE(map.slices() == 4);
+        importing::translate_edges<edge>(
+            at.path() / "raw", map, {}, at.path() / "join", 1 << 14, serial_executor{}, poll, sink);
+    };
+    std::size_t polls = 0, translated = 0;
+    translate([&] { ++polls; }, [&](std::span<const edge> some) { translated += some.size(); });
+    CHECK(translated == edges.size());
+    CHECK(polls > 100);
+    for (const std::size_t last : {std::size_t{0}, polls / 4, polls - 1}) {
+        std::size_t now = 0;
+        const auto stop = [&] {
+            if (now++ == last) throw error(errc::canceled, "stop");
+        };
+        CHECK_THROWS_AS(translate(stop, [](std::span<const edge>) { FAIL("an edge after the stop"); }), error);
+    }
+}
+
 TEST_CASE("fractions split by the edge itself; both directions of a pair stay together; unseen edges can go to train") {
     const test::temporary_directory at;
     const random_graph graph(31, 5000, 4000, 3);

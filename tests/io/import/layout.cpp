@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -487,6 +488,64 @@ TEST_CASE("a matrix that scipy saved by rows, by columns or by coordinates gives
                 }
                 CHECK(wrong == 0);
             }
+}
+
+TEST_CASE("repeated entries of a scipy matrix are added to the same bits, whatever the memory and the order of the entries") {
+    const test::temporary_directory directory;
+    constexpr std::uint64_t rows = 100, columns = 4, repeats = 90; // 36,000 entries: too many to sort at once in 512 KiB
+    const float values[] = {1e8F, 1, -1e8F, .1F, -7e7F, 3, 0.0F, -0.0F, 1e-3F};
+    std::vector<std::int32_t> row, column;
+    std::vector<float> data;
+    random_stream draw(random_key(6, random_domain::user));
+    for (std::uint64_t i = 0; i < repeats; ++i)
+        for (std::uint64_t r = 0; r < rows; ++r)
+            for (std::uint64_t c = 0; c < columns; ++c) {
+                row.push_back(static_cast<std::int32_t>(r));
+                column.push_back(static_cast<std::int32_t>(c));
+                data.push_back(values[draw.below(std::size(values))]);
+            }
+    import_options options = features_for({rows, columns, {}}, directory.path());
+    options.partitions = 2;
+    const auto imported = [&](std::uint64_t memory) {
+        spit(directory / "f.npz",
+            archive({{"format.npy", npy_bytes("coo", true)},
+                        {"shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{rows, columns})},
+                        {"row.npy", npy_bytes(directory.path(), npy_dtype::i32, row)},
+                        {"col.npy", npy_bytes(directory.path(), npy_dtype::i32, column)},
+                        {"data.npy", npy_bytes(directory.path(), npy_dtype::f32, data)}},
+                true));
+        options.memory = memory;
+        run(options);
+        return slurp(directory / "out/features.values.npy");
+    };
+    const std::string expected = imported(1 << 20);
+    CHECK(imported(64 << 20) == expected);
+    std::ranges::reverse(row);
+    std::ranges::reverse(column);
+    std::ranges::reverse(data);
+    CHECK(imported(1 << 20) == expected);
+}
+
+TEST_CASE("a stop ends the unpacking of archives and the conversion of their matrices") {
+    const test::temporary_directory directory;
+    const small_matrix of = small_matrix::random(40, 9, 4, 2);
+    std::stop_source stop;
+    stop.request_stop();
+    for (const char* const format : {"csr", "coo"}) {
+        const auto members = of.members(format, directory.path(), npy_dtype::f32);
+        spit(directory / "f.npz", archive(members, true));
+        import_options options = features_for(of, directory.path());
+        options.stop = stop.get_token();
+        CHECK_THROWS_WITH_AS(run(options), doctest::Contains("f.npz: interrupted while it was read"), error);
+        CHECK_FALSE(std::filesystem::exists(directory / "out.partial"));
+        if (format != std::string("coo")) continue;
+        const importing::npz_file file(directory / "f.npz");
+        for (const char* const name : {"row", "col"}) file.unpack(name, directory / name);
+        const importing::sparse_matrix_converter convert{
+            .rows = directory / "row", .columns = directory / "col", .shape = {of.rows, of.columns}, .memory = 1 << 20, .stop = stop.get_token()};
+        std::filesystem::create_directory(directory / "to");
+        CHECK_THROWS_WITH_AS(convert.write(directory / "to"), doctest::Contains("interrupted"), error);
+    }
 }
 
 TEST_CASE("a scipy matrix in an unsupported format or with inconsistent arrays is refused by name") {

@@ -8,10 +8,12 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include <support/error_code.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -563,6 +565,54 @@ TEST_CASE("a stopped import resumes and gives the same result") {
             CHECK(std::equal(std::istreambuf_iterator<char>(a), {}, std::istreambuf_iterator<char>(b), {}));
         }
     }
+}
+
+TEST_CASE("each pass over features and labels polls, however few the nodes are, and a stop ends it") {
+    const world w(40, 3);
+    const import_node_attributes arrays = w.arrays().node_attributes;
+    std::string lines;
+    for (std::uint64_t node = 0; node < w.nodes; ++node) lines += std::to_string(node) + "\t1\t2\n";
+    spit(w.path("f.tsv"), lines);
+    std::vector<std::uint32_t> ids(w.nodes);
+    std::iota(ids.begin(), ids.end(), 0U);
+    save(w.path("ids.npy"), npy_dtype::u32, ids);
+    std::filesystem::create_directory(w.path("made"));
+    import_options sparse;
+    w.make_sparse(sparse);
+    import_node_attributes dense, means, text, text_means, labels, text_labels;
+    dense.features = means.features = arrays.features;
+    text.features = text_means.features = text_labels.labels = w.path("f.tsv");
+    means.missing = text_means.missing = missing_features::mean;
+    labels.labels = arrays.labels;
+    const auto check = [&](const import_node_attributes& data, std::size_t passes) {
+        std::size_t polls = 0, last = passes;
+        const importing::node_job job{.data = &data,
+            .partial = w.path("made"),
+            .rows = {w.nodes, 2},
+            .keys = {.nodes = w.nodes},
+            .memory = 1 << 20,
+            .poll = [&] {
+                if (polls++ == last) throw error(errc::canceled, "stop");
+            }};
+        importing::array_map map(w.path("ids.npy"), page_alignment, w.nodes, 1 << 20);
+        const auto write = [&] {
+            if (data.has_labels()) return importing::label_writer<importing::array_map>(job, map).write_labels();
+            return importing::feature_writer<importing::array_map>(job, map).write();
+        };
+        CHECK(write() != 0);
+        CHECK(polls == passes);
+        for (last = 0; last < passes; ++last) {
+            polls = 0;
+            CHECK(test::code_of(write) == errc::canceled);
+        }
+    };
+    check(dense, 1);
+    check(means, 2);
+    check(text, 1);
+    check(text_means, 2);
+    check(sparse.node_attributes, 2);
+    check(labels, 1);
+    check(text_labels, 2);
 }
 
 TEST_CASE("fractions split the labeled nodes, the same for the same seed") {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <span>
@@ -97,6 +98,30 @@ TEST_CASE("records are returned by row, whatever the memory, the slices and the 
                     CHECK(std::filesystem::is_empty(directory.path()));
                     if (ascending && windows.size() < 3) CHECK(map.loads <= slices * windows.size() + 1);
                 }
+    }
+}
+
+TEST_CASE("as many windows are open at once as their lists of blocks fit in a quarter of the memory") {
+    const test::temporary_directory directory;
+    constexpr std::uint64_t nodes = 900, memory = 1 << 17; // 45 windows: 16 · 45² bytes are a quarter
+    table_map map{.rows = std::vector<std::uint32_t>(nodes)};
+    std::iota(map.rows.begin(), map.rows.end(), 0U);
+    for (const std::uint64_t windows : {45U, 46U, 60U}) {
+        std::uint64_t scans = 0, next = 0;
+        arrange_rows(
+            row_windows(windows * 15, 8, 120), map, true, memory, directory / "spill",
+            [&](const auto& put) {
+                ++scans;
+                for (std::uint64_t i = 0; i < windows * 15; ++i) put(i, i, bytes_of(i));
+            },
+            [](row_window& window) { window.bytes.resize(8 * window.seen.size()); },
+            [&](const row_window& window) {
+                for (std::size_t i = 0; i < window.seen.size(); ++i, ++next)
+                    CHECK(std::memcmp(window.bytes.data() + 8 * i, &next, 8) == 0);
+            },
+            [](std::uint64_t, std::uint64_t) { FAIL("no row comes twice"); });
+        CHECK(next == windows * 15);
+        CHECK(scans == (windows == 45 ? 1 : 2));
     }
 }
 

@@ -50,8 +50,8 @@ inline import_report import_or_clear(const import_options& options, executor_ref
     try {
         run_phases(state, import_phases(state.options, executor));
     } catch (const error& refusal) {
-        const bool repairable =
-            refusal.code() == errc::canceled || refusal.code() == errc::no_space || refusal.code() == errc::over_budget;
+        const bool repairable = refusal.code() == errc::canceled || refusal.code() == errc::no_space ||
+                                refusal.code() == errc::over_budget || refusal.code() == errc::already_exists;
         if (!repairable)
             state.directory.discard(); // other input is another import
         else if (std::filesystem::exists(state.directory.unpacked()))

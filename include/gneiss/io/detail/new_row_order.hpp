@@ -81,10 +81,13 @@ public:
         importing::gather_words(words, map, work("gather"), options_.memory / 4, emit);
     }
 
-    /// Reports progress; throws on a stop.
-    void progress(std::string_view phase, std::uint64_t done, std::uint64_t total) const {
+    void throw_if_stopped() const {
         if (options_.stop.stop_requested())
             throw error(errc::canceled, "interrupted: nothing was reordered", {.path = directory_});
+    }
+    /// Reports progress; throws on a stop.
+    void progress(std::string_view phase, std::uint64_t done, std::uint64_t total) const {
+        throw_if_stopped();
         if (options_.progress) options_.progress(phase, done, total);
     }
     /// Returns the path of a scratch file.

@@ -124,6 +124,7 @@ private:
             .keys = {.nodes = nodes_},
             .memory = options_.memory - options_.memory / 4,
             .seed = options_.seed,
+            .poll = [this] { order_.throw_if_stopped(); },
             .progress = [this](
                         std::string_view phase, std::uint64_t done, std::uint64_t total) { order_.progress(phase, done, total); }};
         importing::array_map map = order_.map_of(order_.new_of_old(), options_.memory / 4);
@@ -152,6 +153,7 @@ private:
             new_row.load(0);
             stream([&](std::span<const edge> edges) {
                 for (; !edges.empty(); edges = edges.subspan(some.size())) {
+                    order_.throw_if_stopped();
                     some.assign(edges.begin(),
                         edges.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(edges.size(), 1 << 12)));
                     for (edge& e : some) e = {new_row(e.source), e.relation, new_row(e.destination)};
@@ -165,7 +167,12 @@ private:
             sequential_writer out(file);
             stream([&](std::span<const edge> edges) { out.append(std::as_bytes(edges)); });
         }
-        importing::translate_edges<edge>(order_.work("edges"), new_row, {}, order_.work("join"), options_.memory / 8, executor_, sink);
+        importing::translate_edges<edge>(order_.work("edges"), new_row, {}, order_.work("join"), options_.memory / 8, executor_,
+            [this] { order_.throw_if_stopped(); },
+            [&](std::span<const edge> edges) {
+                order_.throw_if_stopped();
+                sink(edges);
+            });
         std::filesystem::remove(order_.work("edges"));
     }
 

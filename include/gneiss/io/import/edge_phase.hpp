@@ -112,7 +112,8 @@ void write_mapped_edges(import_state& state, const E& executor, Map& map) {
     std::uint64_t translated = 0;
     const auto translate = [&](std::size_t split, auto&& sink) {
         translate_edges<record>(state.directory.records(split), map, state.relation_ids, state.directory.work("join"),
-            eighth, executor, [&](std::span<const edge> edges) {
+            eighth, executor, [&] { state.throw_if_stopped(); },
+            [&](std::span<const edge> edges) {
                 sink(edges);
                 state.report_progress("edges", translated += edges.size(), total, "edges");
             });

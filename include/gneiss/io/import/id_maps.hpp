@@ -187,11 +187,12 @@ void for_each_record_block(const partitioned_spill& spill, std::size_t heap, Vis
 ///
 /// \param relations  relation id of every provisional one; empty: unchanged
 /// \param memory     for buffers, besides the map [bytes]
+/// \param poll       called for each block of records that is read but not passed to `sink`; may throw to end the work
 ///
 /// Cost: one pass if the map has one slice; else every edge is written to `scratch` twice.
-template <class Record, class Map, executor E, class Sink>
+template <class Record, class Map, executor E, class Poll, class Sink>
 void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const relation_id> relations,
-    const std::filesystem::path& scratch, std::uint64_t memory, const E& executor, Sink&& sink) {
+    const std::filesystem::path& scratch, std::uint64_t memory, const E& executor, Poll&& poll, Sink&& sink) {
     const plain_file file = plain_file::open(raw);
     const std::uint64_t records = file.size() / sizeof(Record);
     const auto relation = [&](relation_id id) { return relations.empty() ? id : relations[id]; };
@@ -214,6 +215,7 @@ void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const
         convert_records<Record, Record>(
             file, records, memory / 2, executor, [](const Record& r) { return r; },
             [&](std::span<const Record> some) {
+                poll();
                 for (const Record& r : some) sources.append(map.slice_of(source_key(r)), bytes_of(r));
             });
         sources.finish();
@@ -221,6 +223,7 @@ void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const
         for (std::size_t slice = 0; slice < slices; ++slice) {
             map.load(slice);
             for_each_record_block<Record>(sources, slice, [&](std::span<const Record> some) {
+                poll();
                 for (const Record& r : some)
                     halves.append(map.slice_of(destination_key(r)),
                         bytes_of(half_edge{destination_key(r), map(source_key(r)), relation(relation_of(r))}));

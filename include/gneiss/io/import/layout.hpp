@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,7 +150,8 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
 }
 
 /// Unpacks an array, unless an earlier run of the same import did.
-inline std::filesystem::path unpack_array(const npz_file& from, const std::string& name, const std::filesystem::path& scratch) {
+inline std::filesystem::path unpack_array(
+    const npz_file& from, const std::string& name, const std::filesystem::path& scratch, const std::stop_token& stop) {
     auto to = unpacked_name(from, name, scratch);
     to += ".npy";
     std::error_code failed;
@@ -157,7 +159,7 @@ inline std::filesystem::path unpack_array(const npz_file& from, const std::strin
     std::filesystem::create_directories(scratch);
     auto partial = to;
     partial += ".partial";
-    from.unpack(name, partial);
+    from.unpack(name, partial, stop);
     rename_into_place(partial, to);
     return to;
 }
@@ -165,11 +167,12 @@ inline std::filesystem::path unpack_array(const npz_file& from, const std::strin
 /// Replaces features that are an archive of a sparse matrix, as saved by scipy, with arrays of compressed sparse rows: those of
 /// the archive if its `format` is CSR or absent; for CSC and COO the output of `sparse_matrix_converter` in half of `memory`.
 /// Throws errc::unsupported for any other format.
-inline void unpack_sparse_features(import_node_attributes& data, const std::filesystem::path& scratch, std::uint64_t memory) {
+inline void unpack_sparse_features(
+    import_node_attributes& data, const std::filesystem::path& scratch, std::uint64_t memory, const std::stop_token& stop) {
     const npz_file from(data.features);
     const bool compressed = from.has("indptr") && from.has("indices");
     if (!compressed && !(from.has("format") && from.has("shape"))) return;
-    const auto unpack = [&](const char* name) { return unpack_array(from, name, scratch); };
+    const auto unpack = [&](const char* name) { return unpack_array(from, name, scratch, stop); };
     const std::string format = from.has("format") ? read_npy_string(unpack("format")) : "csr";
     if (format != "csr" && format != "csc" && format != "coo")
         throw error(errc::unsupported,
@@ -197,7 +200,8 @@ inline void unpack_sparse_features(import_node_attributes& data, const std::file
                 .values = from.has("data") ? unpack("data") : std::filesystem::path{},
                 .columns_compressed = csc,
                 .shape = *shape,
-                .memory = memory / 2};
+                .memory = memory / 2,
+                .stop = stop};
             auto partial = to;
             partial += ".partial";
             std::filesystem::remove_all(partial);
@@ -218,9 +222,9 @@ inline void unpack_sparse_features(import_node_attributes& data, const std::file
 
 /// Makes a source compute its edges from a sparse matrix as saved by scipy: in the format CSR, CSC or COO. Throws
 /// errc::unsupported for any other format, errc::invalid_format for a rectangular one that is not bipartite.
-inline void unpack_matrix_edges(
-    import_source& source, const npz_file& from, bool bipartite, const std::filesystem::path& scratch) {
-    const auto unpack = [&](const char* name) { return unpack_array(from, name, scratch); };
+inline void unpack_matrix_edges(import_source& source, const npz_file& from, bool bipartite,
+    const std::filesystem::path& scratch, const std::stop_token& stop) {
+    const auto unpack = [&](const char* name) { return unpack_array(from, name, scratch, stop); };
     const std::string format = from.has("format") ? read_npy_string(unpack("format")) : from.has("row") ? "coo" : "csr";
     if (format != "csr" && format != "csc" && format != "coo")
         throw error(errc::unsupported,
@@ -253,9 +257,11 @@ inline void unpack_matrix_edges(
 
 /// Unpacks the arrays of .npz files into `scratch`, reusing those of an earlier run of the same import, and replaces the
 /// archives' paths. A sparse matrix becomes three arrays (`unpack_sparse_features`). Throws errc::not_found, with the available
-/// arrays, if none has an expected name.
+/// arrays, if none has an expected name; errc::canceled at a stop.
 inline void unpack_archives(import_options& options, const std::filesystem::path& scratch) {
-    const auto unpack = [&](const npz_file& from, const std::string& name) { return unpack_array(from, name, scratch); };
+    const auto unpack = [&](const npz_file& from, const std::string& name) {
+        return unpack_array(from, name, scratch, options.stop);
+    };
     const auto is_archive = [](const std::filesystem::path& path) { return path.extension() == ".npz"; };
     /// The array with one of `names`, or the only one.
     const auto array = [&](std::filesystem::path& path, std::initializer_list<const char*> names) {
@@ -278,7 +284,7 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
     for (import_source& source : options.sources) {
         if (!is_archive(source.path) || source.open || source.compute) continue;
         if (const npz_file from(source.path); from.has("shape") && (from.has("indptr") || from.has("row"))) {
-            unpack_matrix_edges(source, from, options.bipartite, scratch);
+            unpack_matrix_edges(source, from, options.bipartite, scratch, options.stop);
             continue;
         }
         const bool columns = source.transposed || npz_file(source.path).has("edge_index");
@@ -286,7 +292,7 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
         source.transposed = columns;
     }
     import_node_attributes& data = options.node_attributes;
-    if (is_archive(data.features)) unpack_sparse_features(data, scratch, options.memory);
+    if (is_archive(data.features)) unpack_sparse_features(data, scratch, options.memory, options.stop);
     array(data.features, {"node_feat", "node_features", "features", "feat", "x"});
     array(data.labels, {"node_label", "node_labels", "labels", "label", "y"});
     array(data.split, {"split"});

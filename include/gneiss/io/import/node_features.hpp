@@ -135,12 +135,13 @@ private:
             std::vector<std::uint32_t> columns;
             std::vector<float> values;
             for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node) {
+                if (node % progress_rows == 0 && setup_.poll) setup_.poll();
                 data.compute_sparse(node, columns, values);
                 visit(node, node, columns, values);
             }
         } else if (!data.indptr.empty())
             scan_sparse_arrays(
-                data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), fills(), visit);
+                data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), fills(), visit, setup_.poll);
         else
             scan_sparse_text(setup_.text(data.features), data.num_features, fills(), visit);
     }
@@ -177,7 +178,7 @@ private:
     /// Reads dense features of files; missing values are NaN.
     void scan_dense(const visit_dense& visit) const {
         const import_node_attributes& data = *setup_.data;
-        if (!is_text_table(data.features)) return scan_dense_array(data.features, fills(), visit);
+        if (!is_text_table(data.features)) return scan_dense_array(data.features, fills(), visit, setup_.poll);
         const node_text from = setup_.text(data.features);
         scan_dense_text(from, text_columns(from), fills(), visit);
     }

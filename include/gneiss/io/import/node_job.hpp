@@ -29,6 +29,7 @@ struct node_job {
     node_keys keys{};                             ///< keys of nodes in text files
     std::uint64_t memory = 0, seed = 0;           ///< memory in bytes, and seed
     bad_lines* bad = nullptr; ///< collects wrong lines of text
+    scan_poll poll{};         ///< for each block of lines or rows of the inputs
     /// Called with the progress of a phase.
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
 
@@ -38,7 +39,7 @@ struct node_job {
     [[nodiscard]] std::uint64_t quarter() const noexcept { return memory / 4; }
     /// Opens a text file of nodes.
     [[nodiscard]] node_text text(const std::filesystem::path& path) const {
-        return {path, keys, memory / 8, data->names_columns(path), data->id_column, bad};
+        return {path, keys, memory / 8, data->names_columns(path), data->id_column, bad, poll};
     }
 
     /// Returns the position of a column of labels or splits. Throws errc::invalid_argument for that of the node.

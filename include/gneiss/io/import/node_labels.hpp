@@ -268,17 +268,20 @@ private:
                     label(key, at, label_of(*number_of(field), data.labels, at));
                 });
         } else {
-            scan_numbers(data.labels, [&](std::uint64_t key, std::uint64_t at, double value) {
-                label(key, at, label_of(value, data.labels, at));
-            });
+            scan_numbers(
+                data.labels,
+                [&](std::uint64_t key, std::uint64_t at, double value) {
+                    label(key, at, label_of(value, data.labels, at));
+                },
+                setup_.poll);
         }
     }
     /// Reads a column of numbers without nodes: an array, or text.
     void scan_column(const std::filesystem::path& path, const visit_number& visit) const {
-        if (!is_text_table(path)) return scan_numbers(path, visit);
+        if (!is_text_table(path)) return scan_numbers(path, visit, setup_.poll);
         node_keys keys = setup_.keys;
         keys.by = line_key::record;
-        scan_field(node_text(path, keys, setup_.memory / 8), 0,
+        scan_field(node_text(path, keys, setup_.memory / 8, false, 0, nullptr, setup_.poll), 0,
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 if (!value)
@@ -319,7 +322,8 @@ private:
         if (data.split.empty()) return;
         if (!is_text_table(data.split))
             return scan_numbers(
-                data.split, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, part_of(value)); });
+                data.split, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, part_of(value)); },
+                setup_.poll);
         const node_text from = setup_.text(data.split);
         scan_field(
             from, setup_.column(from, data.split_column), [&](std::uint64_t key, std::uint64_t at, std::string_view field) {

@@ -26,6 +26,7 @@ namespace gneiss::importing {
         .memory = memory - memory / 3,
         .seed = state.options.seed,
         .bad = &state.bad,
+        .poll = [&state] { state.throw_if_stopped(); },
         .progress = [&state](std::string_view phase, std::uint64_t finished, std::uint64_t total) {
             state.report_progress(phase, finished, total, "nodes");
         }};

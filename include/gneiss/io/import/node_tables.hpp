@@ -91,13 +91,15 @@ inline void need_finite(
 }
 
 /// Reads dense features: an array [nodes, columns] or [nodes], row by row. `missing`: NaN is allowed.
-inline void scan_dense_array(const std::filesystem::path& path, bool missing, const visit_dense& visit) {
+inline void scan_dense_array(
+    const std::filesystem::path& path, bool missing, const visit_dense& visit, const scan_poll& poll = {}) {
     npy_reader in(path);
     const auto columns = static_cast<std::size_t>(in.header().row_size());
     if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = path});
     const std::size_t rows = std::max<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 1);
     std::vector<float> some(rows * columns);
     for (std::uint64_t row = 0; row < in.header().rows();) {
+        if (poll) poll();
         const std::size_t got = in.read_as(std::span(some)) / columns;
         for (std::size_t i = 0; i < got; ++i, ++row) {
             const auto values = std::span<const float>(some).subspan(i * columns, columns);
@@ -203,7 +205,7 @@ private:
 /// Reads sparse features from three arrays (without values: an empty path), row by row. A row may take `memory` bytes.
 inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::filesystem::path& indices,
     const std::filesystem::path& values, std::uint64_t columns, std::uint64_t memory, bool missing,
-    const visit_sparse& visit) {
+    const visit_sparse& visit, const scan_poll& poll = {}) {
     npy_reader offsets(indptr), columns_in(indices);
     std::optional<npy_reader> values_in;
     if (!values.empty()) values_in.emplace(values);
@@ -220,6 +222,7 @@ inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::f
     std::vector<std::uint64_t> some(8192);
     std::uint64_t begin = 0;
     for (std::uint64_t number = 0; number < offsets.header().size();) {
+        if (poll) poll();
         const std::size_t got = offsets.read_as(std::span(some));
         for (std::size_t i = 0; i < got; ++i, ++number) {
             const std::uint64_t end = some[i];
@@ -265,13 +268,14 @@ inline void scan_sparse_text(const node_text& text, std::uint64_t columns, bool 
 }
 
 /// Reads one number for each entry of an array [n] or [n, 1]: integers and floats; exact below 2⁵³.
-inline void scan_numbers(const std::filesystem::path& path, const visit_number& visit) {
+inline void scan_numbers(const std::filesystem::path& path, const visit_number& visit, const scan_poll& poll = {}) {
     npy_reader in(path);
     if (in.header().shape.empty() || in.header().row_size() != 1)
         throw error(errc::invalid_format, "must have one number for each node, not " + shape_text(in.header().shape),
             {.path = path});
     std::vector<double> some(8192);
     for (std::uint64_t row = 0; row < in.header().size();) {
+        if (poll) poll();
         const std::size_t got = in.read_as(std::span(some));
         for (std::size_t i = 0; i < got; ++i, ++row) visit(row, row, some[i]);
     }

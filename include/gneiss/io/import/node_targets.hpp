@@ -215,11 +215,15 @@ private:
         const std::filesystem::path& path = setup_.data->labels;
         const bool stored = binary() && read_npy_header(plain_file::open(path)).dtype == npy_dtype::u8;
         std::vector<float> values;
-        scan_dense_array(path, true, [&](std::uint64_t key, std::uint64_t at, std::span<const float> from) {
-            values.assign(from.begin(), from.end());
-            if (stored) std::ranges::replace(values, static_cast<float>(no_target), std::numeric_limits<float>::quiet_NaN());
-            row(key, at, values);
-        });
+        scan_dense_array(
+            path, true,
+            [&](std::uint64_t key, std::uint64_t at, std::span<const float> from) {
+                values.assign(from.begin(), from.end());
+                if (stored)
+                    std::ranges::replace(values, static_cast<float>(no_target), std::numeric_limits<float>::quiet_NaN());
+                row(key, at, values);
+            },
+            setup_.poll);
     }
 
     void write_names(const std::vector<std::string>& names, std::uint64_t columns) const {

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -43,6 +45,9 @@ struct node_keys {
     }
 };
 
+/// Called for each block of lines or rows that is read; may throw to end the work.
+using scan_poll = std::function<void()>;
+
 /// A text file of nodes: a line for each, with the node's id or name and values.
 ///
 /// The delimiter is that of the first line that has one (tab, comma or blank; in a .csv comma or semicolon before
@@ -58,8 +63,9 @@ public:
     /// \param header  the first line names the columns
     /// \param id      column of the node, unless line i is node i
     /// \param bad     collects wrong lines; null: the first one is thrown
+    /// \param poll    for each block of lines of a visit
     node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory, bool header = false,
-        const table_column& id = 0, bad_lines* bad = nullptr)
+        const table_column& id = 0, bad_lines* bad = nullptr, scan_poll poll = {})
         : path_(path),
           keys_(keys),
           memory_(memory) {
@@ -118,6 +124,7 @@ public:
         fields_ = header ? names_.size() : count_fields(first_, number, format_.delimiter);
         id_ = keys.by != line_key::field ? no_column : find(id);
         bad_ = bad;
+        poll_ = std::move(poll);
     }
 
     /// Returns the first line with values, after the names of columns.
@@ -247,6 +254,7 @@ private:
         line_place place{&path_, 0};
         const bool all = keys_.by == line_key::line;
         while (cutter.next(chunk)) {
+            if (poll_) poll_();
             place.line = chunk.first_line;
             place.utf8 = find_invalid_utf8(chunk.text()) == std::string_view::npos;
             for (std::string_view text = chunk.text(); !text.empty(); ++place.line) {
@@ -273,6 +281,7 @@ private:
     std::uint64_t titles_line_ = 0; ///< line of the header; 0: none
     std::size_t id_ = 0, fields_ = 0;
     bad_lines* bad_ = nullptr;
+    scan_poll poll_;
     std::string first_;
 };
 

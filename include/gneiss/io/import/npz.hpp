@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,8 +57,8 @@ public:
         return {data_of(found), found.size};
     }
 
-    /// Unpacks an array into an .npy file, as a stream. Checks length and CRC. Memory: 512 KiB.
-    void unpack(std::string_view name, const std::filesystem::path& to) const {
+    /// Unpacks an array into an .npy file, as a stream. Checks length and CRC. Memory: 512 KiB. Throws errc::canceled at a stop.
+    void unpack(std::string_view name, const std::filesystem::path& to, const std::stop_token& stop = {}) const {
         const member* const found = &find(name);
         const std::uint64_t begin = data_of(*found);
         plain_file out = plain_file::create(to);
@@ -65,6 +66,7 @@ public:
         std::uint64_t written = 0;
         uLong crc = ::crc32(0, nullptr, 0);
         const auto write = [&](std::span<const std::byte> bytes) {
+            if (stop.stop_requested()) throw error(errc::canceled, "interrupted while it was read", {.path = path()});
             if (bytes.size() > found->size - written) throw damaged("is longer than it says", begin);
             crc = ::crc32(crc, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
             writer.append(bytes);

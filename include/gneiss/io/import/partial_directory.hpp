@@ -63,9 +63,6 @@ public:
                 std::filesystem::remove_all(entry.path());
     }
 
-    /// Removes the lock from the dataset, which has its name now: until then it keeps others out.
-    static void unlock(const std::filesystem::path& dataset) noexcept { directory_lock::remove_from(dataset); }
-
     /// Throws errc::no_space with both figures unless `bytes` are free.
     void need_disk(std::uint64_t bytes, const char* what) const {
         std::error_code failed;

@@ -16,10 +16,12 @@
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/import/setup.hpp>
 #include <gneiss/io/import/source_plan.hpp>
 #include <gneiss/io/import/state.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -149,7 +151,8 @@ inline void describe_columns(import_state& state) {
 
 /// Writes the manifest, removes temporary files, and renames the directory to the dataset's name.
 ///
-/// An existing dataset is moved away first, so that one complete dataset exists at any time.
+/// With `force`, an existing dataset is moved away first, so that one complete dataset exists at any time. Without it, throws
+/// errc::already_exists for one that has appeared since the import began; the finished phases stay for a later run.
 inline void publish_dataset(import_state& state) {
     const std::filesystem::path& partial = state.directory.path();
     const std::filesystem::path& out = state.options.out;
@@ -162,13 +165,19 @@ inline void publish_dataset(import_state& state) {
     state.report.unlabeled_tests = state.journal["unlabelled_tests"];
     write_manifest(partial / "manifest.json", make_manifest(state));
     (void)dataset(partial).buckets(); // opens it as a reader would
+    check_absent(state.options); // before the files of the phases go
     for (const auto& entry : std::filesystem::directory_iterator(partial)) {
         const std::string name = entry.path().filename().string();
         if (name.starts_with("work-") || name == "journal") std::filesystem::remove_all(entry.path());
     }
     sync_directory(partial);
-    replace_directory(partial, out);
-    state.directory.unlock(out);
+    if (state.options.force) {
+        replace_directory(partial, out);
+    } else {
+        rename_into_place(partial, out); // fails if a dataset has appeared just now
+        sync_directory(std::filesystem::absolute(out).parent_path());
+    }
+    directory_lock::remove_from(out); // it kept others out until now
 }
 
 } // namespace gneiss::importing

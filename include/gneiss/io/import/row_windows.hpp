@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -99,9 +100,13 @@ struct row_window {
 template <class Map, class Scan, class Prepare, class Emit, class Repeated>
 void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uint64_t memory,
     const std::filesystem::path& scratch, Scan&& scan, Prepare&& prepare, Emit&& emit, Repeated&& repeated) {
-    constexpr std::size_t least_block = 2048, head_bytes = 12;
+    constexpr std::size_t least_block = 2048, most_block = std::size_t{256} << 10, head_bytes = 12;
     const std::uint64_t room = std::max<std::uint64_t>(least_block, windows.row_bytes() + head_bytes);
-    const std::size_t at_once = std::max<std::size_t>(static_cast<std::size_t>(memory / room), 1);
+    // The spill lists each written block in 16 bytes. n windows of `memory` bytes have n · memory / block of them, where a block
+    // is memory / n, at most `most_block`: the lists stay within memory / 4.
+    const auto listed = std::min<std::uint64_t>(
+        static_cast<std::uint64_t>(std::sqrt(static_cast<double>(memory / 64))), most_block / 64);
+    const auto at_once = static_cast<std::size_t>(std::max<std::uint64_t>(std::min(memory / room, listed), 1));
     row_window window;
     const auto place = [&](std::uint64_t row, std::uint64_t position, std::span<const std::byte> record) {
         const auto at = static_cast<std::size_t>(row - window.first);
@@ -140,7 +145,7 @@ void arrange_rows(const row_windows& windows, Map& map, bool ascending, std::uin
             continue;
         }
         const auto block = static_cast<std::size_t>(
-            std::clamp<std::uint64_t>(memory / (end - begin), least_block, std::uint64_t{256} << 10));
+            std::clamp<std::uint64_t>(memory / (end - begin), least_block, most_block));
         {
             const partitioned_spill::remover files{scratch};
             partitioned_spill spill(scratch, end - begin, block);

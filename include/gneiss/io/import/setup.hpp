@@ -39,6 +39,14 @@ namespace gneiss::importing {
 /// Minimum memory of an import [bytes].
 inline constexpr std::uint64_t least_memory = std::uint64_t{1} << 20;
 
+/// Throws errc::already_exists if the dataset exists and may not be replaced.
+inline void check_absent(const import_options& options) {
+    std::error_code failed;
+    if (std::filesystem::exists(options.out, failed) && !options.force)
+        throw error(errc::already_exists, "exists already: choose another name or allow replacing it (force)",
+            {.path = options.out});
+}
+
 /// Throws errc::invalid_argument for contradictory options, errc::already_exists, over_budget.
 inline void check_options(const import_options& options) {
     if (options.out.empty()) throw error(errc::invalid_argument, "no name for the dataset to make");
@@ -46,10 +54,7 @@ inline void check_options(const import_options& options) {
         throw over_budget(options.memory, {{"least buffers of an import", least_memory}});
     if (const std::uint64_t table = bucket_builder<>::table_bytes(options.partitions); table > options.memory / 4)
         throw over_budget(options.memory, {{"sorting", options.memory / 4 * 3}, {"the table of " + std::to_string(options.partitions) + "² buckets", table}});
-    std::error_code failed;
-    if (std::filesystem::exists(options.out, failed) && !options.force)
-        throw error(errc::already_exists, "exists already: choose another name or allow replacing it (force)",
-            {.path = options.out});
+    check_absent(options);
     if (options.fractions) {
         for (const import_source& source : options.sources)
             if (source.split != edge_split::train)

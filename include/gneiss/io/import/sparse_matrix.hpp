@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -58,7 +60,7 @@ struct csr_arrays {
 /// \param rows, columns  integers, a coordinate of each entry; `columns_compressed`: `columns` has the offsets of the
 ///                       columns instead, ascending from 0 to the number of entries
 ///
-/// Cost: each entry is read, sorted by (row, column) in `memory` bytes with scratch files of 12 bytes per entry, and
+/// Cost: each entry is read, sorted by (row, column, bits of the value) in `memory` bytes with scratch files of 12 bytes per entry, and
 /// written. Memory: `memory` and 1 MiB. Errors: errc::out_of_range for coordinates beyond the shape,
 /// errc::invalid_format for arrays that do not match; both name the array and its element. Repeated entries stay
 /// repeated: readers of the rows add them.
@@ -67,6 +69,7 @@ struct sparse_matrix_converter {
     bool columns_compressed = false;                   ///< columns are offsets
     std::array<std::uint64_t, 2> shape{};              ///< rows, columns
     std::uint64_t memory = 0;                          ///< memory of the conversion [bytes]
+    std::stop_token stop{};                            ///< ends it with errc::canceled
 
     /// Writes the rows into `directory`, which must exist.
     void write(const std::filesystem::path& directory) const {
@@ -74,7 +77,7 @@ struct sparse_matrix_converter {
         if (shape[0] == 0 || shape[1] == 0 || shape[0] > most || shape[1] > most)
             throw error(errc::out_of_range, "has the shape " + shape_text(shape) + ": 1 to 2^32 rows and columns are read",
                 {.path = rows});
-        external_sorter<entry, by_key<position>> sorter(directory, memory);
+        external_sorter<entry, entry_order> sorter(directory, memory);
         scan(sorter);
         const csr_arrays result = csr_arrays::in(directory, !values.empty());
         npy_writer indptr(result.indptr, npy_dtype::i64), indices(result.indices, npy_dtype::u32);
@@ -85,6 +88,7 @@ struct sparse_matrix_converter {
         std::int64_t done = 0;
         indptr.append(done);
         sorter.for_each_block([&](std::span<const entry> ascending) {
+            throw_if_stopped();
             for (const entry& one : ascending) {
                 for (; row < one.row; ++row) indptr.append(done);
                 indices.append(one.column);
@@ -104,10 +108,19 @@ private:
         std::uint32_t row = 0, column = 0;
         float value = 1;
     };
-    struct position {
-        std::uint64_t operator()(const entry& e) const noexcept { return std::uint64_t{e.row} << 32 | e.column; }
+    /// By row, column and bits of the value: readers add repeated entries in one order, whatever the memory.
+    struct entry_order {
+        [[nodiscard]] static std::uint64_t key(const entry& e) noexcept { return std::uint64_t{e.row} << 32 | e.column; }
+        [[nodiscard]] bool operator()(const entry& a, const entry& b) const noexcept {
+            return std::pair(key(a), std::bit_cast<std::uint32_t>(a.value)) <
+                   std::pair(key(b), std::bit_cast<std::uint32_t>(b.value));
+        }
     };
     static constexpr std::size_t piece = 8192;
+
+    void throw_if_stopped() const {
+        if (stop.stop_requested()) throw error(errc::canceled, "interrupted while it was read", {.path = rows});
+    }
 
     [[nodiscard]] static npy_reader open(const std::filesystem::path& path) {
         npy_reader in(path);
@@ -187,6 +200,7 @@ private:
         std::vector<std::uint32_t> row(piece), column(piece);
         std::vector<float> value(piece, 1.0F);
         for (std::uint64_t first = 0; first < entries;) {
+            throw_if_stopped();
             const std::size_t got = rows_in.read_as(std::span(row));
             if (values_in) (void)values_in->read_as(std::span(value));
             if (column_of)

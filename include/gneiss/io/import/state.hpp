@@ -108,11 +108,15 @@ struct import_state {
         return nodes;
     }
 
-    /// Reports the progress of a phase. Throws errc::canceled if a stop was requested.
-    void report_progress(
-        std::string_view phase, std::uint64_t finished, std::uint64_t total, std::string_view unit) const {
+    /// Throws errc::canceled if a stop was requested.
+    void throw_if_stopped() const {
         if (options.stop.stop_requested())
             throw error(errc::canceled, "interrupted: the same command resumes after the last finished phase");
+    }
+    /// Reports the progress of a phase. Throws as `throw_if_stopped`.
+    void report_progress(
+        std::string_view phase, std::uint64_t finished, std::uint64_t total, std::string_view unit) const {
+        throw_if_stopped();
         if (options.progress)
             options.progress({.phase = phase, .done = finished, .total = total, .unit = unit, .edges = finished});
     }

@@ -168,7 +168,7 @@ private:
 template <executor E = serial_executor>
 class bucket_builder {
 public:
-    /// Called after each bucket with the number of edges written so far.
+    /// Called after each bucket, and each 2^20 edges, with the number of edges written so far. May throw to end the work.
     using progress = std::function<void(std::uint64_t edges)>;
 
     /// Returns the memory of the table of `partitions`² buckets, with the checksums of their blocks [bytes].
@@ -230,7 +230,7 @@ public:
                     source_begin = in_bucket.begin + source * in_bucket.stride;
                 }
                 writer.push(bucket, source, static_cast<std::uint32_t>(key - source_begin), r.relation);
-                ++written;
+                if (++written % report_edges == 0 && report) report(written);
             }
         });
         auto table = writer.finish();
@@ -243,6 +243,8 @@ public:
     [[nodiscard]] const external_sort_report& report() const noexcept { return sorter_.report(); }
 
 private:
+    static constexpr std::uint64_t report_edges = std::uint64_t{1} << 20;
+
     struct record { // 12 bytes
         std::uint32_t high, low, relation;
     };
