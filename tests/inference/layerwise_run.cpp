@@ -3,14 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include <inference/layerwise.hpp>
+#include <storage/forwarding_engine.hpp>
+#include <support/error_code.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -272,6 +277,51 @@ TEST_CASE("a value that the type of hidden rows cannot hold is an error, in memo
     CHECK_NOTHROW(run(least));
     options.hidden_rows = feature_type::int8;
     CHECK_THROWS_WITH_AS(run(least), "hidden rows are stored as f32, f16 or bf16, not int8", error);
+}
+
+namespace {
+
+/// Counts the reads of threads.
+class counting_engine : public storage_test::forwarding_engine<threads_engine> {
+public:
+    explicit counting_engine(std::atomic<std::uint64_t>& reads) : forwarding_engine(threads_engine(1)), reads_(&reads) {}
+    [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
+        for (const io_request& each : requests) *reads_ += each.operation == io_operation::read ? 1 : 0;
+        return engine_.submit(requests);
+    }
+
+private:
+    std::atomic<std::uint64_t>* reads_;
+};
+
+} // namespace
+
+TEST_CASE("a stop before the call ends it before it reads edges, in memory and on disk") {
+    const stored_graph graph(300, 5, 2000);
+    const inputs in(300, 8, 0);
+    const layerwise_input source = in.source(graph.rows);
+    model m("gcn:6:symmetric,gcn:5", {.dense = 8}); // counts the source degrees
+    std::atomic<std::uint64_t> reads = 0;
+    const layerwise_options options{.engines = [&reads] { return any_engine(counting_engine(reads)); },
+        .scratch = graph.scratch(),
+        .streamed = false};
+    std::stop_source stop;
+    const auto run = [&](std::uint64_t memory) {
+        memory_budget budget(memory);
+        (void)infer_layerwise(
+            m.encode, m.weights, source, graph.store, options, serial_executor{}, budget, stop.get_token());
+    };
+    const std::uint64_t least = least_memory(m, graph, source, options);
+    for (const std::uint64_t memory : {memory_budget::unlimited, least}) {
+        run(memory);
+        CHECK(reads.exchange(0) != 0);
+    }
+    stop.request_stop();
+    for (const std::uint64_t memory : {memory_budget::unlimited, least}) {
+        CHECK(test::code_of([&] { run(memory); }) == errc::canceled);
+        CHECK(reads == 0);
+        CHECK(graph.scratch_files() == 0);
+    }
 }
 
 } // namespace test_inference_layerwise_run

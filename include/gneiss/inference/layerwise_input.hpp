@@ -98,7 +98,7 @@ public:
     /// Returns the memory of a reader of any partition [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store) {
         std::uint64_t sum = 0;
-        for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices}) {
+        for (const feature_part part : all_feature_parts) {
             std::uint64_t most = 0; // each array keeps its own
             for (partition_id p = 0; p < store.rows().partitions; ++p)
                 most = std::max(most, feature_reader::bytes_needed(store, p, part) +

@@ -107,8 +107,11 @@ private:
         return static_cast<std::size_t>(graph_.rows().size(p));
     }
 
-    void advance() {
+    void throw_if_stopped() const {
         if (stop_.stop_requested()) throw error(errc::canceled, "stopped during inference");
+    }
+    void advance() {
+        throw_if_stopped();
         if (progress_) progress_(++done_, all_);
     }
 
@@ -145,6 +148,7 @@ private:
     void keep_edges() {
         std::vector<block_place> places;
         for (partition_id i = 0; i < partitions_; ++i) {
+            throw_if_stopped();
             places.clear();
             for (partition_id j = 0; j < partitions_; ++j) add_places(i, j, options_.direction, places);
             std::vector<loaded_block> loaded = reader_.read(places);
@@ -164,6 +168,7 @@ private:
         std::vector<block_place> places;
         std::vector<std::uint32_t> counts; // exact: a float would round beyond 2^24
         for (partition_id j = 0; j < partitions_; ++j) {
+            throw_if_stopped();
             const matrix_view<float> degrees = degrees_->room(j);
             counts.assign(degrees.rows(), 0);
             for (partition_id i = 0; i < partitions_; ++i) {
