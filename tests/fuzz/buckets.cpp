@@ -24,7 +24,7 @@ static void read_block(fuzz::input bytes) {
     std::vector<std::uint32_t> words(shape.words());
     for (std::uint32_t& word : words) word = fuzz::take<std::uint32_t>(bytes);
     const edge_block block = cut_block(words, shape);
-    if (!diagnose_features(block, shape).empty()) return;
+    if (!diagnose_block(block, shape).empty()) return;
     std::vector<edge> edges(shape.edges);
     const bool out = shape.direction == edge_direction::out;
     if (out)

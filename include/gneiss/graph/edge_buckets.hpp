@@ -86,7 +86,7 @@ struct edge_block_shape {
 
 /// Describes the defect of a block, or returns an empty text. Checks ids in range, ascending nodes and starts, sorted
 /// neighbors, and matching ends. One pass over the block, without allocation.
-[[nodiscard]] inline std::string_view diagnose_features(const edge_block& block, const edge_block_shape& shape) noexcept {
+[[nodiscard]] inline std::string_view diagnose_block(const edge_block& block, const edge_block_shape& shape) noexcept {
     if (shape.edges == 0) return {};
     if (block.nodes.empty() || block.starts.front() != 0) return "starts do not begin with 0";
     if (block.starts.back() != shape.edges) return "starts do not end with the number of edges";

@@ -145,6 +145,17 @@ TEST_CASE("progress grows up to the number of edges") {
     CHECK(last == 1000);
 }
 
+TEST_CASE("progress is reported within a large bucket, too") {
+    const gneiss::test::temporary_directory directory;
+    constexpr std::uint64_t count = (std::uint64_t{1} << 20) + 5;
+    gneiss::bucket_builder<> builder({{64, 1}, 0}, 64 << 20, directory.path());
+    for (std::uint32_t i = 0; i < count; ++i) builder.push(edge{i % 64, 0, i / 64 % 64});
+    word_file out(directory / "out"), in(directory / "in");
+    std::vector<std::uint64_t> reports;
+    (void)builder.finish(out, in, [&](std::uint64_t written) { reports.push_back(written); });
+    CHECK(reports == std::vector<std::uint64_t>{count - 5, count});
+}
+
 TEST_CASE("the key of the largest layouts does not overflow") {
     const gneiss::test::temporary_directory directory;
     for (const std::uint32_t partitions : {1U, 2U, 3U, 1000U}) {
@@ -237,17 +248,17 @@ TEST_CASE("blocks with valid checksums but inconsistent contents are refused") {
         /*nodes*/ 1, 4, /*starts*/ 0, 2, 3, /*neighbors*/ 0, 5, 2, /*relations*/ 1, 0, 1, /*ids*/ 2, 0, 1};
     const gneiss::edge_block_shape shape{edge_direction::in, 3, 2, true, 5, 6, 2};
     REQUIRE(shape.words() == good.size());
-    CHECK(gneiss::diagnose_features(gneiss::cut_block(good, shape), shape).empty());
+    CHECK(gneiss::diagnose_block(gneiss::cut_block(good, shape), shape).empty());
     // A word set too large is an error, and so is any swap of two different words that breaks an order.
     for (std::size_t i = 0; i < good.size(); ++i) {
         auto bad = good;
         bad[i] = 6;
-        CHECK_FALSE(gneiss::diagnose_features(gneiss::cut_block(bad, shape), shape).empty());
+        CHECK_FALSE(gneiss::diagnose_block(gneiss::cut_block(bad, shape), shape).empty());
     }
     for (const auto& [a, b] : {std::pair(0, 1), std::pair(2, 3), std::pair(3, 4), std::pair(5, 6)}) {
         auto bad = good;
         std::swap(bad[static_cast<std::size_t>(a)], bad[static_cast<std::size_t>(b)]);
-        CHECK_FALSE(gneiss::diagnose_features(gneiss::cut_block(bad, shape), shape).empty());
+        CHECK_FALSE(gneiss::diagnose_block(gneiss::cut_block(bad, shape), shape).empty());
     }
 }
 

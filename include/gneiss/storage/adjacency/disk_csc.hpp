@@ -279,39 +279,39 @@ private:
         return found;
     }
     /// Returns a lane after use; null: it is gone.
-    void give_back(std::unique_ptr<lane> executor, const disk_csc_stats& asked) const noexcept {
+    void give_back(std::unique_ptr<lane> mine, const disk_csc_stats& asked) const noexcept {
         {
             const std::scoped_lock lock(mutex_);
             statistics_ += asked;
-            if (executor)
-                idle_.push_back(std::move(executor)); // reserved
+            if (mine)
+                idle_.push_back(std::move(mine)); // reserved
             else
                 --lanes_;
         }
         returned_.notify_one();
     }
 
-    disk_csc_stats look_up(lane& executor, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
-        io_queue queue(executor.engine); // its destructor waits for requests left in flight by an error
-        executor.pieces.clear();
-        executor.keys.clear();
+    disk_csc_stats look_up(lane& mine, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
+        io_queue queue(mine.engine); // its destructor waits for requests left in flight by an error
+        mine.pieces.clear();
+        mine.keys.clear();
         std::uint64_t last_block = ~std::uint64_t{0};
         std::size_t last = 0;
         disk_csc_stats asked = locate(
             request, [&](std::size_t k, node_id neighbor) { answer.neighbors[k] = neighbor; },
             [&](std::size_t k, std::uint64_t block, std::uint32_t entry) {
                 answer.neighbors[k] = entry;
-                if (block == last_block && last + 1 == k && !executor.pieces.empty()) {
-                    ++executor.pieces.back().count;
+                if (block == last_block && last + 1 == k && !mine.pieces.empty()) {
+                    ++mine.pieces.back().count;
                 } else {
-                    if (executor.pieces.size() == options_.wave) read_wave(executor, queue, answer);
-                    executor.keys.push_back((block << 31) | executor.pieces.size());
-                    executor.pieces.push_back({static_cast<std::uint32_t>(k), 1});
+                    if (mine.pieces.size() == options_.wave) read_wave(mine, queue, answer);
+                    mine.keys.push_back((block << 31) | mine.pieces.size());
+                    mine.pieces.push_back({static_cast<std::uint32_t>(k), 1});
                     last_block = block;
                 }
                 last = k;
             });
-        read_wave(executor, queue, answer);
+        read_wave(mine, queue, answer);
         asked.io = queue.stats();
         return asked;
     }
@@ -332,15 +332,15 @@ private:
     }
 
     /// Reads the wave and writes the answers.
-    void read_wave(lane& executor, io_queue& queue, const neighbor_answer<>& answer) const {
-        std::ranges::sort(executor.keys);
+    void read_wave(lane& mine, io_queue& queue, const neighbor_answer<>& answer) const {
+        std::ranges::sort(mine.keys);
         const auto write = [&](std::uint32_t number, const csc_block& block) {
-            const wanted piece = executor.pieces[number];
+            const wanted piece = mine.pieces[number];
             for (node_id& at : answer.neighbors.subspan(piece.first, piece.count)) at = block.at(at);
         };
-        (void)read_sorted(executor, queue, executor.keys, coalescing(), {}, write);
-        executor.pieces.clear();
-        executor.keys.clear();
+        (void)read_sorted(mine, queue, mine.keys, coalescing(), {}, write);
+        mine.pieces.clear();
+        mine.keys.clear();
     }
 
     /// Returns the next request for sorted keys, and moves `next` behind its keys.
@@ -364,25 +364,25 @@ private:
 
     /// Reads the blocks of sorted keys, and calls visit(number, block) for each.
     template <class Visit>
-    bool read_sorted(lane& executor, io_queue& queue, std::span<const std::uint64_t> keys, const block_coalescing& how,
+    bool read_sorted(lane& mine, io_queue& queue, std::span<const std::uint64_t> keys, const block_coalescing& how,
         const std::stop_token& stop, Visit&& visit) const {
-        const std::size_t parts = std::min(executor.runs.size(), executor.staging.size() / how.request_bytes);
+        const std::size_t parts = std::min(mine.runs.size(), mine.staging.size() / how.request_bytes);
         const auto part = [&](std::size_t slot) {
-            return executor.staging.span().subspan(slot * how.request_bytes, how.request_bytes);
+            return mine.staging.span().subspan(slot * how.request_bytes, how.request_bytes);
         };
         std::size_t next = 0;
         const auto begin = [&](std::size_t slot) {
             if (next == keys.size() || stop.stop_requested()) return;
-            const request_run& run = executor.runs[slot] = next_run(keys, next, how);
+            const request_run& run = mine.runs[slot] = next_run(keys, next, how);
             const auto side = static_cast<std::size_t>(run.block >> 32);
             const std::uint64_t offset = (run.block & 0xffffffff) * csc_block_bytes;
-            queue.read(*executor.files[side], sides_.side(side)->checksums().data_offset() + offset,
+            queue.read(*mine.files[side], sides_.side(side)->checksums().data_offset() + offset,
                 part(slot).first(round_up(run.bytes, csc_block_bytes)), slot, run.bytes);
         };
         for (std::size_t slot = 0; slot < parts; ++slot) begin(slot);
         while (const auto done = queue.next_done()) {
             const auto slot = static_cast<std::size_t>(*done);
-            visit_run(executor.runs[slot], part(slot), keys, visit);
+            visit_run(mine.runs[slot], part(slot), keys, visit);
             begin(slot);
         }
         return next == keys.size();

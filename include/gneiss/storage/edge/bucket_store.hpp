@@ -110,7 +110,7 @@ public:
         const edge_block_shape shape = layout_.shape(bucket, row(bucket), d);
         const edge_block block =
             cut_block({reinterpret_cast<const std::uint32_t*>(bytes.data()), bytes.size() / 4}, shape);
-        if (const std::string_view fault = diagnose_features(block, shape); !fault.empty())
+        if (const std::string_view fault = diagnose_block(block, shape); !fault.empty())
             throw error(errc::corrupt,
                 "bucket (" + std::to_string(bucket.first) + ", " + std::to_string(bucket.second) +
                     "): " + std::string(fault),

@@ -54,7 +54,7 @@ private:
     friend class memory_engine;
     struct disk;
     struct content {
-        explicit content(disk& executor) : place(&executor) {}
+        explicit content(disk& owner) : place(&owner) {}
         content(const content&) = delete;
         content& operator=(const content&) = delete;
         ~content();
@@ -84,8 +84,8 @@ inline memory_file_system::content::~content() { place->used -= bytes.size(); }
 class memory_engine {
 public:
     /// Engine on a file system; `seed` fixes the order of completions.
-    explicit memory_engine(memory_file_system executor = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)
-        : disk_(std::move(executor.disk_)), depth_(depth == 0 ? 1 : depth),
+    explicit memory_engine(memory_file_system files = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)
+        : disk_(std::move(files.disk_)), depth_(depth == 0 ? 1 : depth),
           order_(random_key(seed, random_domain::retry)) {}
     memory_engine(memory_engine&&) noexcept = default;
     memory_engine& operator=(memory_engine&& other) noexcept {

@@ -47,7 +47,7 @@ private:
         return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
 
-    std::array<part, feature_parts> parts_{};
+    std::array<part, all_feature_parts.size()> parts_{};
 };
 
 /// Reads the features of partitions by an engine, past the page cache, verified.
@@ -70,7 +70,7 @@ public:
     /// Returns the memory of a partition's block [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store, partition_id p) {
         std::uint64_t sum = 0;
-        for (const feature_part part : all_parts) sum += bytes_needed(store, p, part);
+        for (const feature_part part : all_feature_parts) sum += bytes_needed(store, p, part);
         return sum;
     }
 
@@ -85,14 +85,14 @@ public:
         const std::size_t free = round_up(room, page_alignment);
         try {
             for (std::size_t i = 0; i < partitions.size(); ++i)
-                for (const feature_part part : all_parts) start(partitions[i], part, to[i][part], part == feature_part::values ? free : 0);
+                for (const feature_part part : all_feature_parts) start(partitions[i], part, to[i][part], part == feature_part::values ? free : 0);
             queue_->drain();
         } catch (...) {
             queue_->abandon(); // before the memory is freed
             throw;
         }
         for (std::size_t i = 0; i < partitions.size(); ++i) {
-            for (const feature_part part : all_parts) verify(partitions[i], part, to[i][part]);
+            for (const feature_part part : all_feature_parts) verify(partitions[i], part, to[i][part]);
             if (store_.sparse()) store_.check(partitions[i], to[i].offsets(), to[i].indices());
         }
     }
@@ -101,9 +101,6 @@ public:
     [[nodiscard]] io_stats statistics() const { return queue_ ? queue_->stats() : io_stats{}; }
 
 private:
-    static constexpr std::array<feature_part, feature_parts> all_parts{
-        feature_part::values, feature_part::offsets, feature_part::indices};
-
     void start(partition_id p, feature_part part, feature_block::part& to, std::size_t free) {
         to.bytes = {};
         const std::uint64_t bytes = bytes_needed(store_, p, part);
@@ -131,7 +128,7 @@ private:
     const feature_store& store_;
     engine_factory engines_;
     std::unique_ptr<any_engine> engine_; // before what uses it
-    std::array<std::unique_ptr<file>, feature_parts> files_;
+    std::array<std::unique_ptr<file>, all_feature_parts.size()> files_;
     std::unique_ptr<io_queue> queue_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +50,8 @@ struct feature_files {
 
 /// Array of the features.
 enum class feature_part : std::uint8_t { values, offsets, indices };
-inline constexpr std::size_t feature_parts = 3; ///< number of arrays
+/// All arrays.
+inline constexpr std::array all_feature_parts{feature_part::values, feature_part::offsets, feature_part::indices};
 
 /// The features of a dataset on disk by partition: the bytes of a partition's rows in each file, and their verification.
 ///

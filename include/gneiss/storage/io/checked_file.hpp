@@ -227,7 +227,7 @@ private:
 /// Computes the checksums of data as it is streamed. Not thread-safe.
 class checksum_collector {
 public:
-    /// Starts with no data; `id` is the random identity of the file.
+    /// Starts with no data; `id` is the `file_id` of the file's name.
     explicit checksum_collector(std::uint64_t id, std::uint64_t block_bytes = checksum_block_bytes)
         : stream_(block_seed(id, 0)),
           id_(id),
