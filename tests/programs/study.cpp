@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,11 @@ TEST_CASE("runs are drawn in one chart, each named after its directory; a direct
     CHECK(report[1]["metric"] == "mrr");
     CHECK(report[1]["best_seconds"] <= report[1]["seconds"]);
     CHECK(shop.run("draw second --out figures --metric hits@10").out.find("hits@10") != std::string::npos);
+    for (const char* file : {"second/run.json", "second/metrics.jsonl"}) // an error, of which less is better
+        shop.write(file, std::regex_replace(shop.read(file), std::regex("\"mrr\""), "\"mse\""));
+    double least = 1;
+    for (const auto& epoch : nlohmann::json::parse(shop.read("second/run.json"))["epochs"]) least = std::min(least, epoch["valid"]["mse"].get<double>());
+    CHECK(nlohmann::json::parse(shop.run("draw second --out figures --metric mse --json").out)["runs"][0]["best"] == least);
     shop.refuses(1, "draw data --out new", {"data/timeline.jsonl"});
     shop.write("second/timeline.jsonl", "{\"seconds\":1}\nnonsense\n");
     shop.refuses(1, "draw second --out new", {"second/timeline.jsonl", "line 2"});
@@ -221,6 +227,15 @@ TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, an
     shop.refuses(2, study + " --case 'a: --epochs 1' 'a: --epochs 2'", {"'a'"});
     shop.refuses(2, study + " --case 'a: --epochs 1' --differences new", {"--against"});
     shop.refuses(1, study + cases + " --seeds 3 --metric nonsense", {"nonsense"});
+    CHECK(nlohmann::json::parse(shop.run(study + cases + " --seeds 3 --metric nonsense").out)["cases"].size() == 3); // hours of runs are not lost
+    const auto twice = shop.run(study + cases + " --seeds 3 --repeat 2");
+    CAPTURE(twice.err);
+    REQUIRE(twice.code == 0);
+    for (const auto& one : nlohmann::json::parse(twice.out)["cases"]) {
+        CHECK(one["all_seconds"].size() == 6);
+        CHECK(one["test"]["count"] == 3); // runs of a seed are not independent
+    }
+    CHECK(nlohmann::json::parse(twice.out)["cases"][2]["difference"] == report[2]["difference"]);
     shop.write("study.jsonl", "{\"case\":\"a\"}\n");
     shop.refuses(1, study + cases, {"study.jsonl", "line 1"});
 }

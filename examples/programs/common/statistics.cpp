@@ -35,6 +35,13 @@ estimate estimate_mean(std::span<const double> values) {
     return result;
 }
 
+double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    std::ranges::sort(values);
+    const std::size_t half = values.size() / 2;
+    return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
 std::string to_text(const estimate& of, bool difference) {
     if (of.count == 0) return {};
     const std::string mean = difference ? fmt::format("{:+.4f}", of.mean) : fmt::format("{:.4f}", of.mean);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 /// Statistics of repeated measurements.
 namespace programs {
@@ -17,6 +18,9 @@ struct estimate {
 
 /// Mean of independent, about normally distributed values and its interval by Student's t. O(values).
 [[nodiscard]] estimate estimate_mean(std::span<const double> values);
+
+/// Returns the median; of an even number the mean of the middle two, 0 without values. O(n log n).
+[[nodiscard]] double median(std::vector<double> values);
 
 /// "0.9123 ± 0.0012"; empty without values. A difference has a sign.
 [[nodiscard]] std::string to_text(const estimate& of, bool difference = false);

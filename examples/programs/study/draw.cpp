@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
 #include "common/plot.hpp"
+#include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
 #include "common/units.hpp"
@@ -159,7 +160,8 @@ programs::exit_code draw(const draw_flags& flags) {
         cells.push_back(run.loss.empty() ? "" : fmt::format("{:.4f}", run.loss.back().y));
         if (!run.loss.empty()) object.update({{"seconds", run.loss.back().x}, {"loss", run.loss.back().y}});
         if (!run.valid.empty()) {
-            const auto best = std::ranges::max_element(run.valid, {}, &plot::point::y);
+            const auto best = std::ranges::max_element(
+                run.valid, [&](const plot::point& a, const plot::point& b) { return programs::metric_order::better(run.metric, b.y, a.y); });
             object.update({{"metric", run.metric}, {"best", best->y}, {"best_seconds", best->x}});
             for (const std::string& cell : {run.metric, fmt::format("{:.4f}", best->y), programs::human_seconds(best->x)}) cells.push_back(cell);
         }

@@ -112,6 +112,8 @@ programs::exit_code orders(const orders_flags& flags) {
     gneiss::memory_budget budget(programs::available_memory());
     const auto in_memory = budget.charge("edges", store.edges() * sizeof(gneiss::edge));
     const auto tallies = budget.charge("tallies of nodes", 16 * data.manifest().nodes);
+    const std::uint64_t most = std::ranges::max(flags.partitions);
+    const auto places = budget.charge("places of buckets", 16 * most * most);
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
     std::vector<seen_order> seen;
@@ -162,7 +164,7 @@ void add_orders(programs::command_line& to) {
         [flags](programs::command&) { return orders(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset; its edges are loaded into memory");
     command.option("order", flags->names, "orders to compare").words(1, 16).value_name("NAME").formerly("beta-spread", "beta-randomized");
-    command.option("partitions", flags->partitions, "numbers of partitions").words(1, 16).value_name("N");
+    command.option("partitions", flags->partitions, "numbers of partitions").words(1, 16).range(2, 4096).value_name("N");
     command.option("buffer-share", flags->share, "one in N partitions is resident").range(1, 4096);
     command.option("least-degree", flags->least_degree, "least degree of nodes that count in B, since a single edge is all or nothing").range(1);
     command.option("epochs", flags->epochs, "epochs; reports means").range(1, 1000);

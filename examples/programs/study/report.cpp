@@ -89,7 +89,7 @@ std::optional<double> value_of(const programs::metric_values& values, const std:
 const epoch_record* best_by(const run_record& run, const std::string& metric) {
     const epoch_record* best = nullptr;
     for (const epoch_record& epoch : run.epochs)
-        if (const auto value = value_of(epoch.valid, metric); value && (best == nullptr || *value > *value_of(best->valid, metric))) best = &epoch;
+        if (const auto value = value_of(epoch.valid, metric); value && (best == nullptr || programs::metric_order::better(metric, *value, *value_of(best->valid, metric)))) best = &epoch;
     return best;
 }
 

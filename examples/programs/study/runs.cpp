@@ -299,13 +299,13 @@ programs::exit_code runs(const runs_flags& flags) {
     study work(flags, cases, name);
     work.run(interrupts.token());
     const std::vector<outcome> seen = work.outcomes();
-    for (const outcome& one : seen)
-        if (one.has_results() && one.test.count == 0 && !flags.metric.empty())
-            throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} have no '{}' of the test split", one.name, flags.metric));
     if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: time of an epoch by stage", flags.trainer, name)));
     if (flags.differences) plot::write_svg(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
     if (flags.json) fmt::print("{}\n", programs::compact(json_of(seen, flags)));
     else fmt::print("{}", table_of(seen, flags));
+    for (const outcome& one : seen)
+        if (one.has_results() && one.test.count == 0 && !flags.metric.empty())
+            throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} have no '{}' of the test split", one.name, flags.metric));
     return std::ranges::all_of(seen, [](const outcome& one) { return one.failed == 0; }) ? programs::exit_code::done : programs::exit_code::failed;
 }
 

@@ -1,7 +1,11 @@
 #include "study.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/error.hpp>
 
@@ -18,12 +22,19 @@ run_key key_of(const ordered_json& line) {
     return key;
 }
 
-double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    std::ranges::sort(values);
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
+/// Means of values by seed: runs of one seed are not independent.
+class means_by_seed {
+public:
+    void add(const ordered_json& run, double value) { of_[key_of(run).seed].push_back(value); }
+    [[nodiscard]] programs::estimate estimate() const {
+        std::vector<double> means;
+        for (const auto& [seed, values] : of_) means.push_back(programs::estimate_mean(values).mean);
+        return programs::estimate_mean(means);
+    }
+
+private:
+    std::map<std::optional<std::uint64_t>, std::vector<double>> of_;
+};
 
 } // namespace
 
@@ -100,34 +111,34 @@ outcome summarize(const std::string& name, const runs_of_case& runs, const std::
     };
     const auto of_epochs = [&](const char* key) { return of_runs([&](const ordered_json& run) { return run.at("epoch").value(key, 0.0); }); };
     result.all_seconds = of_epochs("seconds");
-    result.seconds = median(result.all_seconds);
-    result.read_bytes = median(of_epochs("read_bytes"));
-    result.write_bytes = median(of_epochs("write_bytes"));
-    result.wait_seconds = median(of_epochs("wait_seconds"));
-    result.read_requests = median(of_epochs("read_requests"));
-    result.hit_rate = median(of_epochs("hit_rate"));
-    result.loss = median(of_epochs("loss"));
-    result.peak_rss = median(of_runs([](const ordered_json& run) { return run.value("peak_rss_bytes", 0.0); }));
+    result.seconds = programs::median(result.all_seconds);
+    result.read_bytes = programs::median(of_epochs("read_bytes"));
+    result.write_bytes = programs::median(of_epochs("write_bytes"));
+    result.wait_seconds = programs::median(of_epochs("wait_seconds"));
+    result.read_requests = programs::median(of_epochs("read_requests"));
+    result.hit_rate = programs::median(of_epochs("hit_rate"));
+    result.loss = programs::median(of_epochs("loss"));
+    result.peak_rss = programs::median(of_runs([](const ordered_json& run) { return run.value("peak_rss_bytes", 0.0); }));
     result.run_seconds = programs::estimate_mean(of_runs([](const ordered_json& run) { return run.value("seconds", 0.0); }));
-    std::vector<double> tests;
+    means_by_seed tests;
     for (const ordered_json& run : done)
-        if (const auto value = test_metric(run, metric)) tests.push_back(*value);
-    result.test = programs::estimate_mean(tests);
+        if (const auto value = test_metric(run, metric)) tests.add(run, *value);
+    result.test = tests.estimate();
     const auto stages_of = [](const ordered_json& run) { return run.at("epoch").value("stage_seconds", ordered_json::object()); };
     const ordered_json names = done.empty() ? ordered_json::object() : stages_of(done.front());
     for (const auto& [stage, ignored] : names.items())
-        result.stages.emplace_back(stage, median(of_runs([&, stage = stage](const ordered_json& run) { return stages_of(run).value(stage, 0.0); })));
+        result.stages.emplace_back(stage, programs::median(of_runs([&, stage = stage](const ordered_json& run) { return stages_of(run).value(stage, 0.0); })));
     return result;
 }
 
 programs::estimate paired_difference(const runs_of_case& runs, const runs_of_case& base, const std::string& metric) {
-    std::vector<double> differences;
+    means_by_seed differences;
     for (std::size_t i = 0; i < std::min(runs.size(), base.size()); ++i) {
         if (!runs[i] || !base[i]) continue;
         const auto ours = test_metric(*runs[i], metric), theirs = test_metric(*base[i], metric);
-        if (ours && theirs) differences.push_back(*ours - *theirs);
+        if (ours && theirs) differences.add(*runs[i], *ours - *theirs);
     }
-    return programs::estimate_mean(differences);
+    return differences.estimate();
 }
 
 } // namespace study
