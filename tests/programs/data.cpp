@@ -84,6 +84,9 @@ TEST_CASE("command line errors are reported, exit 2") {
     shop.refuses(2, "import a.tsv --out new --memory lots", {"lots"});
     shop.refuses(2, "import a.tsv --out new --partitions 0", {"partitions"});
     shop.refuses(2, "import a.tsv --out new --format parquet", {"parquet"});
+    shop.write("some.tsv", "a\tb\nb\tc\n");
+    shop.refuses(2, "import some.tsv --label-column class --out new", {"--label-column needs --labels"});
+    shop.refuses(2, "import some.tsv --missing mean --out new", {"--missing needs --features"});
     shop.refuses(2, "generate rmat --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing"});
     shop.refuses(2, "generate geometric --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing belongs to planted and lfr"});
     shop.refuses(2, "generate lfr --nodes 100 --edges 500 --a .5 --out new", {"--a belongs to rmat"});

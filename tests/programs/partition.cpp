@@ -276,6 +276,7 @@ TEST_CASE("damaged adjacency files are reported with file and place, and give no
 TEST_CASE("impossible partitioning and scoring are refused before any work") {
     const workshop shop;
     planted(shop);
+    shop.refuses(1, "partition a --partitioner training_nodes_first --partitions 4 --balance edges --out new", {"not balanced by edges"});
     std::string train;
     for (int i = 0; i < 30; ++i) train += "n" + std::to_string(i) + "\tn" + std::to_string((i * 7 + 1) % 30) + "\n";
     shop.write("train.tsv", train);

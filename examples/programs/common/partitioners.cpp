@@ -37,6 +37,7 @@ struct training_first_partitioner {
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E&) const {
         check_request(request, graph.nodes());
+        if (request.balance != balance_by::nodes) throw error(errc::unsupported, "partitions of the same number of nodes are not balanced by edges");
         const std::vector<std::uint64_t> counts = label_counts(request.labels);
         const std::uint64_t others = counts.back(), training = request.labels.size() - others;
         const random_key key = random_key{request.seed, random_domain::partition}.with(2);

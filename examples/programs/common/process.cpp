@@ -22,7 +22,7 @@ namespace {
 using gneiss::errc;
 using gneiss::error;
 
-pid_t spawn(const arguments& command, int output) {
+pid_t spawn(const arguments& command, int output, bool own_group) {
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
@@ -30,8 +30,12 @@ pid_t spawn(const arguments& command, int output) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    if (own_group) posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     pid_t child = -1;
-    const int failure = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+    const int failure = posix_spawnp(&child, words[0], &actions, &attributes, words.data(), environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (failure != 0)
         throw error(errc::unsupported, "cannot start " + command[0] + ": " + std::generic_category().message(failure));
@@ -53,12 +57,12 @@ void check_status(const arguments& command, int status) {
 
 } // namespace
 
-process_source::process_source(arguments command) : command_(std::move(command)) {
+process_source::process_source(arguments command, bool own_group) : command_(std::move(command)) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw gneiss::io_error(errno, "make a pipe", {});
     output_ = ends[0];
     try {
-        child_ = spawn(command_, ends[1]);
+        child_ = spawn(command_, ends[1], own_group);
     } catch (...) {
         ::close(ends[0]);
         ::close(ends[1]);
@@ -134,7 +138,7 @@ process_result result_of(const arguments& command, std::stop_token stop) {
 }
 
 void run_process(const arguments& command) {
-    const pid_t child = spawn(command, STDERR_FILENO);
+    const pid_t child = spawn(command, STDERR_FILENO, false);
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

@@ -20,7 +20,8 @@ using arguments = std::vector<std::string>;
 /// that is still running.
 class process_source final : public gneiss::importing::byte_source {
 public:
-    explicit process_source(arguments command);
+    /// \param own_group  a Ctrl-C in the terminal does not reach the program: a stop of the reader, not its failure, ends it
+    explicit process_source(arguments command, bool own_group = false);
     process_source(const process_source&) = delete;
     process_source& operator=(const process_source&) = delete;
     ~process_source() override;

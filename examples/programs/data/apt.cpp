@@ -123,7 +123,7 @@ std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::p
 }
 
 std::unique_ptr<gneiss::importing::byte_source> open_index(const apt_index& index) {
-    return std::make_unique<process_source>(arguments{"/usr/lib/apt/apt-helper", "cat-file", index.file.string()});
+    return std::make_unique<process_source>(arguments{"/usr/lib/apt/apt-helper", "cat-file", index.file.string()}, true);
 }
 
 std::string fingerprint_of(const std::vector<apt_index>& indices) {

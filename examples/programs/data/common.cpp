@@ -26,7 +26,7 @@ void common_flags::add_to(programs::command& to) {
     to.option("seed", seed, "random seed");
     to.option("json", json, "print the result as one JSON object").transient();
     to.option("force", force, "replace existing output at --out").transient();
-    to.option("quiet", quiet, "print nothing but errors and JSON").transient();
+    to.option("quiet", quiet, "no progress, and no summary of an imported dataset").transient();
 }
 
 std::uint64_t common_flags::memory_bytes() const {
@@ -177,7 +177,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
     if (common.memory_bytes() < base + least + source_memory) {
         std::vector<gneiss::memory_part> parts{{"program", base}, {"least buffers of an import", least}};
-        if (source_memory != 0) parts.push_back({"nodes of the source", source_memory});
+        if (source_memory != 0) parts.push_back({"data of the source", source_memory});
         throw gneiss::over_budget(common.memory_bytes(), parts);
     }
     options.memory = common.memory_bytes() - base - source_memory;

@@ -215,7 +215,7 @@ void add_members(gneiss::import_options& options, const published_graph& graph, 
                 .split = split,
                 .open =
                     [archive, member_name = member] {
-                        return std::make_unique<programs::process_source>(arguments{"unzip", "-p", archive.string(), member_name});
+                        return std::make_unique<programs::process_source>(arguments{"unzip", "-p", archive.string(), member_name}, true);
                     },
                 .fingerprint = fingerprint_of(archive)});
         }

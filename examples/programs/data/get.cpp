@@ -62,15 +62,16 @@ programs::exit_code get(const get_flags& flags) {
     // Downloads stay next to the dataset until it is complete, so that a second try can reuse them.
     const std::filesystem::path state = flags.output.out.string() + ".download";
     std::string note;
+    std::uint64_t held = 0; // by sources, during the import [bytes]
     gneiss::import_options options = is_downloadable(flags.name)    ? download(flags, state)
-                                     : flags.name == "wordnet"      ? wordnet_graph(state)
-                                     : flags.name == "debian-files" ? debian_files_graph(state, flags.common.memory_bytes())
+                                     : flags.name == "wordnet"      ? wordnet_graph(state, held)
+                                     : flags.name == "debian-files" ? debian_files_graph(state, flags.common.memory_bytes(), held)
                                      : flags.output.task == "node"  ? debian_nodes(state, note)
                                                                     : debian_graph(state);
     if (options.provenance.empty()) options.provenance = "get " + flags.name;
     flags.features.apply(options.node_attributes);
     if (!note.empty() && !flags.common.quiet) programs::print_warning(note);
-    const programs::exit_code code = run_import(std::move(options), flags.output, flags.common);
+    const programs::exit_code code = run_import(std::move(options), flags.output, flags.common, held);
     std::error_code ignored;
     std::filesystem::remove_all(state, ignored);
     return code;

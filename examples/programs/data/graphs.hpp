@@ -25,7 +25,8 @@ namespace data_tool {
 /// Returns every file of the archive, from the Contents indices. Entities: packages p:, directories d:, files f:, names of
 /// files that occur at least twice b:. Relations: in-directory, within, owned-by, named.
 /// \param memory  for counting names of files [bytes]
-[[nodiscard]] gneiss::import_options debian_files_graph(const std::filesystem::path& state, std::uint64_t memory);
+/// \param held    receives the memory of the names, which the source keeps [bytes]
+[[nodiscard]] gneiss::import_options debian_files_graph(const std::filesystem::path& state, std::uint64_t memory, std::uint64_t& held);
 
 /// Returns the names of the graphs for download.
 [[nodiscard]] std::vector<std::string> downloadable_graphs();
@@ -43,6 +44,7 @@ namespace data_tool {
     const programs::download_options& options, const std::filesystem::path& candidates);
 
 /// Returns WordNet 3.0: synsets and the pointers between them, from the package wordnet-base.
-[[nodiscard]] gneiss::import_options wordnet_graph(const std::filesystem::path& state);
+/// \param held  receives the memory of their text, which the source keeps [bytes]
+[[nodiscard]] gneiss::import_options wordnet_graph(const std::filesystem::path& state, std::uint64_t& held);
 
 } // namespace data_tool

@@ -1,5 +1,7 @@
 #include <array>
 #include <charconv>
+#include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -135,6 +137,21 @@ std::vector<std::filesystem::path> inputs_of(const import_flags& flags) {
     return files;
 }
 
+/// Refuses flags about labels, or features, of an import without them. A directory may have some.
+void check_node_flags(const programs::command& self, const import_options& options) {
+    std::error_code failed;
+    for (const import_source& source : options.sources)
+        if (std::filesystem::is_directory(source.path, failed)) return;
+    const import_node_attributes& of = options.node_attributes;
+    const bool labels = of.has_labels(), features = of.has_features();
+    const auto need = [&](bool there, const char* what, std::initializer_list<const char*> names) {
+        for (const char* const name : names)
+            if (!there && self.given(name)) throw programs::usage_error(std::string("--") + name + " needs " + what);
+    };
+    need(labels, "--labels", {"label-column", "label-columns", "label-separator", "combined-labels", "num-classes"});
+    need(features, "--features or --features-csr", {"feature-columns", "missing", "standardize", "num-features"});
+}
+
 import_options options_of(const import_flags& flags) {
     import_options options = start_of(flags);
     if (flags.valid) options.sources.push_back({.path = *flags.valid, .split = edge_split::valid});
@@ -177,6 +194,7 @@ void add_import(programs::command_line& to) {
     programs::command& command = to.add("import",
         "Makes a dataset from edge files, or a directory of a known layout.", [flags](programs::command& self) {
             import_options options = options_of(*flags);
+            check_node_flags(self, options);
             check_output(flags->output, flags->common, inputs_of(*flags));
             for (const import_source& source : options.sources) {
                 std::error_code failed;

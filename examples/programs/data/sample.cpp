@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,9 +21,11 @@
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/train/gnn_memory.hpp>
 
 #include "commands.hpp"
 #include "common/records.hpp"
+#include "common/statistics.hpp"
 
 namespace data_tool {
 namespace {
@@ -39,53 +43,51 @@ struct sample_flags {
     common_flags common{};
 };
 
-/// The seed nodes of all batches, warm-up batches first.
+/// The seed nodes of each batch, warm-up batches first.
 struct seed_batches {
-    std::vector<std::vector<node_id>> rows{};
-    std::uint64_t uncounted = warm_up;
+    std::uint64_t count = 0, width = 0, uncounted = warm_up;
+    std::function<void(std::uint64_t batch, std::vector<node_id>& to)> fill{}; ///< replaces the contents
 };
 
 seed_batches drawn_seeds(const sample_flags& flags, std::uint64_t nodes) {
     if (flags.batch > nodes)
         throw programs::usage_error(fmt::format("--batch {} of a graph of {} nodes", flags.batch, nodes));
-    seed_batches result;
-    for (std::uint64_t b = 0; b < flags.batches + warm_up; ++b) {
+    return {.count = flags.batches + warm_up, .width = flags.batch, .fill = [&flags, nodes](std::uint64_t b, std::vector<node_id>& to) {
         const keyed_permutation order(nodes, random_key(flags.common.seed, random_domain::user).with(b));
-        auto& row = result.rows.emplace_back();
-        for (std::uint64_t i = 0; i < flags.batch; ++i) row.push_back(static_cast<node_id>(order(i)));
-    }
-    return result;
+        to.clear();
+        for (std::uint64_t i = 0; i < flags.batch; ++i) to.push_back(static_cast<node_id>(order(i)));
+    }};
 }
 
 /// Reads seeds from a file [batches, batch]: source ids, or rows if nodes have names.
 seed_batches given_seeds(const sample_flags& flags, const programs::command& self, const dataset& data) {
-    const mapped_npy file(flags.seeds);
-    if (file.header().shape.size() != 2)
+    const auto file = std::make_shared<const mapped_npy>(flags.seeds);
+    if (file->header().shape.size() != 2)
         throw error(errc::invalid_format, "seeds are a matrix [batches, batch]", {.path = flags.seeds, .field = "shape"});
-    const matrix_view<const std::int64_t> all = file.matrix<std::int64_t>();
-    const std::uint64_t rows = file.header().rows(), width = file.header().row_size();
+    const std::uint64_t rows = file->header().rows(), width = file->header().row_size();
     if (self.given("batch") && flags.batch != width)
         throw programs::usage_error(fmt::format("--batch {}, but the seeds have {} in a row", flags.batch, width));
     if (rows == 0) throw error(errc::invalid_argument, "has no batch of seeds", {.path = flags.seeds});
-    seed_batches result;
-    result.uncounted = std::min(warm_up, rows - 1);
+    seed_batches result{.count = rows, .width = width, .uncounted = std::min(warm_up, rows - 1)};
     if (self.given("batches")) {
         if (rows < flags.batches)
             throw programs::usage_error(fmt::format("--batches {}, but there are seeds for {}", flags.batches, rows));
         result.uncounted = std::min(warm_up, rows - flags.batches);
+        result.count = flags.batches + result.uncounted;
     }
-    const std::uint64_t used = self.given("batches") ? flags.batches + result.uncounted : rows;
-    for (std::uint64_t b = 0; b < used; ++b) {
-        auto& row = result.rows.emplace_back();
-        for (const std::int64_t node : all[static_cast<std::size_t>(b)]) {
+    result.fill = [&flags, &data, file](std::uint64_t b, std::vector<node_id>& to) {
+        to.clear();
+        for (const std::int64_t node : file->matrix<std::int64_t>()[static_cast<std::size_t>(b)]) {
             const auto found = node < 0 ? std::nullopt : data.row_of(static_cast<std::uint64_t>(node));
             if (!found)
                 throw error(errc::out_of_range,
                     fmt::format("seed {} in row {} of a graph of {} nodes", node, b, data.manifest().nodes),
                     {.path = flags.seeds});
-            row.push_back(static_cast<node_id>(*found));
+            to.push_back(static_cast<node_id>(*found));
         }
-    }
+    };
+    std::vector<node_id> some;
+    for (std::uint64_t b = 0; b < result.count; ++b) result.fill(b, some); // reports wrong ones before the work
     return result;
 }
 
@@ -98,9 +100,11 @@ template <class Sampler, neighbor_source G>
 measured measure(Sampler&& sampler, const G& graph, const seed_batches& seeds, executor_ref executor) {
     measured result;
     mini_batch_arena arena;
-    for (std::size_t b = 0; b < seeds.rows.size(); ++b) {
+    std::vector<node_id> roots;
+    for (std::uint64_t b = 0; b < seeds.count; ++b) {
+        seeds.fill(b, roots);
         const auto start = std::chrono::steady_clock::now();
-        const auto sample = sampler.sample({0, {0, 0, b}}, graph, std::span<const node_id>(seeds.rows[b]), executor, arena);
+        const auto sample = sampler.sample({0, {0, 0, b}}, graph, std::span<const node_id>(roots), executor, arena);
         const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
         if (b < seeds.uncounted) continue;
         const auto edges = static_cast<double>(sample.edges());
@@ -134,10 +138,15 @@ neighbor_direction needed(const std::vector<hop_fanout>& hops) {
     return hops.front().direction();
 }
 
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
+/// Returns the memory of a sample and its sampler [bytes].
+std::uint64_t sample_bytes(const sample_flags& flags, const std::vector<hop_fanout>& hops, const seed_batches& seeds, const dataset_manifest& graph) {
+    gnn_trainer_options sizes;
+    sizes.batch = seeds.width;
+    sizes.neighbors = {hops, flags.replace};
+    sizes.sampler = flags.sampler == "dense" ? sampler_kind::dense : sampler_kind::neighbor;
+    const gnn_memory bound =
+        bound_gnn_memory(sizes, {.nodes = graph.nodes, .edges = graph.train_edges, .all_nodes = graph.nodes}, std::span<const layer_options>{});
+    return bound.batch.sample + bound.sampler + seeds.width * sizeof(node_id);
 }
 
 exit_code sample(const sample_flags& flags, const programs::command& self) {
@@ -162,6 +171,8 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
 
     memory_budget budget(flags.common.memory_bytes());
     const auto program = budget.charge("program", std::uint64_t{16} << 20);
+    const auto counted = budget.charge("measurements", 2 * 4 * sizeof(double) * seeds.count); // of growing lists
+    const auto samples = budget.charge("samples", sample_bytes(flags, hops, seeds, data.manifest()));
     double load_seconds = 0;
     measured created;
     std::uint64_t graph_bytes = 0;
@@ -197,20 +208,20 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
         const nlohmann::ordered_json result{{"seconds", seconds()}, {"peak_rss_bytes", programs::peak_rss()},
             {"nodes", data.manifest().nodes}, {"edges", store.edges()}, {"sampler", flags.sampler},
             {"fanout", flags.fanout}, {"direction", flags.direction}, {"graph", flags.graph},
-            {"batch", seeds.rows.front().size()}, {"batches", batches}, {"threads", flags.common.thread_count()},
-            {"load_seconds", load_seconds}, {"graph_bytes", graph_bytes}, {"ms_per_batch", median(created.ms)},
+            {"batch", seeds.width}, {"batches", batches}, {"threads", flags.common.thread_count()},
+            {"load_seconds", load_seconds}, {"graph_bytes", graph_bytes}, {"ms_per_batch", programs::median(created.ms)},
             {"ms_min", std::ranges::min(created.ms)}, {"ms_max", std::ranges::max(created.ms)},
-            {"nodes_per_batch", median(created.nodes)}, {"edges_per_batch", median(created.edges)},
-            {"ns_per_edge", median(created.ns_per_edge)}};
+            {"nodes_per_batch", programs::median(created.nodes)}, {"edges_per_batch", programs::median(created.edges)},
+            {"ns_per_edge", programs::median(created.ns_per_edge)}};
         fmt::print("{}\n", programs::compact(result));
         return exit_code::done;
     }
     programs::table table({{"sampler", programs::align::left}, {"batches"}, {"ms per batch"}, {"least"}, {"most"},
         {"nodes"}, {"edges"}, {"ns per edge"}});
     table.add({fmt::format("{} {}", flags.sampler, to_string(hops)), std::to_string(batches),
-        fmt::format("{:.3f}", median(created.ms)), fmt::format("{:.3f}", std::ranges::min(created.ms)),
-        fmt::format("{:.3f}", std::ranges::max(created.ms)), fmt::format("{:.0f}", median(created.nodes)),
-        fmt::format("{:.0f}", median(created.edges)), fmt::format("{:.1f}", median(created.ns_per_edge))});
+        fmt::format("{:.3f}", programs::median(created.ms)), fmt::format("{:.3f}", std::ranges::min(created.ms)),
+        fmt::format("{:.3f}", std::ranges::max(created.ms)), fmt::format("{:.0f}", programs::median(created.nodes)),
+        fmt::format("{:.0f}", programs::median(created.edges)), fmt::format("{:.1f}", programs::median(created.ns_per_edge))});
     fmt::print("{}", table.str());
     fmt::print("medians; the graph takes {} and was loaded in {}\n", format_bytes(graph_bytes),
         programs::human_seconds(load_seconds));

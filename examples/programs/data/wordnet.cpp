@@ -125,7 +125,7 @@ split_texts read_wordnet(const std::filesystem::path& directory) {
 
 } // namespace
 
-gneiss::import_options wordnet_graph(const std::filesystem::path& state) {
+gneiss::import_options wordnet_graph(const std::filesystem::path& state, std::uint64_t& held) {
     std::filesystem::path directory = "/usr/share/wordnet";
     std::error_code failed;
     if (!std::filesystem::exists(directory / "data.noun", failed)) {
@@ -134,6 +134,7 @@ gneiss::import_options wordnet_graph(const std::filesystem::path& state) {
             unpack_package("wordnet-base", state, state / "wordnet");
     }
     const auto texts = std::make_shared<const split_texts>(read_wordnet(directory));
+    for (const std::string& text : *texts) held += text.capacity();
     gneiss::import_options graph;
     for (std::size_t split = 0; split < 3; ++split)
         graph.sources.push_back({.path = std::string("wordnet.") + (split == 0      ? "train"
