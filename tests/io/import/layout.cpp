@@ -519,11 +519,11 @@ TEST_CASE("repeated entries of a scipy matrix are added to the same bits, whatev
         return slurp(directory / "out/features.values.npy");
     };
     const std::string expected = imported(1 << 20);
-    CHECK(imported(64 << 20) == expected);
+    CHECK((imported(64 << 20) == expected));
     std::ranges::reverse(row);
     std::ranges::reverse(column);
     std::ranges::reverse(data);
-    CHECK(imported(1 << 20) == expected);
+    CHECK((imported(1 << 20) == expected));
 }
 
 TEST_CASE("a stop ends the unpacking of archives and the conversion of their matrices") {
