@@ -63,7 +63,7 @@ private:
     std::unique_ptr<embedding_file> file_;
 };
 
-/// Options of `link_trainer`. The defaults are those of gneiss-marius.
+/// Options of `link_trainer`. The defaults are those of gneiss-marius, but for the order.
 struct link_trainer_options {
     std::uint32_t resident = 0; ///< partitions in memory at a time; 0: all
     std::uint32_t prefetch = 2; ///< further partitions, prefetched or being written

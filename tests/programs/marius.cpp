@@ -226,7 +226,7 @@ TEST_CASE("with --early-stop the best state is the result, of eval and export to
     const program_outcome stopped = shop.run_stopped(flags + "--resume --out b", "INT");
     CHECK(stopped.code == 0);
     CHECK(shop.parameters("b") == parameters);
-    for (const char* never : {"--no-eval", "--eval-every 0"}) shop.refuses(2, std::string("train data --early-stop 3 --out new ") + never + small, {"--early-stop", never});
+    for (const char* never : {"--no-eval", "--eval-every 0"}) shop.refuses(2, std::string("train data --early-stop 3 --out new ") + never + " " + small, {"--early-stop", never});
 }
 
 TEST_CASE("a first validation below that of the start is a warning with advice, also after a resume") {
