@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -44,8 +45,15 @@ TEST_CASE("runs are drawn in one chart, each named after its directory; a direct
     CHECK(shop.run("draw second --out figures --metric hits@10").out.find("hits@10") != std::string::npos);
     for (const char* file : {"second/run.json", "second/metrics.jsonl"}) // an error, of which less is better
         shop.write(file, std::regex_replace(shop.read(file), std::regex("\"mrr\""), "\"mse\""));
-    double least = 1;
-    for (const auto& epoch : nlohmann::json::parse(shop.read("second/run.json"))["epochs"]) least = std::min(least, epoch["valid"]["mse"].get<double>());
+    double least = 1, most = 0;
+    std::istringstream epochs(shop.read("second/metrics.jsonl"));
+    for (std::string line; std::getline(epochs, line);) {
+        const auto valid = nlohmann::json::parse(line).value("valid", nlohmann::json::object());
+        if (!valid.contains("mse")) continue;
+        least = std::min(least, valid["mse"].get<double>());
+        most = std::max(most, valid["mse"].get<double>());
+    }
+    REQUIRE(least < most);
     CHECK(nlohmann::json::parse(shop.run("draw second --out figures --metric mse --json").out)["runs"][0]["best"] == least);
     shop.refuses(1, "draw data --out new", {"data/timeline.jsonl"});
     shop.write("second/timeline.jsonl", "{\"seconds\":1}\nnonsense\n");
@@ -226,8 +234,10 @@ TEST_CASE("runs: seeds are paired, an interrupted study resumes from its log, an
     shop.refuses(2, study + " --case 'a: --epochs 1' --against b", {"--against 'b'"});
     shop.refuses(2, study + " --case 'a: --epochs 1' 'a: --epochs 2'", {"'a'"});
     shop.refuses(2, study + " --case 'a: --epochs 1' --differences new", {"--against"});
-    shop.refuses(1, study + cases + " --seeds 3 --metric nonsense", {"nonsense"});
-    CHECK(nlohmann::json::parse(shop.run(study + cases + " --seeds 3 --metric nonsense").out)["cases"].size() == 3); // hours of runs are not lost
+    const auto without = shop.run(study + cases + " --seeds 3 --metric nonsense");
+    CHECK(without.code == 1);
+    CHECK(without.err.find("runs of base have no 'nonsense'") != std::string::npos);
+    CHECK(nlohmann::json::parse(without.out)["cases"].size() == 3); // hours of runs are not lost
     const auto twice = shop.run(study + cases + " --seeds 3 --repeat 2");
     CAPTURE(twice.err);
     REQUIRE(twice.code == 0);

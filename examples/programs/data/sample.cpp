@@ -171,8 +171,10 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
 
     memory_budget budget(flags.common.memory_bytes());
     const auto program = budget.charge("program", std::uint64_t{16} << 20);
-    const auto counted = budget.charge("measurements", 2 * 4 * sizeof(double) * seeds.count); // of growing lists
-    const auto samples = budget.charge("samples", sample_bytes(flags, hops, seeds, data.manifest()));
+    const auto charge_samples = [&] {
+        const std::uint64_t measurements = 2 * 4 * sizeof(double) * seeds.count; // growing lists
+        return budget.charge("samples", measurements + sample_bytes(flags, hops, seeds, data.manifest()));
+    };
     double load_seconds = 0;
     measured created;
     std::uint64_t graph_bytes = 0;
@@ -193,6 +195,7 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
             return csr_graph<>(side(neighbor_direction::in), side(neighbor_direction::out));
         }();
         load_seconds = seconds();
+        const auto samples = charge_samples();
         created = measure(flags, hops, graph, seeds, executor);
     } else {
         const epoch_plan all = in_memory_order(store.rows().partitions)(0);
@@ -201,6 +204,7 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
         buffer.begin_epoch(all);
         const auto graph = buffer.acquire(0);
         load_seconds = seconds();
+        const auto samples = charge_samples();
         created = measure(flags, hops, *graph, seeds, executor);
     }
     const std::uint64_t batches = created.ms.size();
