@@ -188,7 +188,7 @@ programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoc
     if (sum.sampled_edges != 0) record.sampled_edges = sum.sampled_edges;
     record.read_bytes = sum.read_bytes;
     record.write_bytes = sum.write_bytes;
-    record.read_requests = sum.read_requests;
+    if (sum.read_requests != 0 || sum.read_bytes == 0) record.read_requests = sum.read_requests; // those of mapped files are unknown
     record.wait_seconds = sum.wait_seconds;
     if (sum.cache_lookups != 0) record.hit_rate = static_cast<double>(sum.cache_hits) / static_cast<double>(sum.cache_lookups);
     for (const auto& [name, seconds] : sum.stage_seconds)
