@@ -107,7 +107,7 @@ TEST_CASE("a budget at the least plan trains, and to the result of a roomy one")
         {"gneiss-marius", "links --decoder dot --dim 16 --epochs 1 --threads 1 --staleness 0 --store disk --partitions 8 --buffer 2 --no-eval "},
         {"gneiss-mariusgnn", "links --task link --inputs rows --decoder dot --dim 16 --fanout 5 --epochs 1 --threads 1 --staleness 0 --store disk --partitions 8 --buffer 2 --no-eval "},
         {"gneiss-mariusgnn", "nodes --task node --store disk --partitions 8 --buffer 2 --staleness 0" + gnn},
-        {"gneiss-hanoi", "nodes --partitioner given --macro 4 --staleness 0" + gnn},
+        {"gneiss-hanoi", "nodes --partitioner given --macro 4 --reuse 1 --staleness 0" + gnn},
     };
     for (const auto& [program, flags] : runs) {
         CAPTURE(program);
