@@ -139,6 +139,8 @@ TEST_CASE("input that cannot be ranked is an error of the documented type") {
     p.test[4] = {1, 0, 2};
     p.rows.values[7 * 4] = std::numeric_limits<float>::quiet_NaN();
     CHECK(code() == errc::not_finite);
+    p.test.assign(1, {1, 0, 7}); // the only candidate is the answer itself
+    CHECK(code() == errc::not_finite);
     p.test.clear();
     CHECK(rank_all(p, candidates).empty());
 }

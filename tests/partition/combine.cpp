@@ -9,6 +9,8 @@
 #include <gneiss/partition/fennel.hpp>
 #include <gneiss/partition/ldg.hpp>
 
+#include <support/error_code.hpp>
+
 #include "support.hpp"
 
 namespace test_partition_combine {
@@ -51,6 +53,21 @@ TEST_CASE("neither threads nor chunks change a combination, and it improves on s
     combine_parts(pieces, two, two, request, tbb_executor(3));
     CHECK(one == two);
     CHECK(cut_edges(graph, one) < before);
+}
+
+TEST_CASE("parts of other nodes, or beyond their number, are not combined") {
+    const symmetric_csr graph = random_graph(50, 200, 1);
+    symmetric_stream stream(graph);
+    const std::vector<partition_id16> good(50, 0);
+    const auto code = [&](std::vector<partition_id16> parts, const std::vector<partition_id16>& other) {
+        return test::code_of([&] { combine_parts(stream, parts, other, {.parts = 3}, serial_executor{}); });
+    };
+    std::vector<partition_id16> longer(51, 0), beyond = good;
+    beyond[49] = 7;
+    for (const auto& bad : {longer, beyond}) {
+        CHECK(code(bad, good).has_value());
+        CHECK(code(bad, good) == code(good, bad));
+    }
 }
 
 } // namespace test_partition_combine

@@ -417,6 +417,7 @@ TEST_CASE("predictions cover chosen nodes or all, by name; an export holds the s
     shop.write("names.txt", "17\nsomebody\n");
     shop.refuses(1, "predict a --nodes names.txt", {"names.txt", "line 2", "somebody"});
     shop.refuses(2, "predict a --head 3", {"--head", "classes"});
+    for (const std::string flag : {"--k 3", "--candidates none.txt", "--measure dot", "--known", "--self"}) shop.refuses(2, "predict a --node 3 " + flag, {flag.substr(0, flag.find(' ')), "classes"});
     shop.refuses(3, "predict a --memory 1MiB", {"1.00 MiB"});
 }
 
