@@ -76,10 +76,10 @@ struct in_memory_multilevel {
     }
 };
 
-#ifdef GNEISS_HAS_METIS
 /// Memory of METIS, measured on graphs of some millions of edges.
 constexpr std::uint64_t metis_bytes(std::uint64_t nodes, edge_index arcs) noexcept { return 100 * nodes + 64 * arcs; }
 
+#ifdef GNEISS_HAS_METIS
 /// METIS; labels become constraints, which it does not satisfy exactly.
 struct in_memory_metis {
     template <adjacency_stream Stream, executor E>
@@ -145,14 +145,9 @@ any_partitioner make_grem(const partitioner_flags& flags) {
                 return result(graph, request, place, executor);
             },
         [result, metis](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
-            const std::uint64_t writing = std::uint64_t{8} << 20, bytes = result.memory(nodes, arcs, request) + writing; // edge sets
-#ifdef GNEISS_HAS_METIS
+            const std::uint64_t writing = std::uint64_t{8} << 20; // edge sets
             const auto chunk = static_cast<edge_index>(result.options.chunk * static_cast<double>(arcs / 2)) + 1;
-            if (metis) return bytes + metis_bytes(std::min(nodes, 2 * chunk), 2 * chunk);
-#else
-            (void)metis;
-#endif
-            return bytes;
+            return result.memory(nodes, arcs, request) + writing + (metis ? metis_bytes(std::min(nodes, 2 * chunk), 2 * chunk) : 0);
         }};
 }
 

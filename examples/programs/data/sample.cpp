@@ -21,10 +21,10 @@
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/gnn_memory.hpp>
 
 #include "commands.hpp"
 #include "common/records.hpp"
+#include "common/sample_memory.hpp"
 #include "common/statistics.hpp"
 
 namespace data_tool {
@@ -138,17 +138,6 @@ neighbor_direction needed(const std::vector<hop_fanout>& hops) {
     return hops.front().direction();
 }
 
-/// Returns the memory of a sample and its sampler [bytes].
-std::uint64_t sample_bytes(const sample_flags& flags, const std::vector<hop_fanout>& hops, const seed_batches& seeds, const dataset_manifest& graph) {
-    gnn_trainer_options sizes;
-    sizes.batch = seeds.width;
-    sizes.neighbors = {hops, flags.replace};
-    sizes.sampler = flags.sampler == "dense" ? sampler_kind::dense : sampler_kind::neighbor;
-    const gnn_memory bound =
-        bound_gnn_memory(sizes, {.nodes = graph.nodes, .edges = graph.train_edges, .all_nodes = graph.nodes}, std::span<const layer_options>{});
-    return bound.batch.sample + bound.sampler + seeds.width * sizeof(node_id);
-}
-
 exit_code sample(const sample_flags& flags, const programs::command& self) {
     check_dataset(flags.dataset);
     const std::vector<hop_fanout> hops = [&] {
@@ -173,7 +162,9 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     const auto program = budget.charge("program", std::uint64_t{16} << 20);
     const auto charge_samples = [&] {
         const std::uint64_t measurements = 2 * 4 * sizeof(double) * seeds.count; // growing lists
-        return budget.charge("samples", measurements + sample_bytes(flags, hops, seeds, data.manifest()));
+        const sampler_kind kind = flags.sampler == "dense" ? sampler_kind::dense : sampler_kind::neighbor;
+        return budget.charge("samples", measurements + seeds.width * sizeof(node_id) +
+            programs::sample_memory(data.manifest(), kind, {hops, flags.replace}, seeds.width));
     };
     double load_seconds = 0;
     measured created;

@@ -11,10 +11,10 @@
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/gnn_memory.hpp>
 
 #include "common/exit_codes.hpp"
 #include "common/neighbor_lists.hpp"
+#include "common/sample_memory.hpp"
 
 namespace study {
 namespace {
@@ -90,13 +90,9 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
     programs::make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t edges) { progress("lists of neighbors", done, edges); });
 
-    gneiss::gnn_trainer_options sizes;
-    sizes.batch = options.batch;
-    sizes.neighbors.fanout = options.fanout;
-    sizes.sampler = options.kind;
-    const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(
-        sizes, {.nodes = nodes, .edges = data.manifest().train_edges, .all_nodes = nodes}, std::span<const gneiss::layer_options>{});
-    const auto samples = budget.charge("samples", bound.batch.sample + bound.sampler);
+    gneiss::neighbor_options hops;
+    hops.fanout = options.fanout;
+    const auto samples = budget.charge("samples", programs::sample_memory(data.manifest(), options.kind, hops, options.batch));
     const auto counts = budget.charge("visits", nodes * sizeof(std::uint32_t));
 
     std::unique_ptr<gneiss::memory_csc> whole;
@@ -105,7 +101,7 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
         whole = std::make_unique<gneiss::memory_csc>(files, budget);
     else
         part = std::make_unique<gneiss::disk_csc>(files, [] { return gneiss::any_engine(gneiss::threads_engine(24)); }, budget);
-    const auto make = [&](const auto& graph) { return gneiss::make_sampler(graph, options.kind, sizes.neighbors, options.seed); };
+    const auto make = [&](const auto& graph) { return gneiss::make_sampler(graph, options.kind, hops, options.seed); };
     gneiss::any_sampler sampler = whole ? make(*whole) : make(*part);
 
     gneiss::mini_batch_arena arena;

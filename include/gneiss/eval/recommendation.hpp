@@ -111,7 +111,8 @@ recommendation_metrics evaluate_recommendations(const link_scorer& score, Rows& 
     std::vector<std::size_t> cutoffs, const E& executor, std::uint64_t memory, const answer_limits& limits, const K& kernel) {
     const std::size_t k = cutoffs.empty() ? 0 : std::ranges::max(cutoffs);
     recommendation_metrics metrics(std::move(cutoffs));
-    const std::uint64_t held = edges.size() * sizeof(edge), marks = rows.rows() / 8 + edges.size() / 8 + 16, per_head = k * sizeof(scored_node) + sizeof(link_query) + sizeof(std::vector<scored_node>);
+    const std::uint64_t held = edges.size() * sizeof(edge), marks = rows.rows() / 8 + edges.size() / 8 + 16;
+    const std::uint64_t per_head = k * sizeof(scored_node) + sizeof(link_query) + sizeof(std::vector<scored_node>);
     if (memory < 2 * held + std::max(per_head, marks))
         throw over_budget(memory, {{"true edges", 2 * held}, {"answers of a head, or marks of edges and heads", std::max(per_head, marks)}});
     const std::vector<edge> truth = detail::unseen_edges(edges, seen, rows.rows());

@@ -127,7 +127,8 @@ private:
 ///
 /// Cost: `passes` + 2 passes of the stream, O(arcs) each, parallel over the threads of `executor` except the first and the
 /// last. The result does not depend on threads or chunks. Memory: `cluster_bytes`, 12 bytes per node.
-/// Errors: errc::canceled; errc::out_of_range for 2³² neighbors of the moving nodes among 8192. Stops early when a pass moves fewer than one node in 64.
+/// Errors: errc::canceled; errc::out_of_range for 2³² neighbors of the moving nodes among 8192. Stops early when a pass moves
+/// fewer than one node in 64.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV; lone nodes: KaMinPar, ESA 2021.
 template <adjacency_stream Stream, executor E>
 [[nodiscard]] node_clusters cluster_nodes(

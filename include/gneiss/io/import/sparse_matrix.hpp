@@ -60,8 +60,8 @@ struct csr_arrays {
 /// \param rows, columns  integers, a coordinate of each entry; `columns_compressed`: `columns` has the offsets of the
 ///                       columns instead, ascending from 0 to the number of entries
 ///
-/// Cost: each entry is read, sorted by (row, column, bits of the value) in `memory` bytes with scratch files of 12 bytes per entry, and
-/// written. Memory: `memory` and 1 MiB. Errors: errc::out_of_range for coordinates beyond the shape,
+/// Cost: each entry is read, sorted by (row, column, bits of the value) in `memory` bytes with scratch files of 12 bytes
+/// per entry, and written. Memory: `memory` and 1 MiB. Errors: errc::out_of_range for coordinates beyond the shape,
 /// errc::invalid_format for arrays that do not match; both name the array and its element. Repeated entries stay
 /// repeated: readers of the rows add them.
 struct sparse_matrix_converter {

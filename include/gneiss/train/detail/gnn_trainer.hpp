@@ -134,22 +134,24 @@ GNEISS_INLINE batch_profile gnn_trainer::profile(const gnn_trainer_options& opti
     const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop) {
     // Batches of a state have equal sizes, so those of a state with few training nodes may be half as large as another's.
     std::uint32_t chosen = 0;
-    const auto of_state = [&](const node_task::nodes_of_state& nodes) {
+    const auto choose = [&](const node_task::nodes_of_state& nodes) {
         std::uint64_t largest = 0;
         for (std::uint32_t s = 0; s < states.size() && largest < options.batch; ++s) {
             std::vector<node_id> trained;
             nodes(s, trained);
-            const std::uint64_t batch = trained.empty() ? 0 : ceil_div<std::uint64_t>(trained.size(), ceil_div<std::uint64_t>(trained.size(), options.batch));
-            if (batch > largest) {
-                largest = batch;
-                chosen = s;
-            }
+            if (trained.empty()) continue;
+            const std::uint64_t batch = ceil_div<std::uint64_t>(trained.size(), ceil_div<std::uint64_t>(trained.size(), options.batch));
+            if (batch > largest) chosen = s;
+            largest = std::max(largest, batch);
         }
-        return [&nodes, chosen](std::uint32_t /*state*/, std::vector<node_id>& out) { nodes(chosen, out); };
     };
     gnn_task of_chosen = task;
-    if (const auto* nodes = std::get_if<classified_nodes>(&task)) std::get<classified_nodes>(of_chosen).nodes = of_state(nodes->nodes);
-    if (const auto* nodes = std::get_if<targeted_nodes>(&task)) std::get<targeted_nodes>(of_chosen).nodes = of_state(nodes->nodes);
+    std::visit([&](auto& of) {
+        if constexpr (requires { of.nodes; }) {
+            choose(of.nodes);
+            of.nodes = [nodes = of.nodes, chosen](std::uint32_t /*state*/, std::vector<node_id>& out) { nodes(chosen, out); };
+        }
+    }, of_chosen);
     const epoch_plan first{states.at(chosen)};
     batch_sources from{.topology = {graph, {.resident_partitions = static_cast<std::uint32_t>(first[0].resident.size()),
         .coverage = options.coverage_correction}}};
