@@ -108,13 +108,14 @@ private:
 void raw_sum_over_csr(benchmark::State& state) {
     edge_list<> stream(nodes, rmat_edges());
     const auto graph = make_csr_graph(stream, neighbor_direction::in);
+    const matrix_view<const float> x = rows();
     std::vector<float> sums(nodes * width);
     for (auto _ : state) {
         for (std::size_t v = 0; v < nodes; ++v) {
             float* const to = sums.data() + v * width;
             std::fill_n(to, width, 0.0F);
             for (const node_id u : graph.in().neighbors(static_cast<node_id>(v))) {
-                const float* const from = rows()[u].data();
+                const float* const from = x[u].data();
                 for (std::size_t c = 0; c < width; ++c) to[c] += from[c];
             }
         }

@@ -125,6 +125,7 @@ void segment_sum(benchmark::State& state, bool mean) {
         if (mean) eigen_backend{}.segment_shares(s, shares.span(), serial_executor{});
         eigen_backend{}.segment_sum(s, mean ? shares.span() : std::span<const float>{}, 1, {in.data(), sources, dim},
             {out.data(), targets, dim}, serial_executor{});
+        benchmark::DoNotOptimize(out.data());
     }
     set_rate(state, "bytes/s", static_cast<double>(rows_moved * dim * sizeof(float)));
 }
@@ -158,12 +159,13 @@ void add_block(benchmark::State& state, block_work work) {
     constexpr std::size_t rows = 80000;
     const auto dim = static_cast<std::size_t>(state.range(0));
     std::vector<std::uint32_t> target, offset{0}, source;
-    const random_key key(1, random_domain::user);
+    const random_key lengths(1, random_domain::user), ends = lengths.with(1);
     for (std::uint32_t v = 0; v < rows; ++v) {
-        const std::uint64_t draw = below(key[2 * std::uint64_t{v}], 8);
+        const std::uint64_t draw = below(lengths[v], 8);
         if (draw >= 3) continue; // of 8 nodes two have a list of one edge, and one a list of two
         target.push_back(v);
-        for (std::uint64_t e = 0; e < (draw == 0 ? 2 : 1); ++e) source.push_back(static_cast<std::uint32_t>(below(key[2 * std::uint64_t{v} + e], rows)));
+        for (std::uint64_t e = 0; e < (draw == 0 ? 2 : 1); ++e)
+            source.push_back(static_cast<std::uint32_t>(below(ends[2 * std::uint64_t{v} + e], rows)));
         offset.push_back(static_cast<std::uint32_t>(source.size()));
     }
     const edge_part part{{offset, source}, target};
@@ -224,6 +226,7 @@ void product(benchmark::State& state, int which) {
         if (which == 1) eigen_backend{}.multiply_nt(rows, weights, {out.data(), targets, dim}, false, executor);
         if (which == 2) eigen_backend{}.add_tn(rows, rows, {grad.data(), dim, dim}, executor);
         benchmark::DoNotOptimize(out.data());
+        benchmark::DoNotOptimize(grad.data());
     }
     set_rate(state, "FLOP/s", 2 * static_cast<double>(targets * dim * dim));
 }
@@ -264,6 +267,8 @@ void product_of_words(benchmark::State& state, bool gradient) { // 33 words per 
     for (auto _ : state) {
         if (gradient) eigen_backend{}.sparse_add_tn(x, {g.data(), rows, dim}, {grad.data(), words, dim}, serial_executor{});
         else eigen_backend{}.sparse_multiply(x, {w.data(), words, dim}, {out.data(), rows, dim}, {}, serial_executor{});
+        benchmark::DoNotOptimize(out.data());
+        benchmark::DoNotOptimize(grad.data());
     }
     set_rate(state, "FLOP/s", 2.0 * rows * each * dim);
     set_rate(state, "bytes/s", 4.0 * (rows * each + rows) * dim);
@@ -271,18 +276,31 @@ void product_of_words(benchmark::State& state, bool gradient) { // 33 words per 
 BENCHMARK_CAPTURE(product_of_words, forward, false);
 BENCHMARK_CAPTURE(product_of_words, weight_gradient, true);
 
-void attention_step(benchmark::State& state, bool backward) { // scores, softmax: scalars per edge, 8 heads
+/// Scalars per edge, 8 heads: scores and their softmax; or the gradient of the softmax alone, in place of a fresh one of its output.
+void attention_step(benchmark::State& state, bool backward) {
     constexpr std::size_t heads = 8;
     const random_layer sample;
-    const auto a = some(targets * heads), b = some(sources * heads);
-    std::vector<float> scores(edges * heads), g(edges * heads, 1);
+    const auto a = some(targets * heads), b = some(sources * heads), fresh = some(edges * heads);
+    std::vector<float> shares(edges * heads), g(edges * heads);
     const edge_segments s{sample.offset, sample.neighbor};
     const eigen_backend by;
     const serial_executor executor;
+    const auto forward = [&] {
+        by.edge_scores(s, heads, {a.data(), targets, heads}, {b.data(), sources, heads}, 0.2F, shares, executor);
+        by.segment_softmax(s, heads, shares, executor);
+    };
+    forward();
     for (auto _ : state) {
-        by.edge_scores(s, heads, {a.data(), targets, heads}, {b.data(), sources, heads}, 0.2F, scores, executor);
-        if (!backward) by.segment_softmax(s, heads, scores, executor);
-        else by.segment_softmax_backward(s, heads, scores, g, executor);
+        if (!backward) {
+            forward();
+            benchmark::DoNotOptimize(shares.data());
+            continue;
+        }
+        state.PauseTiming();
+        std::ranges::copy(fresh, g.begin());
+        state.ResumeTiming();
+        by.segment_softmax_backward(s, heads, shares, g, executor);
+        benchmark::DoNotOptimize(g.data());
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(edges * heads));
 }

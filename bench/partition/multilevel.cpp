@@ -8,7 +8,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/partition/weighted_graph.hpp>
 
-#if __has_include(<metis.h>)
+#ifdef GNEISS_HAS_METIS
 #include <gneiss/partition/metis.hpp>
 #endif
 
@@ -59,7 +59,7 @@ void pass(benchmark::State& state) {
 }
 BENCHMARK(pass)->Name("partition/multilevel/edge_cut")->Unit(benchmark::kMillisecond);
 
-#if __has_include(<metis.h>)
+#ifdef GNEISS_HAS_METIS
 void metis(benchmark::State& state) {
     const weighted_graph graph = square(400);
     std::uint64_t cut = 0;

@@ -35,12 +35,18 @@ const csr_graph<>& graph() {
     return result;
 }
 
-std::vector<node_id> seeds(std::uint64_t batch) {
-    const keyed_permutation order(nodes, random_key(1, random_domain::user).with(batch % 16));
-    std::vector<node_id> result(1000);
-    for (std::size_t i = 0; i < result.size(); ++i) result[i] = static_cast<node_id>(order(i));
-    return result;
-}
+/// Seeds of 16 batches in turn, drawn in advance.
+struct seed_batches {
+    std::vector<std::vector<node_id>> all;
+
+    seed_batches() : all(16, std::vector<node_id>(1000)) {
+        for (std::size_t batch = 0; batch < all.size(); ++batch) {
+            const keyed_permutation order(nodes, random_key(1, random_domain::user).with(batch));
+            for (std::size_t i = 0; i < all[batch].size(); ++i) all[batch][i] = static_cast<node_id>(order(i));
+        }
+    }
+    [[nodiscard]] const std::vector<node_id>& operator[](std::uint64_t batch) const { return all[batch % all.size()]; }
+};
 
 std::vector<hop_fanout> hops(const benchmark::State& state) {
     return std::vector<hop_fanout>(static_cast<std::size_t>(state.range(0)), hop_fanout{.in = 10});
@@ -49,13 +55,13 @@ std::vector<hop_fanout> hops(const benchmark::State& state) {
 template <class Sampler, class E, class... More>
 void sample(benchmark::State& state, Sampler& sampler, const E& executor, const More&... more) {
     const csr_graph<>& of = graph();
+    const seed_batches seeds;
     mini_batch_arena arena;
     std::uint64_t batch = 0;
     std::int64_t edges = 0;
     for (auto _ : state) {
-        const auto from = seeds(batch);
-        edges += static_cast<std::int64_t>(
-            sampler.sample({0, {0, 0, batch++}}, of, std::span<const node_id>(from), executor, arena, more...).edges());
+        const std::span<const node_id> from = seeds[batch];
+        edges += static_cast<std::int64_t>(sampler.sample({0, {0, 0, batch++}}, of, from, executor, arena, more...).edges());
     }
     state.SetItemsProcessed(edges);
 }
@@ -106,8 +112,8 @@ BENCHMARK(dense_excluding_edges)->Arg(2)->Unit(benchmark::kMicrosecond);
 void views_and_their_transposition(benchmark::State& state) {
     dense_sampler<> sampler({hops(state)}, 1);
     mini_batch_arena arena;
-    const auto from = seeds(0);
-    const auto result = sampler.sample({}, graph(), std::span<const node_id>(from), serial_executor{}, arena);
+    const seed_batches seeds;
+    const auto result = sampler.sample({}, graph(), std::span<const node_id>(seeds[0]), serial_executor{}, arena);
     layer_stack layers;
     std::int64_t edges = 0;
     for (auto _ : state) {
@@ -121,11 +127,12 @@ BENCHMARK(views_and_their_transposition)->Arg(3)->Unit(benchmark::kMicrosecond);
 /// The same hops with a sequential generator and rejection of repeated positions.
 void hash_map_by_hand(benchmark::State& state) {
     const csr<>& in = graph().in();
+    const seed_batches seeds;
     random_stream random(random_key(1, random_domain::user));
     std::uint64_t batch = 0;
     std::int64_t edges = 0;
     for (auto _ : state) {
-        std::vector<node_id> known = seeds(batch++);
+        std::vector<node_id> known = seeds[batch++];
         std::unordered_map<node_id, std::uint32_t> numbers;
         for (std::size_t i = 0; i < known.size(); ++i) numbers.emplace(known[i], static_cast<std::uint32_t>(i));
         std::vector<std::uint32_t> offsets, neighbors;

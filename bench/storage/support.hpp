@@ -11,7 +11,10 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -20,11 +23,11 @@
 
 namespace storage_bench {
 
-/// A file of random bytes in the current folder, removed when the process ends. Its descriptor is direct.
+/// A file of random bytes in the current folder, removed with this. Each has a path of its own. Its descriptor is direct.
 class bench_file {
 public:
     explicit bench_file(std::size_t bytes)
-        : path_("gneiss-bench-" + std::to_string(::getpid()) + ".bin"), bytes_(bytes) {
+        : path_("gneiss-bench-" + std::to_string(::getpid()) + "-" + std::to_string(made_++) + ".bin"), bytes_(bytes) {
         gneiss::any_engine engine = gneiss::threads_engine(4);
         gneiss::file target(engine, path_, {.write = true, .create = true, .truncate = true, .direct = true});
         gneiss::aligned_buffer<std::byte> piece(std::size_t{8} << 20);
@@ -49,13 +52,15 @@ public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] int descriptor() const noexcept { return fd_; }
 
-    /// Returns the one file of all benchmarks here.
+    /// Returns the one file of all benchmarks here, which the first call writes: make it outside of the timed region.
     static bench_file& shared() {
         static bench_file only(std::size_t{256} << 20);
         return only;
     }
 
 private:
+    static inline std::atomic<std::uint64_t> made_ = 0;
+
     std::filesystem::path path_;
     std::size_t bytes_;
     int fd_ = -1;
@@ -85,6 +90,7 @@ inline bool works(std::int64_t which, benchmark::State& state) {
 template <class Offset>
 void read_at_device_limit(benchmark::State& state, std::size_t block, std::uint64_t reads, const Offset& offset_of) {
     constexpr std::size_t depth = 64;
+    const int descriptor = bench_file::shared().descriptor();
     auto buffer = gneiss::aligned_buffer<std::byte>::zeroed(block * depth);
     io_uring ring;
     if (io_uring_queue_init(depth, &ring, 0) != 0) return state.SkipWithError("no io_uring here");
@@ -93,8 +99,7 @@ void read_at_device_limit(benchmark::State& state, std::size_t block, std::uint6
         std::uint64_t begun = 0, done = 0;
         const auto begin = [&](std::uint64_t slot) {
             io_uring_sqe* entry = io_uring_get_sqe(&ring);
-            io_uring_prep_read(entry, bench_file::shared().descriptor(), buffer.data() + slot * block,
-                static_cast<unsigned>(block), offset_of(begun++));
+            io_uring_prep_read(entry, descriptor, buffer.data() + slot * block, static_cast<unsigned>(block), offset_of(begun++));
             io_uring_sqe_set_data64(entry, slot);
         };
         while (begun < depth) begin(begun);

@@ -48,9 +48,10 @@ void sample(benchmark::State& state, Graph&& graph) {
     state.SetItemsProcessed(sampled);
 }
 
-void report_reads(benchmark::State& state, const io_stats& io) {
+/// Reports requests and bytes of a batch. \param batches  number of an iteration
+void report_reads(benchmark::State& state, const io_stats& io, std::uint64_t batches = 1) {
     const auto per_batch = [&](std::uint64_t count) {
-        return benchmark::Counter(static_cast<double>(count), benchmark::Counter::kAvgIterations);
+        return benchmark::Counter(static_cast<double>(count) / static_cast<double>(batches), benchmark::Counter::kAvgIterations);
     };
     state.counters["reads"] = per_batch(io.reads);
     state.counters["read_bytes"] = per_batch(io.read_bytes);
@@ -137,7 +138,7 @@ void disk_csc_passes(benchmark::State& state) {
         ahead.finish();
     }
     state.SetItemsProcessed(sampled);
-    report_reads(state, graph.statistics().io);
+    report_reads(state, graph.statistics().io, group);
 }
 BENCHMARK(disk_csc_passes)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
 
@@ -166,14 +167,13 @@ void disk_csc_raw_pread(benchmark::State& state) {
     aligned_buffer<std::byte> to(block);
     const random_key draw(1, random_domain::user);
     std::uint64_t word = 0;
+    bool whole = true;
     for (auto _ : state)
-        for (std::size_t i = 0; i < reads; ++i)
-            if (::pread(file, to.data(), block, static_cast<off_t>((1 + below(draw[word++], edges / 1024)) * block)) !=
-                static_cast<ssize_t>(block)) {
-                state.SkipWithError("cannot read");
-                break;
-            }
+        for (std::size_t i = 0; whole && i < reads; ++i)
+            whole = ::pread(file, to.data(), block, static_cast<off_t>((1 + below(draw[word++], edges / 1024)) * block)) ==
+                    static_cast<ssize_t>(block);
     ::close(file);
+    if (!whole) return state.SkipWithError("cannot read");
     state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(reads * block));
 }
 BENCHMARK(disk_csc_raw_pread)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);

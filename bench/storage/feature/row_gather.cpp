@@ -67,10 +67,10 @@ void row_gather_direct_one_in_5_KiB(benchmark::State& state) {
 void row_gather_direct_raw_pread(benchmark::State& state) {
     auto buffer = aligned_buffer<std::byte>::zeroed(row_bytes);
     const std::vector<node_id> ids = rows_in(sparse);
+    const int descriptor = bench_file::shared().descriptor();
     for (auto _ : state)
         for (const node_id id : ids)
-            if (::pread(bench_file::shared().descriptor(), buffer.data(), row_bytes,
-                    static_cast<off_t>(std::size_t{id} * row_bytes)) != row_bytes)
+            if (::pread(descriptor, buffer.data(), row_bytes, static_cast<off_t>(std::size_t{id} * row_bytes)) != row_bytes)
                 return state.SkipWithError("short read");
     report(state);
 }
