@@ -63,4 +63,20 @@ TEST_CASE("each member has its rank; other numbers are not found") {
         }
 }
 
+TEST_CASE("set bits are visited in ascending order") {
+    for (const std::size_t size : {0U, 1U, 63U, 64U, 65U, 1000U})
+        for (const std::uint64_t every : {1U, 3U, 200U}) {
+            random_stream draw(random_key(size, random_domain::user));
+            bitmap bits(size);
+            std::vector<std::size_t> set, visited;
+            for (std::size_t i = 0; i < size; ++i)
+                if (draw.below(every) == 0) {
+                    bits.set(i);
+                    set.push_back(i);
+                }
+            bits.for_each([&](std::size_t i) { visited.push_back(i); });
+            CHECK(visited == set);
+        }
+}
+
 } // namespace test_core_bitmap

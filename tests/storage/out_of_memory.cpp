@@ -2,21 +2,31 @@
 #include "support/replaced_new.hpp"
 
 #include "storage/buckets.hpp"
+#include "storage/counting_engine.hpp"
 #include "storage/embedding_rows.hpp"
+#include "storage/rows.hpp"
 #include "storage/support.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
+#include <gneiss/storage/feature/extent_gather.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 #include <gneiss/storage/io/external_sort.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <numeric>
 
 namespace test_storage_out_of_memory {
@@ -269,6 +279,114 @@ TEST_CASE("a directory that a destructor cannot remove for lack of memory remain
     const std::uint64_t failed = fail_each_allocation([&] { const removed_unless_renamed cleanup{at}; },
         [&](std::uint64_t, bool) { std::filesystem::create_directories(at / "a" / "b"); });
     CHECK(failed > 0);
+}
+
+TEST_CASE("io_queue: after a failed allocation, an operation does not throw the error of an earlier request") {
+    const memory_file_system disk;
+    constexpr std::size_t count = 1024; // an eighth of them finish in one wait
+    std::uint64_t both = 0;
+    (void)fail_each_allocation(
+        [&] {
+            const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::device_error, .at = 1, .on = {.open = false}});
+            any_engine engine = faulty(memory_engine(disk, count), injector);
+            file target(engine, "f", {.write = true, .create = true, .truncate = true});
+            const std::vector<std::byte> bytes(count);
+            io_queue queue(engine, {.piece_bytes = 512});
+            try {
+                for (std::size_t i = 0; i < count; ++i) queue.write(target, i, std::span(bytes).subspan(i, 1), i);
+                queue.drain();
+            } catch (const std::bad_alloc&) {
+                if (injector->injected() == 0) throw; // it comes with the next operation
+                ++both;
+                queue.write(target, 0, bytes);
+                CHECK_NOTHROW(queue.drain());
+                throw;
+            }
+        },
+        [](std::uint64_t at, bool threw) {
+            CAPTURE(at);
+            CHECK(threw); // the injected error, if none other
+        });
+    CHECK(both > 0);
+}
+
+TEST_CASE("extent_rows: after a failed allocation no request is in flight, and the source is usable") {
+    const temporary_directory folder;
+    const memory_file_system disk;
+    const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
+    const engine_factory engines = [&] { return any_engine(storage_test::counting_engine(any_engine(memory_engine(disk, 8)), in_flight)); };
+    const storage_test::rows_file file(engines, "rows", 200, 512);
+    std::vector<std::vector<node_id>> batches(5);
+    for (std::size_t b = 0; b < batches.size(); ++b)
+        for (node_id id = static_cast<node_id>(b); id < 200; id += static_cast<node_id>(b + 2)) batches[b].push_back(id);
+    std::vector<storage_test::gathered_rows> to;
+    for (const auto& ids : batches) to.emplace_back(ids.size(), 512);
+    const auto work = [&](extent_rows& source) {
+        source.expect({batches.size() - 1, [&](const auto& visit) {
+            for (std::size_t b = 1; b < batches.size(); ++b) visit(b - 1, std::span<const node_id>(batches[b]));
+        }});
+        for (std::size_t b = 0; b < batches.size(); ++b) {
+            if (b != 0) source.select(b - 1);
+            source.gather(batches[b], to[b].target());
+        }
+    };
+    for (const bool two : {false, true}) {
+        CAPTURE(two);
+        const std::uint64_t failed = fail_each_allocation(
+            [&] {
+                memory_budget budget;
+                extent_rows source(any_row_source(std::in_place_type<disk_rows>, engines, file.stored, gather_options{.coalesce_bytes = 0}, serial_executor{}, budget), engines,
+                    {.way = gather_way::scan, .directory = folder.path(), .memory = 64U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial_executor{}, budget);
+                try {
+                    work(source);
+                } catch (...) {
+                    CHECK(*in_flight == 0);
+                    work(source);
+                    throw;
+                }
+            },
+            [&](std::uint64_t at, bool) {
+                CAPTURE(at);
+                CHECK(*in_flight == 0);
+                for (std::size_t b = 0; b < batches.size() && at > 100; ++b) CHECK(to[b].equal(file, batches[b]));
+            });
+        CHECK(failed > 100);
+    }
+}
+
+TEST_CASE("graph_buffer: a merge without memory leaves no read in flight for another thread") {
+    const temporary_directory folder;
+    std::vector<edge> edges(3000);
+    random_stream draw(random_key{1, random_domain::user});
+    for (edge& e : edges) e = {static_cast<node_id>(draw.below(100)), 0, static_cast<node_id>(draw.below(100))};
+    const bucket_store store = gneiss::test::build(folder.path(), {{100, 5}, 1}, edges);
+    const epoch_plan states{{{0, 1, 2}, {}}, {{1, 2, 4}, {}}, {{0, 2, 3, 4}, {}}};
+    const graph_buffer_options options{.form = graph_form::csr};
+    for (const auto& [name, plain] : all_engines(4)) {
+        if (name == "memory") continue; // the files are on disk
+        CAPTURE(name);
+        const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
+        const engine_factory engines = [&, make = plain] { return any_engine(storage_test::counting_engine(make(), in_flight)); };
+        const std::uint64_t failed = fail_each_allocation(
+            [&] {
+                memory_budget budget;
+                graph_buffer graphs(store, engines, neighbor_direction::both, graph_buffer::bytes_needed(states, store, neighbor_direction::both, options), budget, options);
+                graphs.begin_epoch(states);
+                for (std::uint32_t s = 0; s < states.size(); ++s) {
+                    try {
+                        (void)graphs.acquire(s);
+                    } catch (...) { // of the loading thread, which has ended
+                        CHECK(*in_flight == 0);
+                        throw;
+                    }
+                }
+            },
+            [&](std::uint64_t at, bool) {
+                CAPTURE(at);
+                CHECK(*in_flight == 0);
+            });
+        MESSAGE(name, ": ", failed);
+    }
 }
 
 } // namespace test_storage_out_of_memory

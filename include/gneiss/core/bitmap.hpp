@@ -51,6 +51,13 @@ public:
         for (const std::uint64_t word : words_) total += static_cast<std::size_t>(std::popcount(word));
         return total;
     }
+    /// Calls `f(i)` for each set bit i, ascending. O(size / 64 + set bits).
+    template <class F>
+    void for_each(F&& f) const {
+        for (std::size_t w = 0; w < words_.size(); ++w)
+            for (std::uint64_t word = words_[w]; word != 0; word &= word - 1)
+                f(w * 64 + static_cast<std::size_t>(std::countr_zero(word)));
+    }
     /// Returns the memory used [bytes].
     [[nodiscard]] std::size_t bytes() const noexcept { return words_.size() * sizeof(std::uint64_t); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +18,13 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
+#include <gneiss/inference/layerwise_records.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
+#include <gneiss/storage/io/run_file.hpp>
 
 namespace gneiss::detail {
 
@@ -132,6 +135,49 @@ private:
     }
 };
 
+/// Memory of the tables of a layer's groups in a streamed run: places, and records of its files by group and partition [bytes].
+/// Some 350 bytes per group and partition.
+struct group_tables {
+    std::uint64_t layer = 0; ///< while it runs, without those of its input
+    std::uint64_t input = 0; ///< those of its rows, while the next layer reads them
+
+    group_tables() = default;
+    /// \param keeps_own  as in `streamed_plan::layer`
+    /// \param direct     results go to the result in order, not to a file of rows by group. O(partitions).
+    group_tables(const row_partitioning& rows, const part_columns& columns, std::uint64_t groups, bool keeps_own, bool direct) {
+        using numbers = std::vector<std::size_t>;
+        const std::uint64_t partitions = rows.partitions, most = ceil_div<std::uint64_t>(rows.capacity(), layerwise_rows);
+        std::uint64_t chunks = 0; // of all partitions
+        for (partition_id p = 0; p < rows.partitions; ++p) chunks += ceil_div<std::uint64_t>(rows.size(p), layerwise_rows);
+        if (groups != 0) {
+            const std::uint64_t later = groups - 1, own = columns.own == 0 ? 0 : keeps_own ? later : groups;
+            layer += groups * (partitions + 1) * sizeof(std::uint64_t);                    // borders
+            layer += groups * 3 * (sizeof(collected_lists) + 3 * grown<std::uint32_t>(1)); // lists
+            layer += groups * 2 * sizeof(numbers) + own * (grown<std::size_t>(chunks) + grown<partition_id>(chunks));
+            if (later != 0) layer += groups * partitions * (sizeof(std::size_t) + sizeof(numbers) + grown<std::size_t>(most));
+            layer += index_bytes(later * (partitions + chunks) + own * chunks); // of the file of what is dealt
+        }
+        if (direct) return;
+        // Rows are written by group and partition; or, if own rows are dealt, as these were; those of no group chunk by chunk.
+        const std::uint64_t records = (keeps_own ? std::min(groups * partitions + chunks, groups * chunks) : groups * chunks) + chunks;
+        const std::uint64_t lists = (groups + 1) * partitions * (sizeof(numbers) + grown<std::size_t>(most));
+        layer += lists + index_bytes(records);
+        input = lists + records * sizeof(run_file_format::record);
+    }
+
+private:
+    /// Returns the bytes of a vector that grew to `count` elements one by one, by doubling.
+    template <class T>
+    [[nodiscard]] static constexpr std::uint64_t grown(std::uint64_t count) noexcept {
+        constexpr std::uint64_t least = 32; // of an allocation
+        return count == 0 ? 0 : std::max<std::uint64_t>(std::bit_ceil(count) * sizeof(T), least);
+    }
+    /// Returns the bytes of the index of a file that is being written, with those of half its size, from which it grows.
+    [[nodiscard]] static constexpr std::uint64_t index_bytes(std::uint64_t records) noexcept {
+        return grown<run_file_format::record>(records) * 3 / 2;
+    }
+};
+
 /// Plan of a streamed run.
 struct streamed_plan {
     std::vector<memory_part> parts; ///< everything charged
@@ -226,6 +272,30 @@ template <class Backend>
     return bytes + row * rows.nodes;
 }
 
+/// Groups of a layer's targets, and their tables.
+struct fitting_groups {
+    target_groups groups;
+    group_tables tables;
+    std::uint64_t rows = 0; ///< most targets of a group
+};
+
+/// Returns the fewest groups, at most 200, whose sums and tables take at most `memory` bytes; none: no number of groups fits.
+/// \param row  bytes of a target's sums
+[[nodiscard]] inline std::optional<fitting_groups> fewest_groups(const list_degrees& degrees, const row_partitioning& rows,
+    const part_columns& columns, std::uint64_t row, bool keeps_own, bool last, std::uint64_t memory) {
+    const bool has_sums = columns.messages != 0;
+    for (std::uint64_t count = has_sums ? 1 : 0; count <= 200;) {
+        fitting_groups found{.groups = {}, .tables = {rows, columns, count, keeps_own, last && !has_sums}};
+        if (found.tables.layer >= memory) return {};
+        found.rows = std::min((memory - found.tables.layer) / row, rows.nodes);
+        if (found.rows == 0) return {};
+        found.groups = {degrees, rows.nodes, found.rows, has_sums};
+        if (found.groups.groups <= count) return found;
+        count = found.groups.groups; // their tables are larger, and leave as many groups or more
+    }
+    return {};
+}
+
 /// Plans a run that reads inputs and edges once in sequence: the sums of the first group of targets stay in memory, and
 /// rows that later groups need are dealt out to them (see `streamed_run`). Returns none if memory does not suffice for
 /// groups of at most a few hundred, or the input has sparse rows, or must be read twice and cannot be.
@@ -237,7 +307,7 @@ template <class Backend>
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, layerwise_rows);
     if (input.columns.sparse != 0 || (encode.parts(0).begins && !input.repeatable)) return {};
     if (edges.column / sizeof(node_id) > std::numeric_limits<std::uint32_t>::max()) return {}; // `collected_lists` counts by 32 bits
-    std::uint64_t work = 0, between = 0, staged = 0;
+    std::uint64_t work = product_tiles(encode), between = 0, staged = 0;
     bool source_degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
@@ -254,37 +324,39 @@ template <class Backend>
     between = std::max(between, capacity * encode.outputs() * sizeof(float));
     streamed_plan plan{{{"rows of the last layer", scratch_rows::file_memory_bytes(rows, encode.outputs())},
         {"rows between layers", between + staged}, {"edges", 2 * edges.most + 3 * edges.column + 32 * capacity},
-        {"sums", 0},
+        {"sums and tables of groups", 0},
         {"groups of targets", (source_degrees ? 13 : 9) * rows.nodes + 72 * std::uint64_t{list_degrees::most}},
         {"work of a layer", work}}};
     std::uint64_t fixed = 0;
     for (const memory_part& part : plan.parts) fixed += part.bytes;
     if (fixed >= memory) return {};
     const std::uint64_t left = memory - fixed;
-    std::uint64_t entries = 0;
+    std::uint64_t entries = 0, before = 0; // tables of the layer's input
     for (const std::uint64_t count : degrees.target_entries) entries += count;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
+        const bool last = l + 1 == encode.layers();
         const layer_row_bytes row_of(encode, input, l, hidden);
-        std::uint64_t best = ~std::uint64_t{0}, sums_of_layer = 0;
+        std::uint64_t best = ~std::uint64_t{0}, of_layer = 0, written = 0;
         streamed_plan::layer chosen;
         for (const bool keeps_own : {true, false}) {
             if (!keeps_own && (columns.begins || columns.own == 0)) continue;
-            const std::uint64_t row = (columns.sums + (keeps_own ? columns.own : 0) + 1) * sizeof(float),
-                                most = std::min(left / row, rows.nodes);
-            if (most == 0) continue;
-            const target_groups groups(degrees, rows.nodes, most, columns.messages != 0);
-            const std::uint64_t bytes = streamed_bytes(
-                columns, row_of, l + 1 == encode.layers(), keeps_own, rows.nodes, groups, degrees, entries);
-            if (groups.groups > 200 || bytes >= best) continue;
+            const std::uint64_t row = (columns.sums + (keeps_own ? columns.own : 0) + 1) * sizeof(float);
+            const auto found = fewest_groups(degrees, rows, columns, row, keeps_own, last, left - std::min(left, before));
+            if (!found) continue;
+            const std::uint64_t bytes =
+                streamed_bytes(columns, row_of, last, keeps_own, rows.nodes, found->groups, degrees, entries);
+            if (bytes >= best) continue;
             best = bytes;
-            chosen = {most, groups.groups, keeps_own};
-            sums_of_layer = most * row;
+            chosen = {found->rows, found->groups.groups, keeps_own};
+            of_layer = before + found->tables.layer + found->rows * row;
+            written = found->tables.input;
         }
         if (best == ~std::uint64_t{0}) return {};
         plan.layers.push_back(chosen);
-        plan.parts[3].bytes = std::max(plan.parts[3].bytes, sums_of_layer);
+        plan.parts[3].bytes = std::max(plan.parts[3].bytes, of_layer);
         plan.bytes += best + (columns.messages != 0 ? edges.read : 0);
+        before = written;
     }
     return plan;
 }

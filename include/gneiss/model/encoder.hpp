@@ -151,6 +151,8 @@ public:
         return {output_gradients_.at_least(targets * outputs()), targets, outputs()};
     }
 
+    static constexpr std::uint64_t packed_products = std::uint64_t{1} << 20; ///< most memory of the tiles of matrix products [bytes]
+
     /// Returns an upper bound of the memory of a batch with `views` of a sample, and `rows` input rows [bytes]: with the gradients
     /// of the outputs, without weights and sparse entries. O(layers).
     /// \param corrected  the pass has a `coverage`
@@ -252,7 +254,6 @@ private:
     };
 
     static constexpr T epsilon = T(1e-5); // layer norm: added to the variance
-    static constexpr std::uint64_t packed_products = std::uint64_t{1} << 20; // tiles of matrix products [bytes]
 
     /// Calls f(layer, bytes) with the memory of each layer for a batch, and f(layers(), bytes) with that of the gradients of the
     /// outputs.

@@ -92,4 +92,29 @@ TEST_CASE("a hop with too many edges is refused") {
     CHECK_THROWS_AS(numbering.number({&one, std::size_t{1} << 31}, {&number, std::size_t{1} << 31}, serial_executor{}), error);
 }
 
+TEST_CASE("too many distinct ids are refused on any executor; repeated ones do not count") {
+    constexpr std::size_t limit = 3000;
+    const auto run = [&](std::uint32_t distinct, std::size_t range, const auto& executor) {
+        detail::node_numbering<std::uint32_t> numbering(limit);
+        numbering.begin(10, 100000);
+        std::vector<std::uint32_t> ids, numbers;
+        for (std::uint32_t i = 0; i < 50000; ++i) ids.push_back(i * 7 % distinct);
+        numbers.resize(ids.size());
+        for (std::size_t at = 0; at < ids.size(); at += range) {
+            const std::size_t count = std::min(range, ids.size() - at);
+            numbering.number(std::span<const std::uint32_t>(ids).subspan(at, count), std::span(numbers).subspan(at, count), executor);
+        }
+        return numbering.nodes().size();
+    };
+    for (const std::size_t range : {1000U, 20000U, 50000U}) {
+        CAPTURE(range);
+        CHECK(run(limit - 1, range, serial_executor{}) == limit - 1);
+        CHECK_THROWS_AS((void)run(limit, range, serial_executor{}), error);
+        for (const std::size_t threads : {2U, 7U}) {
+            CHECK(run(limit - 1, range, tbb_executor(threads)) == limit - 1);
+            CHECK_THROWS_AS((void)run(limit, range, tbb_executor(threads)), error);
+        }
+    }
+}
+
 } // namespace test_sample_detail_node_numbering

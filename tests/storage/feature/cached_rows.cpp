@@ -5,10 +5,15 @@
 #include <gneiss/storage/feature/cached_rows.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 
+#include "storage/counting_engine.hpp"
 #include "storage/rows.hpp"
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <new>
 #include <set>
 
 namespace test_storage_feature_cached_rows {
@@ -235,6 +240,50 @@ TEST_CASE("invalid changes are refused and leave the cache empty") {
         "a change of cached rows takes row 9 from position 3 of the batch, where row 3 is", error);
     CHECK_THROWS_WITH_AS(cache.apply({{3}, {}, {7}}, ids, to.target()),
         "a change of cached rows takes row 3 from position 7 of a batch of 6", error);
+}
+
+namespace {
+
+/// Runs on the calling thread; the last of so many calls has no memory.
+struct failing_executor {
+    std::size_t* calls; // 0: none fails
+
+    template <class Body>
+    void run(std::size_t tasks, Body&& body) const {
+        if (*calls != 0 && --*calls == 0) throw std::bad_alloc();
+        for (std::size_t i = 0; i < tasks; ++i) body(i);
+    }
+    [[nodiscard]] static constexpr std::size_t concurrency() noexcept { return 1; }
+};
+
+} // namespace
+
+TEST_CASE("a gather that fails while rows are copied leaves no read in flight, and the cache is usable") {
+    const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
+    const engine_factory engines = [&, make = memory()] { return any_engine(storage_test::counting_engine(make(), in_flight)); };
+    const rows_file file(engines, "rows", rows, row_bytes);
+    memory_budget budget;
+    std::size_t calls = 0;
+    const failing_executor executor{&calls};
+    disk_rows source(engines, file.stored, {}, serial, budget);
+    cached_rows cache(source, 40, slot_table_kind::direct, executor, budget);
+    cached_rows stacked(cache, 20, slot_table_kind::hashed, serial, budget);
+    cache.fill(batch_of(40, 1));
+    stacked.fill(batch_of(20, 2));
+    const std::vector<node_id> ids = batch_of(rows, 3);
+    gathered_rows to(ids.size(), row_bytes);
+    const auto fails = [&](auto& from) {
+        from.begin(ids, to.target());
+        CHECK(*in_flight != 0);
+        calls = 1;
+        CHECK_THROWS_AS(from.finish(), std::bad_alloc);
+        CHECK(*in_flight == 0);
+        CHECK(calls == 0);
+        from.finish(); // nothing has begun
+        CHECK(gathers(from, file, ids));
+    };
+    fails(cache);
+    fails(stacked);
 }
 
 } // namespace test_storage_feature_cached_rows

@@ -217,6 +217,54 @@ private:
         return k;
     }
 
+    /// Edges of consecutive nodes with their weights, node by node and list by list.
+    struct weighed_edges {
+        std::vector<std::uint32_t> offsets;   // [nodes + 1]
+        std::vector<std::uint32_t> positions; // [edges] in the list of their node
+        std::vector<NodeId> neighbors;        // [edges] unused
+        std::vector<edge_index> edge_ids;     // [edges]
+        std::vector<float> weights;           // [edges]
+    };
+
+    /// Weighs the edges of nodes from `first` on: those of one node at least, and of further ones below `end` while there are
+    /// fewer than `weighed_at_once`. Returns the node after the last.
+    template <neighbor_source G, class Weight>
+    [[nodiscard]] std::size_t weigh(const G& graph, std::span<const NodeId> ids, std::size_t first, std::size_t end,
+        const hop_fanout& fanout, const excluded_positions<NodeId>& excluded, const Weight& weight, weighed_edges& to) const {
+        to.offsets.assign(1, 0);
+        to.positions.clear();
+        std::size_t last = first;
+        for (; last < end && to.positions.size() < weighed_at_once; ++last) {
+            for (const list& l : node(last, ids, fanout, excluded).of)
+                for (std::uint32_t k = 0; k < l.size; ++k) to.positions.push_back(place(l, k));
+            to.offsets.push_back(static_cast<std::uint32_t>(to.positions.size()));
+        }
+        to.neighbors.resize(to.positions.size());
+        to.edge_ids.resize(to.positions.size());
+        to.weights.resize(to.positions.size());
+        graph.neighbors_at(
+            {ids.subspan(first, last - first), fanout.direction(), to.offsets, to.positions}, {to.neighbors, {}, to.edge_ids});
+        for (std::size_t k = 0; k < to.weights.size(); ++k) to.weights[k] = static_cast<float>(weight(to.edge_ids[k]));
+        return last;
+    }
+    /// Draws from the lists of a node by the weights of its edges, which begin at `at` of `from`. Returns the number of positions
+    /// written: edges of weight 0 are never drawn.
+    [[nodiscard]] static std::uint32_t draw_weighed(const lists& of, random_key key, const neighbor_options& options,
+        const weighed_edges& from, std::size_t at, std::span<std::uint32_t> out) {
+        std::size_t written = 0;
+        std::uint64_t word = 0;
+        for (const list& l : of.of) {
+            const auto mine = out.subspan(written, count_of(l, options.replace));
+            const std::size_t drawn = draw_weighted(key, word, std::span<const float>(from.weights).subspan(at, l.size),
+                options.replace && l.fanout != all_neighbors, mine);
+            for (std::uint32_t& position : mine.first(drawn)) position = from.positions[at + position];
+            written += drawn;
+            at += l.size;
+            word += words_of_a_list;
+        }
+        return static_cast<std::uint32_t>(written);
+    }
+
     /// Draws within the bounds of uniform draws, then closes the gaps left by edges of weight 0. Memory: 20 bytes per edge that a
     /// task weighs at once, `weighed_at_once` and those of a node.
     template <neighbor_source G, executor E, class Weight>
@@ -225,35 +273,13 @@ private:
         hop_edges<NodeId>& to) {
         counts_.resize(ids.size());
         parallel_for(executor, ids.size(), std::min(G::neighbor_batch, draw_grain), [&](std::size_t begin, std::size_t end) {
-            std::vector<std::uint32_t> offsets, positions;
-            std::vector<NodeId> neighbors;
-            std::vector<edge_index> edge_ids;
-            std::vector<float> weights;
+            weighed_edges some;
             for (std::size_t first = begin, last = begin; first < end; first = last) {
-                offsets.assign(1, 0);
-                for (positions.clear(); last < end && positions.size() < weighed_at_once; ++last) {
-                    for (const list& l : node(last, ids, fanout, excluded).of)
-                        for (std::uint32_t k = 0; k < l.size; ++k) positions.push_back(place(l, k));
-                    offsets.push_back(static_cast<std::uint32_t>(positions.size()));
-                }
-                neighbors.resize(positions.size());
-                edge_ids.resize(positions.size());
-                weights.resize(positions.size());
-                graph.neighbors_at({ids.subspan(first, last - first), fanout.direction(), offsets, positions}, {neighbors, {}, edge_ids});
-                for (std::size_t k = 0; k < weights.size(); ++k) weights[k] = static_cast<float>(weight(edge_ids[k]));
+                last = weigh(graph, ids, first, end, fanout, excluded, weight, some);
                 for (std::size_t i = first; i < last; ++i) {
-                    std::size_t at = offsets[i - first], written = to.offsets[i];
-                    std::uint64_t word = 0;
-                    for (const list& l : node(i, ids, fanout, excluded).of) {
-                        const auto out = std::span(positions_).subspan(written, count_of(l, options.replace));
-                        const std::size_t drawn = draw_weighted(key.with(graph.id_of(ids[i])), word,
-                            std::span<const float>(weights).subspan(at, l.size), options.replace && l.fanout != all_neighbors, out);
-                        for (std::uint32_t& position : out.first(drawn)) position = positions[at + position];
-                        written += drawn;
-                        at += l.size;
-                        word += words_of_a_list;
-                    }
-                    counts_[i] = static_cast<std::uint32_t>(written - to.offsets[i]);
+                    const auto out = std::span(positions_).subspan(to.offsets[i], to.offsets[i + 1] - to.offsets[i]);
+                    counts_[i] = draw_weighed(
+                        node(i, ids, fanout, excluded), key.with(graph.id_of(ids[i])), options, some, some.offsets[i - first], out);
                 }
             }
         });

@@ -31,6 +31,12 @@ namespace gneiss::detail {
 template <node_id_type NodeId>
 class node_numbering {
 public:
+    static constexpr std::size_t most_ids = std::size_t{1} << 31; ///< exclusive upper bound on the ids
+
+    node_numbering() = default;
+    /// \param limit  exclusive upper bound on the distinct ids, at most `most_ids`
+    explicit node_numbering(std::size_t limit) : limit_(std::min(limit, most_ids)) {}
+
     /// Resets the numbering. `expected`: estimated number of ids, not binding. `most`: maximum number of distinct ids; bounds
     /// the table.
     void begin(std::size_t expected, std::size_t most) {
@@ -42,11 +48,11 @@ public:
     /// Ids by number.
     [[nodiscard]] std::span<const NodeId> nodes() const noexcept { return nodes_; }
 
-    /// Writes the number of each of `ids`, numbering new ones. Throws errc::out_of_range at 2³¹ ids.
+    /// Writes the number of each of `ids`, numbering new ones. Throws errc::out_of_range for 2³¹ ids in a call, or distinct ones
+    /// since `begin`, on any executor; then only `begin` is allowed.
     template <executor E>
     void number(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& executor) {
-        if (nodes_.size() + ids.size() >= std::size_t{1} << 31)
-            throw error(errc::out_of_range, "a hop of a sample has 2^31 edges or more");
+        if (ids.size() >= most_ids) throw error(errc::out_of_range, "a hop of a sample has 2^31 edges or more");
         constexpr std::size_t worth_sharing = 8192;
         if (executor.concurrency() == 1 || ids.size() < worth_sharing)
             number_in_order(ids, numbers);
@@ -61,6 +67,10 @@ private:
         NodeId key;
         std::uint32_t number;
     };
+
+    void check_count(std::size_t count) const {
+        if (count >= limit_) throw error(errc::out_of_range, "a sample has " + std::to_string(limit_) + " nodes or more");
+    }
 
     [[nodiscard]] std::size_t home(NodeId id) const noexcept {
         return static_cast<std::size_t>((static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15ULL) >> shift_);
@@ -123,6 +133,7 @@ private:
                 numbers[e] = number;
             }
             nodes_.resize(count);
+            check_count(count);
         }
     }
 
@@ -150,7 +161,8 @@ private:
             starts_[begin / grain] = firsts;
         });
         auto count = static_cast<std::uint32_t>(nodes_.size());
-        for (std::uint32_t& start : starts_) count += std::exchange(start, count);
+        for (std::uint32_t& start : starts_) count += std::exchange(start, count); // below 2^32: either part is below 2^31
+        check_count(count);
         nodes_.resize(count);
         parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
             std::uint32_t firsts[grain];
@@ -206,6 +218,7 @@ private:
         }
     }
 
+    std::size_t limit_ = most_ids;
     aligned_buffer<slot, 64> table_;
     std::size_t mask_ = 0;
     std::size_t most_ = 0;

@@ -213,34 +213,44 @@ private:
 
     [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_beside(s.resident, resident_) <= charge_.bytes(); }
 
-    /// Returns the lists of a state, partition by partition: blocks of the next one are read while those of one are merged.
+    /// Returns the lists of a state. After an error no read is in flight: another thread destroys the reader.
     [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const buffer_state& s) {
         const bool same = s.resident == resident_ && (lists_[0] || lists_[1]);
         if (!same) {
             if (!fits_beside_last(s)) lists_[0] = lists_[1] = nullptr; // without a user
-            const edge_index edges = edges_among(store_, s.resident);
-            std::shared_ptr<resident_csr> result[2];
-            std::vector<std::pair<edge_direction, partition_id>> all;
-            for_each_side(keeps_, [&](edge_direction d) {
-                result[side(d)] = std::make_shared<resident_csr>(store_.rows(), s.resident, edges, options_.columns);
-                for (const partition_id own : s.resident) all.emplace_back(d, own);
-            });
-            std::vector<resident_csr::part> parts, next = all.empty() ? parts : begin_partition(s, all[0].first, all[0].second);
-            for (std::size_t i = 0; i < all.size(); ++i) {
-                parts.swap(next);
-                if (i + 1 < all.size()) next = begin_partition(s, all[i + 1].first, all[i + 1].second);
-                const std::vector<loaded_block> loaded = reader_.finish();
-                const edge_direction d = all[i].first;
-                auto block = loaded.begin();
-                for (resident_csr::part& p : parts)
-                    if (!copied(d, all[i].second, p.partner)) p.block = &(block++)->block;
-                result[side(d)]->append(parts, lists_[side(d)].get());
+            try {
+                merge(s);
+            } catch (...) {
+                reader_.abandon();
+                throw;
             }
-            lists_[0] = std::move(result[0]);
-            lists_[1] = std::move(result[1]);
-            resident_ = s.resident;
         }
         return std::make_unique<resident_graph>(store_.rows(), lists_[0], lists_[1]);
+    }
+
+    /// Sets lists_ to those of a state, partition by partition: blocks of the next one are read while those of one are merged.
+    void merge(const buffer_state& s) {
+        const edge_index edges = edges_among(store_, s.resident);
+        std::shared_ptr<resident_csr> result[2];
+        std::vector<std::pair<edge_direction, partition_id>> all;
+        for_each_side(keeps_, [&](edge_direction d) {
+            result[side(d)] = std::make_shared<resident_csr>(store_.rows(), s.resident, edges, options_.columns);
+            for (const partition_id own : s.resident) all.emplace_back(d, own);
+        });
+        std::vector<resident_csr::part> parts, next = all.empty() ? parts : begin_partition(s, all[0].first, all[0].second);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            parts.swap(next);
+            if (i + 1 < all.size()) next = begin_partition(s, all[i + 1].first, all[i + 1].second);
+            const std::vector<loaded_block> loaded = reader_.finish();
+            const edge_direction d = all[i].first;
+            auto block = loaded.begin();
+            for (resident_csr::part& p : parts)
+                if (!copied(d, all[i].second, p.partner)) p.block = &(block++)->block;
+            result[side(d)]->append(parts, lists_[side(d)].get());
+        }
+        lists_[0] = std::move(result[0]);
+        lists_[1] = std::move(result[1]);
+        resident_ = s.resident;
     }
 
     /// Returns the parts of a partition's lists, by partner; starts reading the blocks of those that are not copied.

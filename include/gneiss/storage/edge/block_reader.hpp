@@ -104,6 +104,12 @@ public:
         return loaded;
     }
 
+    /// Drops all waves: waits for their requests, so that another thread may destroy this.
+    void abandon() noexcept {
+        if (queue_) queue_->abandon();
+        waves_.clear();
+    }
+
     [[nodiscard]] io_stats statistics() const {
         const std::scoped_lock lock(mutex_);
         return statistics_;
@@ -123,8 +129,7 @@ private:
         try {
             work();
         } catch (...) {
-            if (queue_) queue_->abandon();
-            waves_.clear();
+            abandon();
             throw;
         }
     }

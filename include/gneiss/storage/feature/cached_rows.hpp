@@ -86,13 +86,20 @@ public:
     }
     /// Completes the gather that `begin` started.
     void finish() {
-        copy(slot_of_.size(), [&](std::size_t i) {
-            if (slot_of_[i] != no_slot) std::memcpy(target_.row(i), row(slot_of_[i]), row_bytes_);
-        });
-        if constexpr (async_row_source<Below>)
-            below_.finish();
-        else
-            below_.gather(misses_, missing_target());
+        try {
+            copy(slot_of_.size(), [&](std::size_t i) {
+                if (slot_of_[i] != no_slot) std::memcpy(target_.row(i), row(slot_of_[i]), row_bytes_);
+            });
+            if constexpr (async_row_source<Below>)
+                below_.finish();
+            else
+                below_.gather(misses_, missing_target());
+        } catch (...) {
+            if constexpr (async_row_source<Below>) drop_gather(below_);
+            slot_of_.clear();
+            misses_.clear();
+            throw;
+        }
         const std::scoped_lock lock(mutex_);
         statistics_.rows += slot_of_.size();
         statistics_.hits += slot_of_.size() - misses_.size();

@@ -175,7 +175,7 @@ struct coming_profile {
     gather_cost pass{};     ///< all rows, each once, in ascending order
 };
 
-/// Counts coming rows and costs. O(rows + accesses), with a bitmap of the rows. Throws errc::out_of_range for a row beyond `rows`.
+/// Counts coming rows and costs. O(rows / 64 + accesses), with a bitmap of the rows. Throws errc::out_of_range for a row beyond `rows`.
 /// \param own  rows that are gathered before the first batch
 [[nodiscard]] inline coming_profile profile_coming(
     const coming_rows& coming, std::span<const node_id> own, std::uint64_t rows, std::size_t row_bytes, const gather_options& reads) {
@@ -186,8 +186,7 @@ struct coming_profile {
     bitmap asked(static_cast<std::size_t>(rows));
     const auto cost_of_asked = [&] {
         request_counter counter(row_bytes, reads);
-        for (std::size_t row = 0; row < asked.size(); ++row)
-            if (asked[row]) counter.add(row);
+        asked.for_each([&](std::size_t row) { counter.add(row); });
         return counter.cost();
     };
     for (const node_id id : own) asked.set(id);

@@ -160,6 +160,9 @@ public:
         held_ = true;
         return extent_part{now_ * sizes_.piece_records(), bytes};
     }
+    /// Drops all reads and writes and waits for those in flight: then the memory is free, and another thread may destroy this.
+    /// After a dropped read only `begin` and destruction are allowed, after a dropped write only destruction.
+    void abandon() noexcept { queue_.abandon(); }
 
 private:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();

@@ -77,7 +77,8 @@ struct extent_statistics {
 /// when they are needed.
 /// Errors: those of both files. A full disk is errc::no_space, with the file and the bytes needed, and too little memory
 /// over_budget; under `automatic` both mean that these batches read at random, and `chosen` reports why. errc::corrupt if a
-/// checksum of an extent does not hold. Thread-safety: as a row source; `expect` and `select` count as gathers.
+/// checksum of an extent does not hold. No request is in flight after an error, and the source remains usable.
+/// Thread-safety: as a row source; `expect` and `select` count as gathers.
 class extent_rows {
 public:
     /// Precondition: the executor and the budget outlive this. Throws over_budget.
@@ -101,8 +102,9 @@ public:
     [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
     [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
 
-    /// Announces the batches after the next gather, in place of those announced before.
+    /// Announces the batches after the next gather, in place of those announced before. Drops an unfinished gather.
     void expect(coming_rows coming) {
+        abandon();
         drop();
         coming_ = std::move(coming);
     }
@@ -125,8 +127,7 @@ public:
     }
     /// Starts a gather. The one after `expect` runs to its end.
     void begin(std::span<const node_id> ids, const gather_target& to) {
-        reading_ = nullptr;
-        below_begun_ = false;
+        abandon();
         const std::uint64_t batch = std::exchange(selected_, unselected);
         if (coming_) return deal(*std::exchange(coming_, std::nullopt), ids, to);
         const bool dealt = batch < plan_.batches() && plan_.rows(batch) == ids.size() && digests_[batch] == digest_of_rows(ids);
@@ -135,9 +136,11 @@ public:
     }
     /// Completes the gather that `begin` started.
     void finish() {
-        if (std::exchange(below_begun_, false)) return below_.finish();
+        if (below_begun_) return finish_below();
         if (reading_ == nullptr) return;
-        while (const auto part = reading_->next()) scatter(*part);
+        or_abandon([&] {
+            while (const auto part = reading_->next()) scatter(*part);
+        });
         reading_ = nullptr;
         account();
         {
@@ -200,12 +203,30 @@ private:
         return {errc::no_space, full(needed) + "which is full", {.path = cause.place().path}};
     }
 
+    /// Waits for all requests in flight, as only the thread that submitted them can. Nothing is being read then.
+    void abandon() noexcept {
+        if (std::exchange(below_begun_, false)) drop_gather(below_);
+        reading_ = nullptr;
+        if (top_) top_->abandon();
+        if (leaf_) leaf_->abandon();
+    }
+    /// Runs `work`; if it throws, no request is in flight.
+    template <std::invocable Work>
+    void or_abandon(Work&& work) {
+        try {
+            work();
+        } catch (...) {
+            abandon();
+            throw;
+        }
+    }
+
     /// Does a part of dealing rows out that takes `bytes` on disk. If there is too little room or memory for it, drops all extents
     /// and, under `automatic`, returns the reason; else an empty string.
     template <std::invocable Work>
     [[nodiscard]] std::string obstacle_to(std::uint64_t bytes, Work work) {
         try {
-            work();
+            or_abandon(work);
             return {};
         } catch (const error& e) {
             drop();
@@ -281,8 +302,8 @@ private:
         for (chunk& c : both) c.memory = std::exchange(memory, memory + share_.chunk_rows() * row_bytes_);
         chunk *reading = nullptr, *filling = &both[0];
         const auto turn = [&] {
-            if (reading != nullptr) below_.finish();
-            if (!filling->rows.empty()) below_.begin(filling->rows, {filling->memory, row_bytes_});
+            if (reading != nullptr) finish_below();
+            if (!filling->rows.empty()) begin_below(filling->rows, {filling->memory, row_bytes_});
             if (reading != nullptr) hand_out(*reading, batches, to);
             reading = filling->rows.empty() ? nullptr : filling;
             filling = filling == &both[0] ? &both[1] : &both[0];
@@ -338,6 +359,10 @@ private:
     void begin_below(std::span<const node_id> ids, const gather_target& to) {
         below_.begin(ids, to);
         below_begun_ = true;
+    }
+    void finish_below() {
+        below_begun_ = false;
+        below_.finish();
     }
     void begin_extent(std::uint64_t batch, std::span<const node_id> ids, const gather_target& to) {
         to.check(ids.size(), row_bytes_);

@@ -68,6 +68,7 @@ public:
         advise_huge_pages(staging_.data(), staging_.size());
         for (std::size_t i = 0; i < blocks; ++i)
             blocks_.push_back({.memory = staging_.span().subspan(i * block_bytes, block_bytes)});
+        free_.reserve(blocks);
         forget();
     }
     disk_rows(const disk_rows&) = delete;

@@ -100,6 +100,17 @@ concept async_row_source =
         s.finish();
     };
 
+/// Drops the unfinished gather of a source, if any, and waits for its requests, so that another thread may use or destroy the
+/// source. Precondition: this thread began it.
+template <async_row_source S>
+void drop_gather(S& source) noexcept {
+    try {
+        source.begin({}, {}); // drops it, whether the empty one succeeds or not
+        source.finish();
+    } catch (...) {
+    }
+}
+
 /// Owner of a source of any type, chosen at run time; models `async_row_source`. Cost: one indirect call per gather. A source
 /// that cannot read ahead gathers in `begin`. Thread-safety: that of the source. Movable.
 class any_row_source {

@@ -152,8 +152,7 @@ public:
         for (std::uint32_t refused = 0; engine_->in_flight() > 0;) {
             try {
                 const std::size_t count = engine_->wait(completions_, 1);
-                for (std::size_t i = 0; i < count; ++i)
-                    poison_after(operations_[pieces_[completions_[i].tag].of], completions_[i].result);
+                for (std::size_t i = 0; i < count; ++i) poison_after(operation_of(completions_[i]), completions_[i].result);
                 refused = 0;
             } catch (...) {
                 stuck_ = ++refused > options_.retries;
@@ -307,10 +306,12 @@ private:
             const auto began = std::chrono::steady_clock::now();
             const std::size_t count = engine_->wait(completions_, at_least);
             if (share != 0) stats_.waited += std::chrono::steady_clock::now() - began;
+            for (std::size_t i = 0; i < count; ++i) poison_after(operation_of(completions_[i]), completions_[i].result);
             for (std::size_t i = 0; i < count; ++i) complete(completions_[i]);
             if (!failure_ && !repeated_.empty()) fill_window();
-        } catch (...) { // from the engine itself
+        } catch (...) { // from the engine itself, or no memory
             abandon();
+            failure_.reset(); // this error is thrown, not that of a request
             throw;
         }
         if (failure_) {
@@ -321,6 +322,9 @@ private:
         }
     }
 
+    [[nodiscard]] const operation& operation_of(const io_completion& done) const noexcept {
+        return operations_[pieces_[static_cast<std::size_t>(done.tag)].of];
+    }
     /// After a failed sync the kernel may have dropped data that should become durable. A canceled one never ran.
     static void poison_after(const operation& done, std::int64_t result) noexcept {
         if (done.kind == io_operation::sync && result < 0 && result != -ECANCELED)
@@ -335,7 +339,6 @@ private:
         if (done.result < 0) {
             const int number = static_cast<int>(-done.result);
             const bool again = number == ECANCELED || (!syncing && (number == EINTR || number == EAGAIN));
-            poison_after(from, done.result);
             if (!again || ++p.stalls > options_.retries)
                 return fail(p, number, syncing ? "cannot sync" : reading ? "cannot read" : "cannot write");
             if (number == EAGAIN) back_off(p.stalls);
