@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -33,6 +35,7 @@ struct inspection {
     std::atomic<bool> drawing{false};
     std::function<void(const std::string&)> event{}; ///< called in each step of the inspecting thread
     change_set_maker change_sets{};
+    bool with_directory = true; ///< for files
     std::unique_ptr<superbatch_inspector> inspector{};
 
     void see(const std::string& what) const {
@@ -44,10 +47,11 @@ struct inspection {
         neighbor_sampler<> by{{.fanout = {{.in = 3}}, .replace = false, .relations = false, .edge_ids = false}, 7};
 
         template <class G>
-        auto sample(const batch_key& key, const G& of, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena) {
+        auto sample(const batch_key& key, const G& of, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena,
+            std::span<const excluded_edge<>> excluded) {
             all.drawing = true;
             all.see("sample");
-            auto drawn = by.sample(key, of, seeds, executor, arena);
+            auto drawn = by.sample(key, of, seeds, executor, arena, excluded);
             all.drawing = false;
             return drawn;
         }
@@ -60,7 +64,7 @@ struct inspection {
     }
     void begin(superbatch_schedule schedule) {
         inspector = std::make_unique<superbatch_inspector>(
-            superbatch_options{.schedule = schedule, .batches = 4, .directory = directory / "superbatches", .cache_capacity = 10, .change_sets = change_sets},
+            superbatch_options{.schedule = schedule, .batches = 4, .directory = with_directory ? directory.path() : std::filesystem::path(), .cache_capacity = 10, .change_sets = change_sets},
             superbatch_inspector::surroundings{.sampler = {graph, [this] { return seen_sampler{*this}; }},
                 .batches = [](std::uint64_t epoch) {
                     return std::make_shared<const node_batches>(gneiss::test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
@@ -143,6 +147,32 @@ TEST_CASE("an exception of the inspecting thread is rethrown by a halt") {
         struck.wait();
         CHECK_THROWS_WITH_AS(of.inspector->halt(), doctest::Contains("the test's"), error);
         CHECK_THROWS_WITH_AS((void)of.inspector->next({}), doctest::Contains("the test's"), error);
+    }
+}
+
+TEST_CASE("files are in a subdirectory, and other files of the directory survive") {
+    inspection of;
+    const std::filesystem::path mine = of.directory / "mine", files = of.directory / "superbatches";
+    std::filesystem::create_directories(files / "left");
+    std::ofstream(mine) << "text";
+    of.begin(superbatch_schedule::overlap);
+    CHECK_FALSE(std::filesystem::exists(files / "left"));
+    (void)of.inspector->next({});
+    CHECK(std::filesystem::exists(files / "0.samples"));
+    of.inspector.reset();
+    CHECK_FALSE(std::filesystem::exists(files));
+    CHECK(std::filesystem::file_size(mine) == 4);
+}
+
+TEST_CASE("an inspector without a directory for its files is refused") {
+    inspection of;
+    of.with_directory = false;
+    try {
+        of.begin(superbatch_schedule::overlap);
+        FAIL("not refused");
+    } catch (const error& e) {
+        CHECK(e.code() == errc::invalid_argument);
+        CHECK(std::string(e.what()).find("superbatch_options::directory") != std::string::npos);
     }
 }
 

@@ -69,7 +69,7 @@ features::settings feature_settings(const gneiss::dataset& data, const options& 
     return result;
 }
 
-std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / "superbatches"; }
+std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / gneiss::superbatch_inspector::subdirectory; }
 
 /// Assembles Ginex: graph and features on disk, a cache of each, superbatches, an encoder.
 class ginex_trainer final : public trainers::node_classification_training {
@@ -91,7 +91,7 @@ public:
         gneiss::superbatch_trainer_options options{.batch = *how.batch, .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
             .batch_nodes = plan.room_nodes, .encoder_memory = plan.encoder_bytes, .spare_memory = plan.spare_bytes, .trace = of.run.recorder(),
-            .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
+            .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = of_.run.directory.path(),
                 .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         gneiss::superbatch_parts parts{.sampler = lists.sampler(), .features = features_->input(), .labels = of.classes.labels(),
@@ -110,7 +110,6 @@ public:
             },
             .targets = of.classes.truth.target_task(how.class_weights, of.data, of.classes.train), .ahead = ahead_.get()};
         training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
-        training_->set_steps(first_steps());
     }
 
     void add_to(programs::run_record&) override {
@@ -118,7 +117,6 @@ public:
         live_.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training_->inspected().largest_bytes),
             gneiss::format_bytes(plan_.run_file_bytes / 2)));
     }
-    [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::io_stats io() const override {
         if (*options_.topology == "mmap" || *options_.feature_cache == "mmap") return {.read_bytes = programs::bytes_moved().read};
@@ -150,7 +148,7 @@ public:
 private:
     trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) override {
         training_->set_optimizer(options_.dense_optimizer(from.epoch, plateau()));
-        const auto done = training_->run(from.epoch, from.next, observer, stop);
+        const auto done = training_->run(from, observer, stop);
         return {done.position, done.stopped};
     }
 

@@ -41,13 +41,17 @@ using change_set_maker = std::function<belady_outcome(
 struct superbatch_options {
     superbatch_schedule schedule = superbatch_schedule::overlap; ///< schedule of sampling and training
     std::uint64_t batches = 100;       ///< per superbatch, at least 1; the last of an epoch may have fewer
-    std::filesystem::path directory{}; ///< directory for its files: created, emptied before, removed after
+    /// directory for files, created if absent. They are in its subdirectory `superbatches`, which is the inspector's alone:
+    /// removed before, with all that a killed run left in it, and after; nothing else in the directory is touched
+    std::filesystem::path directory{};
     std::size_t cache_capacity = 0;    ///< capacity of the cache for which change sets are computed; 0: none
     bool keep_requests = false;        ///< store the requested ids even without a cache, for `superbatch::for_each_miss`
     bool direct_table = false;         ///< compute change sets with an array over all nodes instead of a hash table
     bool carry = true;                 ///< keep rows in the cache from one superbatch to the next; not with `alternate`
     std::uint64_t accesses = 0;     ///< end a superbatch early before its batches exceed this number of nodes; 0: never
-    std::uint64_t epochs = 1;       ///< sampling ahead of an epoch ends with epoch `epochs` − 1; later ones wait for it
+    /// number of epochs to train: while one ends, the next is sampled. Epochs from this number on are sampled one by one: each
+    /// waits for its first superbatch, and begins with an empty cache if change sets control it
+    std::uint64_t epochs = 1;
     change_set_maker change_sets{}; ///< empty: compute on the CPU
     trace_recorder* trace = nullptr; ///< receives tracks of the inspection; must outlive it
 };

@@ -35,7 +35,8 @@ namespace gneiss {
 /// Samples superbatches ahead of training, and computes the contents of the row cache at each of their batches: the inspector
 /// of Ginex (VLDB'22, section 3.1).
 ///
-/// The samples, requested ids and change sets of a superbatch are stored in files; at most two superbatches are on disk.
+/// The samples, requested ids and change sets of a superbatch are stored in files of `subdirectory`, which serves one
+/// inspector at a time; at most two superbatches are on disk.
 /// Samples are those of its sampler under every schedule. If more epochs follow, the first superbatch of the next epoch is
 /// prepared while the last of this one trains.
 ///
@@ -67,15 +68,26 @@ public:
         executor_ref on;         ///< executor of change sets
     };
 
-    /// Starts with the batch at `from`. Throws errc::invalid_argument for superbatches without batches; io_error.
+    /// Name of the directory in `superbatch_options::directory` that holds the files: removed before the inspection, and after.
+    static constexpr const char* subdirectory = "superbatches";
+
+    /// Throws errc::invalid_argument for superbatches without batches, or without a directory.
+    static void check(const superbatch_options& options) {
+        if (options.batches == 0) throw error(errc::invalid_argument, "a superbatch needs a batch");
+        if (options.directory.empty())
+            throw error(errc::invalid_argument, "superbatches are stored in files: a directory is needed", {.field = "superbatch_options::directory"});
+    }
+
+    /// Starts with the batch at `from`. Errors as `check`; io_error.
     superbatch_inspector(superbatch_options options, surroundings around, place from)
         : options_(std::move(options)), around_(std::move(around)), track_(open_track(options_.trace, "inspector")),
           changes_track_(open_track(options_.trace, "change sets")), next_(from), position_(from) {
-        if (options_.batches == 0) throw error(errc::invalid_argument, "a superbatch needs a batch");
+        check(options_);
+        files_ = options_.directory / subdirectory;
         std::error_code failed;
-        std::filesystem::remove_all(options_.directory, failed); // left over by a killed run
-        if (!failed) std::filesystem::create_directories(options_.directory, failed);
-        if (failed) throw io_error(failed.value(), "cannot make the directory", {.path = options_.directory});
+        std::filesystem::remove_all(files_, failed); // left over by a killed run
+        if (!failed) std::filesystem::create_directories(files_, failed);
+        if (failed) throw io_error(failed.value(), "cannot make the directory", {.path = files_});
         thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
     }
     superbatch_inspector(const superbatch_inspector&) = delete;
@@ -85,7 +97,7 @@ public:
         ready_.clear();
         loading_.reset();
         std::error_code ignored;
-        std::filesystem::remove(options_.directory, ignored);
+        std::filesystem::remove(files_, ignored);
     }
 
     /// Position of the next batch: a run can resume from there with this inspector.
@@ -259,7 +271,7 @@ private:
             batches_ = around_.batches(++next_.first);
             next_.second = 0;
         }
-        auto result = std::make_shared<superbatch>(options_.directory, number_++, next_.first, next_.second);
+        auto result = std::make_shared<superbatch>(files_, number_++, next_.first, next_.second);
         run_file_writer samples(result->path("samples"), result->number_);
         trace_file_writer trace(result->path("trace"), result->number_);
         const std::uint64_t end = next_.second + std::min(options_.batches, batches_->size() - next_.second);
@@ -328,6 +340,7 @@ private:
 
     superbatch_options options_;
     surroundings around_;
+    std::filesystem::path files_; // the subdirectory
     std::unique_ptr<trace_track> track_, changes_track_; // null without a trace
 
     // used by the inspecting thread

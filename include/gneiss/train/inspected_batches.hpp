@@ -56,9 +56,10 @@ public:
         std::atomic<std::int64_t> sample{0}, load{0}; ///< time of each part
     };
 
-    /// Throws errc::invalid_argument without a training node.
+    /// Throws errc::invalid_argument without a training node; with superbatches, as `superbatch_inspector::check`.
     inspected_batches(options settings, parts given, executor_ref executor) : options_(std::move(settings)), parts_(std::move(given)), executor_(executor) {
         if (parts_.training_nodes.empty()) throw error(errc::invalid_argument, "the list of training nodes is empty");
+        if (superbatches()) superbatch_inspector::check(options_.superbatches);
     }
 
     void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
