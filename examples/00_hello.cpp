@@ -10,7 +10,7 @@ int main() {
 
     gneiss::context run({.memory = 8 << 20}); // bytes: each part is charged before it is allocated
     const gneiss::bucketed_edges edges(graph, {.partitions = 8});
-    gneiss::node_embeddings nodes(run, "hello.rows", edges.rows(), {.dim = 32});
+    gneiss::node_embeddings nodes(run, "hello.rows", edges.rows(), {.dim = 32, .overwrite = true});
     gneiss::link_trainer train(run, edges, nodes, gneiss::complex_decoder{}, {.resident = 2, .batch = 100});
     for (const auto& epoch : train.epochs(20))
         std::printf("loss %.3f, %zu KiB read\n", epoch.mean_loss(), std::size_t{epoch.io.read_bytes} / 1024);

@@ -36,7 +36,7 @@ int main() {
         }
     context run({.memory = 8 << 20});
     const bucketed_edges edges(graph, {.partitions = 8});
-    node_embeddings nodes(run, "negatives.rows", edges.rows(), {.dim = 32});
+    node_embeddings nodes(run, "negatives.rows", edges.rows(), {.dim = 32, .overwrite = true});
     link_trainer train(run, edges, nodes, complex_decoder{},
         {.resident = 2, .batch = 100, .own_negatives = degree_negatives(degrees), .negatives = {.per_chunk = 100, .chunks = 1}});
     for (const auto& epoch : train.epochs(20))

@@ -29,7 +29,7 @@ int main() {
     const dataset data("family");
 
     const bucketed_edges edges(data.buckets());
-    node_embeddings nodes(run, "family.rows", edges.rows(), {.dim = 32});
+    node_embeddings nodes(run, "family.rows", edges.rows(), {.dim = 32, .overwrite = true});
     link_trainer trainer(run, edges, nodes, complex_decoder{}, {.resident = 2, .batch = 200, .negatives = {.per_chunk = 100, .chunks = 1}});
     for (const auto& epoch : trainer.epochs(40))
         if (epoch.number % 10 == 9) std::printf("loss %.3f\n", epoch.mean_loss());

@@ -55,42 +55,59 @@ private:
     engine_factory engines_;
 };
 
-/// Range of epochs for a for loop, each trained on demand.
+/// Range of epochs for a for loop or `std::views`, each trained once, on demand: an `input_range`.
 template <class Trainer, class Epoch>
 class epoch_range {
 public:
-    /// Input iterator; trains an epoch on construction and on each increment.
+    /// Input iterator: the first access to an epoch trains it, and so does passing one without access. Errors of the trainer.
     class iterator {
     public:
-        /// Trains the first of `left` epochs; 0: the end.
-        iterator(Trainer& of, std::uint64_t left) : of_(&of), left_(left) {
-            if (left_ != 0) last_ = of_->train_epoch();
+        using iterator_concept = std::input_iterator_tag; ///< single pass
+        using value_type = Epoch;                         ///< statistics of an epoch
+        using difference_type = std::ptrdiff_t;           ///< number of epochs
+
+        /// Constructs the end.
+        iterator() = default;
+        /// Points to the first of `left` epochs; 0: the end.
+        iterator(Trainer& of, std::uint64_t left) noexcept : of_(&of), left_(left) {}
+        /// Returns the statistics of the epoch. Precondition: not the end.
+        const Epoch& operator*() const {
+            train();
+            return epoch_;
         }
-        /// Returns the statistics of the last epoch.
-        const Epoch& operator*() const noexcept { return last_; }
-        /// Trains the next epoch, if one is left.
+        /// Moves to the next epoch. Precondition: not the end.
         iterator& operator++() {
-            if (--left_ != 0) last_ = of_->train_epoch();
+            train();
+            trained_ = false;
+            --left_;
             return *this;
         }
+        /// Moves to the next epoch. Precondition: not the end.
+        void operator++(int) { ++*this; }
         /// True after the last epoch.
         bool operator==(std::default_sentinel_t /*end*/) const noexcept { return left_ == 0; }
 
     private:
-        Trainer* of_;
-        std::uint64_t left_;
-        Epoch last_{};
+        void train() const {
+            if (!trained_) epoch_ = of_->train_epoch();
+            trained_ = true;
+        }
+
+        Trainer* of_ = nullptr;
+        std::uint64_t left_ = 0;
+        mutable bool trained_ = false; // the current epoch, whose statistics are in epoch_
+        mutable Epoch epoch_{};
     };
 
     /// Range of `count` epochs of a trainer, which must outlive it.
-    epoch_range(Trainer& of, std::uint64_t count) noexcept : of_(of), count_(count) {}
-    /// Trains the first epoch.
-    [[nodiscard]] iterator begin() const { return {of_, count_}; }
+    epoch_range(Trainer& of, std::uint64_t count) noexcept : of_(&of), count_(count) {}
+    /// Returns an iterator to the next epoch of the trainer.
+    [[nodiscard]] iterator begin() const noexcept { return {*of_, count_}; }
     /// Returns the end of the range.
     [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
 
 private:
-    Trainer& of_;
+    Trainer* of_;
     std::uint64_t count_;
 };
 

@@ -19,6 +19,7 @@
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
+#include <gneiss/order/any_order.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/storage/edge/bucketed_edges.hpp>
 #include <gneiss/storage/fwd.hpp>
@@ -34,12 +35,13 @@ struct node_embeddings_options {
     any_row_optimizer optimizer{adagrad{.rate = .2F}}; ///< its state is stored next to the values
     /// Distribution of initial values.
     initializer init = initializer::normal(0, .1F);
+    bool overwrite = false; ///< discards an existing file; else it is an error
 };
 
 /// Node embeddings with their optimizer state, in a file that this creates. A trainer loads partitions into memory.
 ///
-/// Initial values depend only on seed and node. Disk: two versions of every partition.
-/// Errors: io_error.
+/// Initial values depend only on seed and node. Disk: two versions of every partition. The destructor keeps the file.
+/// Errors: errc::already_exists for a file that exists, unless `overwrite`; io_error.
 ///
 /// From examples/25_own_pipeline.cpp:
 /// \snippet 25_own_pipeline.cpp buffers
@@ -68,11 +70,12 @@ struct link_trainer_options {
     std::uint32_t resident = 0; ///< partitions in memory at a time; 0: all
     std::uint32_t prefetch = 2; ///< further partitions, prefetched or being written
     std::string order = {};     ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
+    /// replaces `order`; for the partitions of the edges, of which it has at most `resident` resident. Each plan is validated
+    std::optional<any_order> own_order{};
     std::uint64_t batch = 1000; ///< edges
     std::optional<any_negatives> own_negatives{}; ///< replaces the library's sampler; `negatives` bounds its lists
     negative_options negatives{};                 ///< negatives of a batch
-    std::optional<bool> log_q_correction{};       ///< for negatives; unset: if the loss has a log-sum
-    /// Loss of a query; see `make_loss`.
+    /// Loss of a query: a name by `make_loss`, or any `ranking_loss`.
     any_loss loss = make_loss("softmax");
     link_model_options model{}; ///< options of the link model, such as regularization
     /// Distribution of relations' initial values.
@@ -89,7 +92,8 @@ struct link_epoch {
     double seconds = 0;        ///< wall-clock time
     bool stopped = false;      ///< ended early; the next call resumes it
 
-    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); } ///< per query; an edge has two
+    /// Returns the loss per query; an edge has one query for each of `negatives.sides`.
+    [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); }
 };
 
 /// Trains node and relation embeddings for link prediction: Marius (OSDI'21) with the given decoder.
@@ -104,7 +108,8 @@ struct link_epoch {
 /// Memory: (resident + prefetch) partitions, the edges of two states and the batches in flight, charged to the context's
 /// budget; a smaller `batch`, fewer negatives or a lower staleness shrink the batches. An evaluation takes the rest of the
 /// budget, at most 1 GiB, and needs a few MiB: over_budget then names that rest as its budget.
-/// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments; io_error.
+/// Errors: over_budget with all parts; errc::invalid_argument for inconsistent arguments, such as an own order whose plan is not
+/// valid; io_error.
 /// Thread-safety: one driving thread.
 ///
 /// From examples/00_hello.cpp:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,6 +48,9 @@ struct node_classifier_options {
     std::uint32_t resident = 0;           ///< partitions in memory at a time, shuffled every epoch; 0: all
     std::optional<bool> normalize{};      ///< normalize features of a node to sum 1; default: sparse ones
     std::uint64_t staleness = 16;         ///< batches prepared ahead; does not affect results, since no row is learned
+    /// existing directory for an evaluation's rows that exceed memory; empty: the dataset's, or the current one if that is
+    /// read-only
+    std::filesystem::path scratch{};
 };
 
 /// Statistics of an epoch of `node_classifier`.
@@ -89,7 +93,12 @@ public:
     /// Returns a range of `count` epochs for a for loop, each trained on demand.
     [[nodiscard]] auto epochs(std::uint64_t count) { return epoch_range<node_classifier, classification_epoch>(*this, count); }
 
-    /// Computes accuracy and F1 on the nodes of a split, with all neighbors, layer by layer.
+    /// Computes accuracy and F1 on the nodes of a split, with all neighbors, layer by layer. Computes all nodes, whatever the split.
+    ///
+    /// Cost: that of `infer_layerwise`, each row of each layer once; in memory, edges and features are read once. Disk: none if the
+    /// run fits in memory; else the rows of two consecutive layers [nodes, width], 4 bytes a value, written and read in
+    /// `node_classifier_options::scratch`. The files are removed at the end and after an error; only a killed process leaves them.
+    /// Errors: over_budget with all parts; io_error, also for a scratch directory that is absent, full or read-only; errc::corrupt.
     [[nodiscard]] classification_metrics evaluate(node_split part);
 
     /// Sets the optimizer from the next epoch on, for schedules.

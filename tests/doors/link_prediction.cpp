@@ -3,12 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <gneiss/order/any_order.hpp>
+#include <gneiss/order/beta.hpp>
 #include <gneiss/order/cost.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
+#include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
+#include <support/error_code.hpp>
 #include <support/temporary_directory.hpp>
 
+#include <fstream>
+#include <iterator>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -50,6 +56,15 @@ trained train(const context_options& how, link_trainer_options options, std::uin
     return result;
 }
 
+struct same_softmax {
+    loss_and_gradient<float> operator()(float positive, std::span<const float> negatives, std::span<float> gradient) const {
+        return softmax_loss{}(positive, negatives, gradient);
+    }
+};
+struct declared_softmax : same_softmax {
+    static constexpr bool has_log_sum = true;
+};
+
 } // namespace
 
 TEST_CASE("embeddings are learned on disk and in memory") {
@@ -65,7 +80,7 @@ TEST_CASE("negatives from resident partitions alone are corrected by default if 
     const auto with = [&](std::string_view loss, bool wanted) {
         link_trainer_options options = some;
         options.loss = make_loss(loss);
-        options.log_q_correction = wanted;
+        options.negatives.log_q_correction = wanted;
         return train({}, options);
     };
     CHECK(train({}, some) == with("softmax", true));
@@ -74,6 +89,93 @@ TEST_CASE("negatives from resident partitions alone are corrected by default if 
     logistic.loss = make_loss("logistic");
     CHECK(train({}, logistic) == with("logistic", false));
     CHECK_THROWS_WITH_AS((void)with("logistic", true), doctest::Contains("losses with a log-sum"), error);
+}
+
+TEST_CASE("a custom order and a custom loss train: the library's own, given as objects, give the same bits") {
+    struct same_order {
+        beta_order of;
+        [[nodiscard]] std::uint32_t partitions() const { return of.partitions(); }
+        [[nodiscard]] std::uint32_t resident_partitions() const { return of.resident_partitions(); }
+        [[nodiscard]] epoch_plan operator()(std::uint64_t epoch) const { return of(epoch); }
+    };
+    const link_trainer_options some{.resident = 2, .staleness = 0};
+    const auto with_order = [&](auto order) {
+        link_trainer_options options = some;
+        options.own_order = any_order("mine", order);
+        return train({}, options);
+    };
+    const auto with_loss = [&](auto loss, std::optional<bool> corrected = {}) {
+        link_trainer_options options = some;
+        options.loss = loss;
+        options.negatives.log_q_correction = corrected;
+        return train({}, options);
+    };
+    const trained expected = train({}, some);
+    CHECK(with_order(same_order{beta_order(8, 2, 1, {.randomize_bucket_states = true})}) == expected);
+    CHECK(with_order(beta_order(8, 2, 2, {.randomize_bucket_states = true})) != expected);
+    CHECK(with_loss(declared_softmax{}) == expected);
+    CHECK(with_loss(same_softmax{}) == with_loss(softmax_loss{}, false));
+    CHECK_THROWS_WITH_AS((void)with_loss(same_softmax{}, true), doctest::Contains("log-sum"), error);
+}
+
+TEST_CASE("an order for other partitions, more resident ones, or a plan that is not valid is refused") {
+    struct half_order : in_memory_order {
+        [[nodiscard]] epoch_plan operator()(std::uint64_t) const { return {{.resident = {0, 1}, .edge_buckets = {{0, 1}}}}; }
+    };
+    const auto with = [](auto order) { (void)train({}, {.resident = 2, .own_order = any_order("mine", order)}); };
+    CHECK_THROWS_WITH_AS(
+        with(beta_order(9, 2, 1)), doctest::Contains("own_order: mine has 2 of 9 partitions resident, the trainer 2 of 8"), error);
+    CHECK_THROWS_WITH_AS(with(beta_order(8, 3, 1)), doctest::Contains("3 of 8"), error);
+    CHECK_THROWS_WITH_AS(
+        (void)train({}, {.own_order = any_order("mine", half_order{in_memory_order(8, 1)})}), doctest::Contains("never trains"), error);
+}
+
+TEST_CASE("embeddings refuse a file that exists, unless they may overwrite it") {
+    const temporary_directory directory;
+    const memory_file_system disk;
+    for (const bool in_memory : {false, true}) {
+        const std::filesystem::path path = directory / "rows";
+        context run({.engines = in_memory ? engine_factory([&] { return any_engine(memory_engine(disk)); }) : engine_factory{}});
+        const auto make = [&](bool overwrite) {
+            (void)node_embeddings(run, path, {.nodes = 100, .partitions = 4}, {.dim = 4, .overwrite = overwrite});
+        };
+        const auto bytes = [&] {
+            std::ifstream file(path, std::ios::binary);
+            return std::string(std::istreambuf_iterator<char>(file), {});
+        };
+        make(false);
+        if (!in_memory) std::ofstream(path, std::ios::app) << "kept";
+        const std::string before = bytes();
+        CHECK(test::code_of([&] { make(false); }) == errc::already_exists);
+        CHECK(bytes() == before);
+        make(true);
+        CHECK((in_memory || bytes().size() == before.size() - 4));
+    }
+    context run;
+    CHECK_THROWS_AS(node_embeddings(run, directory / "absent" / "rows", {.nodes = 100, .partitions = 4}), io_error);
+}
+
+TEST_CASE("a range of epochs is an input range: each is trained once, when it is reached, and none beyond") {
+    using range = decltype(std::declval<link_trainer&>().epochs(1));
+    static_assert(std::ranges::input_range<range> && !std::ranges::forward_range<range>);
+    const temporary_directory directory;
+    context run;
+    const bucketed_edges edges(two_relations(100), {.partitions = 2});
+    node_embeddings nodes(run, directory / "rows", edges.rows(), {.dim = 4});
+    link_trainer training(run, edges, nodes, dot_decoder{}, {.negatives = {.per_chunk = 10}});
+    std::vector<std::uint64_t> numbers;
+    for (const link_epoch& epoch : std::views::take(training.epochs(20), 5)) numbers.push_back(epoch.number);
+    CHECK(numbers == std::vector<std::uint64_t>{0, 1, 2, 3, 4});
+    CHECK(training.train_epoch().number == 5);
+    auto all = training.epochs(3);
+    auto at = all.begin();
+    ++at;   // passes epoch 6
+    at++;   // passes epoch 7
+    CHECK((*at).number == 8);
+    CHECK((*at).number == 8);
+    CHECK(++at == all.end());
+    for (const link_epoch& epoch : training.epochs(0)) FAIL(epoch.number);
+    CHECK(training.train_epoch().number == 9);
 }
 
 TEST_CASE("without staleness a seed determines the result, whatever the threads and the engine") {

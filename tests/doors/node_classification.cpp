@@ -3,13 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <model/own_layers.hpp>
+#include <support/temporary_directory.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include <gneiss/cache/lru.hpp>
+#include <gneiss/graph/generate/planted_partition.hpp>
+#include <gneiss/io/import/importer.hpp>
+#include <gneiss/storage/engine/threads.hpp>
 
 namespace test_doors_node_classification {
 
@@ -139,6 +145,67 @@ TEST_CASE("an evaluation may use the memory of data that the next epoch reads ag
         }
     }
     CHECK(run_within(least + (1 << 16), 0) == expected);
+}
+
+TEST_CASE("rows of an evaluation that exceed memory are in the scratch directory, by default the dataset's, and are removed") {
+    struct created_files {
+        std::mutex mutex;
+        std::vector<std::filesystem::path> paths;
+    };
+    struct watched_engine : threads_engine {
+        explicit watched_engine(created_files& of) : created(&of) {}
+        [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
+            if (options.create) {
+                const std::scoped_lock lock(created->mutex);
+                created->paths.push_back(path);
+            }
+            return threads_engine::open(path, options);
+        }
+        created_files* created;
+    };
+    const test::temporary_directory directory;
+    const planted_partition<> graph({.nodes = 2000, .edges = 8000, .communities = 4, .mixing = .1});
+    import_options source;
+    source.sources = {{.path = "planted", .compute = [&](std::uint64_t first, std::span<edge> out) { graph.fill(first, out); },
+        .computed_edges = graph.edges(), .computed_nodes = graph.nodes()}};
+    source.node_attributes.compute_label = [&](std::uint64_t v) { return static_cast<std::int32_t>(graph.label(static_cast<node_id>(v))); };
+    source.node_attributes.compute_features = [&](std::uint64_t v, std::span<float> out) { graph.features(static_cast<node_id>(v), out); };
+    source.node_attributes.computed_columns = 16;
+    source.node_attributes.fractions = {.5, 0, .5};
+    source.out = directory / "data";
+    source.partitions = 16;
+    (void)import_dataset(source, tbb_executor());
+    std::filesystem::create_directory(directory / "scratch");
+    const auto files = [](const std::filesystem::path& in) { return std::distance(std::filesystem::directory_iterator(in), {}); };
+    const auto dataset_files = files(directory / "data");
+    const dataset data(directory / "data");
+    const auto check = [&](const std::filesystem::path& scratch, const std::filesystem::path& expected_directory) {
+        created_files created;
+        context run({.memory = 256 << 20, .threads = 1, .engines = [&] { return any_engine(watched_engine(created)); }});
+        node_classifier training(
+            run, data, {.layers = "sage:64,sage:64,sage", .fanout = "5,5,5", .batch = 20, .resident = 2, .scratch = scratch});
+        const double expected = training.evaluate(node_split::test).accuracy();
+        CHECK(created.paths.empty());
+        bool fits = false;
+        for (std::uint64_t left = 1 << 14; !fits; left += 1 << 14) { // the least memory
+            REQUIRE(left < 64 << 20);
+            const memory_charge others = run.budget().charge("others", run.budget().available() - left);
+            try {
+                const double accuracy = training.evaluate(node_split::test).accuracy();
+                CHECK(accuracy == expected);
+                fits = true;
+            } catch (const over_budget&) {
+                CHECK(created.paths.empty());
+            }
+        }
+        CHECK(!created.paths.empty());
+        for (const auto& path : created.paths) CHECK(path.parent_path() == expected_directory);
+    };
+    check(directory / "scratch", directory / "scratch");
+    CHECK(files(directory / "scratch") == 0);
+    check({}, directory / "data");
+    CHECK(files(directory / "data") == dataset_files);
+    CHECK_THROWS_WITH_AS(check(directory / "absent", {}), doctest::Contains("absent"), io_error);
 }
 
 TEST_CASE("a budget that is too small ends in one error that names it") {

@@ -8,24 +8,45 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include <gneiss/core/detail/compiled.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/link_prediction.hpp>
 #include <gneiss/model/schedule.hpp>
-#include <gneiss/order/any_order.hpp>
+#include <gneiss/order/validate.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/engine/file.hpp>
 #include <gneiss/train/embedding_trainer.hpp>
 
 namespace gneiss {
+
+namespace detail {
+
+/// True if the engine has a file of that name. Throws io_error if it cannot be opened.
+[[nodiscard]] inline bool file_exists(any_engine& engine, const std::filesystem::path& path) {
+    try {
+        const file opened(engine, path);
+        return true;
+    } catch (const io_error& e) {
+        if (e.code() == std::errc::no_such_file_or_directory) return false;
+        throw;
+    }
+}
+
+} // namespace detail
 
 GNEISS_INLINE node_embeddings::node_embeddings(context& run, std::filesystem::path file, const row_partitioning& rows, node_embeddings_options options)
     : options_(std::move(options)) {
     const row_layout layout{options_.dim, static_cast<std::uint32_t>(options_.optimizer.state_floats(options_.dim))};
     {
         any_engine engine = run.engines()();
+        if (!options_.overwrite && detail::file_exists(engine, file))
+            throw error(errc::already_exists, "exists already: choose another name or set overwrite", {.path = file});
         embedding_file::create(engine, file, rows, layout, rows.partitions);
     }
     file_ = std::make_unique<embedding_file>(run.engines(), std::move(file), rows, layout, rows.partitions);
@@ -42,7 +63,7 @@ struct link_trainer::parts {
     parts(context& run, const bucketed_edges& edges, node_embeddings& rows, any_link_model trained, const link_trainer_options& options)
         : run_(run), nodes_(rows), options_(options), partitions_(edges.rows().partitions),
           resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
-          order_(make_order(!options_.order.empty() ? options_.order : resident_ == partitions_ ? "memory" : "beta-randomized", partitions_, resident_, run.seed())),
+          order_(order()),
           model_(std::move(trained)), relations_(make_relations(edges)),
           buffer_(rows.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
           reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())), source_(edges.open(run.engines())),
@@ -50,11 +71,29 @@ struct link_trainer::parts {
           trainer_({.batch_edges = options_.batch, .negatives = negatives(), .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
               {.model = model_, .optimizer = rows.optimizer(), .rows = buffer_, .edges = edges_, .relations = relations_}, run.executor(), run.budget()) {}
 
+    [[nodiscard]] any_order order() const {
+        if (!options_.own_order)
+            return make_order(!options_.order.empty() ? options_.order : keeps_all() ? "memory" : "beta-randomized", partitions_, resident_,
+                run_.seed());
+        const any_order& own = *options_.own_order;
+        if (own.partitions() != partitions_ || own.resident_partitions() > resident_)
+            throw error(errc::invalid_argument,
+                own.name() + " has " + std::to_string(own.resident_partitions()) + " of " + std::to_string(own.partitions()) +
+                    " partitions resident, the trainer " + std::to_string(resident_) + " of " + std::to_string(partitions_),
+                {.field = "own_order"});
+        return own;
+    }
+    [[nodiscard]] epoch_plan plan(std::uint64_t epoch) const {
+        epoch_plan result = order_(epoch);
+        if (options_.own_order) validate(result, partitions_, resident_);
+        return result;
+    }
     [[nodiscard]] negative_options negatives() const {
         negative_options result = options_.negatives;
-        result.log_q_correction = options_.log_q_correction.value_or(result.log_q_correction || options_.loss.has_log_sum());
-        if (result.log_q_correction && !options_.loss.has_log_sum())
-            throw error(errc::invalid_argument, "is for losses with a log-sum: softmax, marius", {.field = "log_q_correction"});
+        if (!result.log_q_correction) result.log_q_correction = options_.loss.has_log_sum();
+        if (*result.log_q_correction && !options_.loss.has_log_sum())
+            throw error(errc::invalid_argument, "is for losses with a log-sum: softmax, marius, and own ones that declare it",
+                {.field = "log_q_correction"});
         return result;
     }
     [[nodiscard]] embedding_table make_relations(const bucketed_edges& edges) const {
@@ -68,7 +107,7 @@ struct link_trainer::parts {
     [[nodiscard]] bool keeps_all() const noexcept { return resident_ == partitions_; }
     [[nodiscard]] std::uint64_t edge_bytes() const {
         std::uint64_t most = 0;
-        for (std::uint64_t epoch = 0; epoch < 16; ++epoch) most = std::max(most, edge_buffer::bytes_needed(order_(epoch), source_.loader, {.cache_all = keeps_all()}));
+        for (std::uint64_t epoch = 0; epoch < 16; ++epoch) most = std::max(most, edge_buffer::bytes_needed(plan(epoch), source_.loader, {.cache_all = keeps_all()}));
         return most;
     }
     [[nodiscard]] link_scorer scorer() const { return model_.scorer(relations_.values()); }
@@ -103,7 +142,7 @@ GNEISS_INLINE link_epoch link_trainer::train_epoch(const epoch_observer<training
     const auto since = std::chrono::steady_clock::now();
     const io_stats before = p.io();
     const std::uint64_t number = p.at_.epoch;
-    const training_epoch done = p.trainer_.run(p.order_(number), number, p.at_.next, observer, stop);
+    const training_epoch done = p.trainer_.run(p.plan(number), number, p.at_.next, observer, stop);
     p.at_ = done.position;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
     return {number, done.model, p.io() - before, took.count(), done.stopped};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -120,7 +122,11 @@ struct node_classifier::parts {
         for (std::uint64_t epoch = 0; epoch < (resident_ == partitions_ ? 1U : 16U); ++epoch) most = std::max<std::uint64_t>(most, need(plan(epoch).states));
         return most;
     }
-    [[nodiscard]] static std::filesystem::path scratch() { return std::filesystem::temp_directory_path(); }
+    /// Directory for rows of an evaluation.
+    [[nodiscard]] std::filesystem::path scratch() const {
+        if (!options_.scratch.empty()) return options_.scratch;
+        return ::access(data_.directory().c_str(), W_OK) == 0 ? data_.directory() : std::filesystem::path(".");
+    }
 
     context& run_;
     const dataset& data_;

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include <gneiss/core/error.hpp>
@@ -137,25 +139,60 @@ struct margin_loss {
     }
 };
 
-/// One of the losses above, chosen at run time: one branch per query, so that models need not be compiled for each.
+/// Type-erased `ranking_loss`, so that models need not be compiled for each: one branch per query for the losses above, one
+/// indirect call for your own.
 class any_loss {
 public:
-    /// Takes one of the library's losses.
+    /// Takes a loss over.
     template <class L>
         requires(!std::same_as<L, any_loss>)
-    any_loss(L loss) : loss_(loss) {} // NOLINT(google-explicit-constructor): stands for the loss
+    any_loss(L loss) : loss_(hold(std::move(loss))) { // NOLINT(google-explicit-constructor): stands for the loss
+        static_assert(ranking_loss<L>, "any_loss: the object must be a gneiss::ranking_loss, see gneiss/model/concepts.hpp");
+    }
 
+    /// Calls the loss. Your own computes in float: throws errc::unsupported for another T.
     template <class T>
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const {
         return std::visit([&](const auto& loss) { return loss(positive, negatives, gradient); }, loss_);
     }
-    /// Returns true if it has a log-sum over the candidates, which `log_q_correction_of` compensates.
+    /// Returns true if it has a log-sum over the candidates, which `log_q_correction_of` compensates. Your own loss declares it:
+    /// `static constexpr bool has_log_sum = true`.
     [[nodiscard]] bool has_log_sum() const noexcept {
+        const own_loss* own = std::get_if<own_loss>(&loss_);
+        if (own != nullptr) return own->has_log_sum;
         return std::holds_alternative<softmax_loss>(loss_) || std::holds_alternative<marius_loss>(loss_);
     }
 
 private:
-    std::variant<softmax_loss, marius_loss, logistic_loss, margin_loss> loss_;
+    struct own_loss {
+        std::function<loss_and_gradient<float>(float, std::span<const float>, std::span<float>)> call;
+        bool has_log_sum = false;
+
+        template <class T>
+        loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const {
+            if constexpr (std::same_as<T, float>) return call(positive, negatives, gradient);
+            else throw error(errc::unsupported, "your own loss computes in float");
+        }
+    };
+    using any = std::variant<softmax_loss, marius_loss, logistic_loss, margin_loss, own_loss>;
+
+    template <class L>
+    static any hold(L loss) {
+        if constexpr (std::same_as<L, softmax_loss> || std::same_as<L, marius_loss> || std::same_as<L, logistic_loss> ||
+                      std::same_as<L, margin_loss>) {
+            return loss;
+        } else if constexpr (ranking_loss<L>) {
+            own_loss own{[loss = std::move(loss)](float positive, std::span<const float> negatives, std::span<float> gradient) {
+                return loss(positive, negatives, gradient);
+            }};
+            if constexpr (requires { { L::has_log_sum } -> std::convertible_to<bool>; }) own.has_log_sum = L::has_log_sum;
+            return own;
+        } else {
+            return {};
+        }
+    }
+
+    any loss_;
 };
 
 /// Names of the losses.

@@ -181,7 +181,7 @@ private:
     }
 
     [[nodiscard]] bool corrects(const resident_nodes& resident) const noexcept {
-        return options().log_q_correction && resident.ranges().size() < resident.partitions();
+        return options().log_q_correction.value_or(false) && resident.ranges().size() < resident.partitions();
     }
     std::span<node_id> list(const shape& of, std::size_t chunk, std::size_t s) noexcept {
         return std::span(ids_).subspan(of.list_begin(chunk, s), of.list);

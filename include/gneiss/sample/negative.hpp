@@ -31,8 +31,9 @@ struct negative_options {
     std::uint32_t per_chunk = 1000; ///< nodes in the list shared by the positives of a chunk, per side
     std::uint32_t chunks = 0;       ///< chunks per batch, at most one per positive; 0: `default_chunks`
     double degree_fraction = 0;     ///< share of a list drawn in proportion to degree; the rest is uniform
-    bool filtered = false;          ///< mask negatives that are known true answers
-    bool log_q_correction = false;  ///< correct for non-resident partitions, by `log_q_correction_of`
+    bool filtered = false;          ///< mask negatives that are known true answers: a trainer knows the batch's positives only
+    /// correct for non-resident partitions, by `log_q_correction_of`; unset: no, and in `link_trainer` if the loss has a log-sum
+    std::optional<bool> log_q_correction{};
     bool by_relation = false;       ///< order a batch's positives by relation, so that a chunk has few of them
     bool name_resident = false;     ///< list them in `link_batch::resident`: for a `query_log`
     bool all = false;               ///< use every resident node instead of a draw; one chunk. For small graphs

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/types.hpp>
@@ -44,9 +46,20 @@ drawn_sample lay_out(const Sample& sample, layer_stack& layers, const executor_r
     return {input_nodes(sample), sample.edges()};
 }
 
+/// Sample that training reads, as `dense_sample` and `neighbor_sample`: the number of `layers()`, `layer(i, …)` as a view of the
+/// sample or of the given memory, the number of `edges()`, and the distinct input nodes of the first layer, `nodes` or `node_ids`.
+template <class S>
+concept layered_sample = requires(const S& s, std::size_t i, std::vector<std::uint32_t>& offsets, std::vector<std::uint32_t>& neighbors) {
+    { s.layers() } -> std::convertible_to<std::size_t>;
+    { s.layer(i, offsets, neighbors) } -> std::convertible_to<layer_view>;
+    { s.edges() } -> std::convertible_to<std::uint64_t>;
+    requires requires { { s.node_ids } -> std::convertible_to<std::span<const node_id>>; } ||
+        requires { { s.nodes } -> std::convertible_to<std::span<const node_id>>; };
+};
+static_assert(layered_sample<dense_sample<>> && layered_sample<neighbor_sample<>>);
+
 /// Draws neighborhoods: `sample` draws the sample of seeds in a graph into the arena, without the excluded edges. Its result
-/// has the members of `dense_sample` or `neighbor_sample` that training reads: `layers()`, `layer(i, …)`, `edges()`, and the
-/// distinct input nodes of the first layer, `nodes` or `node_ids`.
+/// is a `layered_sample`.
 ///
 /// Meaning: a pure function of (key, graph, seeds, excluded). Several equal instances are used concurrently, one per thread.
 ///
@@ -55,8 +68,18 @@ drawn_sample lay_out(const Sample& sample, layer_stack& layers, const executor_r
 template <class S, class View>
 concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std::span<const node_id> seeds,
     const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
-    s.sample(key, graph, seeds, executor, arena, excluded).layers();
-    { s.sample(key, graph, seeds, executor, arena, excluded).edges() } -> std::convertible_to<std::uint64_t>;
+    { s.sample(key, graph, seeds, executor, arena, excluded) } -> layered_sample;
+};
+
+/// Sampler whose samples may be stored and read back: needed by `any_sampler`, and so by `superbatch_trainer`.
+///
+/// Meaning: `sample` writes a mini-batch with the given key, all of what it draws, to the arena, as `neighbor_sample_writer`
+/// does. `of(mini_batch)`, static in the type of the sample, is a view of such a mini-batch at another address. Throws
+/// errc::not_found or invalid_format for other bytes. O(1).
+template <class S, class View>
+concept storable_sampler_of = sampler_of<S, View> && requires(S& s, const batch_key& key, const View& graph, std::span<const node_id> seeds,
+    const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, const mini_batch& stored) {
+    { std::remove_cvref_t<decltype(s.sample(key, graph, seeds, executor, arena, excluded))>::of(stored) } -> layered_sample;
 };
 
 /// Type-erased sampler with its graph, chosen at run time. One indirect call per batch; copies are used concurrently, one per
@@ -67,8 +90,7 @@ concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std
 ///     const drawn_sample drawn = sampler.read(batch, layers, executor);
 class any_sampler {
 public:
-    /// Samples `graph`, which must outlive this, with the result of `make()`. Its `sample(key, graph, seeds, executor, arena)`
-    /// draws into the arena, as in `neighbor_sampler`; `of(mini_batch)` of the sample's type reads it back.
+    /// Samples `graph`, which must outlive this, with the result of `make()`, a `storable_sampler_of<S, G>`. No edge is excluded.
     template <class G, std::copy_constructible Make>
     any_sampler(const G& graph, Make make) : self_(std::make_unique<model<G, Make>>(graph, std::move(make))) {}
 
@@ -96,9 +118,6 @@ public:
     [[nodiscard]] std::span<const node_id> nodes(const mini_batch& from) const { return self_->nodes(from); }
 
 private:
-    template <class S, class G>
-    static constexpr bool draws_in = requires(S& s, const batch_key& key, const G& graph, std::span<const node_id> seeds,
-        const executor_ref& executor, mini_batch_arena& arena) { s.sample(key, graph, seeds, executor, arena).edges(); };
     struct interface {
         virtual ~interface() = default;
         virtual std::unique_ptr<interface> clone() const = 0;
@@ -109,15 +128,17 @@ private:
     template <class G, class Make>
     struct model final : interface {
         using sampler_type = std::invoke_result_t<const Make&>;
-        static_assert(draws_in<sampler_type, G>,
-            "any_sampler: make() must return a sampler of the graph: sample(key, graph, seeds, executor, arena), see gneiss/sampling/any_sampler.hpp");
-        using sample_type = decltype(std::declval<sampler_type&>().sample(std::declval<const batch_key&>(), std::declval<const G&>(),
-            std::declval<std::span<const node_id>>(), std::declval<const executor_ref&>(), std::declval<mini_batch_arena&>()));
+        static_assert(storable_sampler_of<sampler_type, G>,
+            "any_sampler: what is made must be a gneiss::storable_sampler_of<S, G>, see gneiss/sampling/any_sampler.hpp");
+        using excluded_edges = std::span<const excluded_edge<>>;
+        using sample_type = std::remove_cvref_t<decltype(std::declval<sampler_type&>().sample(std::declval<const batch_key&>(),
+            std::declval<const G&>(), std::declval<std::span<const node_id>>(), std::declval<const executor_ref&>(),
+            std::declval<mini_batch_arena&>(), excluded_edges{}))>;
 
         model(const G& of_graph, Make factory) : graph(&of_graph), make(std::move(factory)), sampler(make()) {}
         std::unique_ptr<interface> clone() const override { return std::make_unique<model>(*graph, make); }
         mini_batch sample(const batch_key& key, std::span<const node_id> seeds, const executor_ref& executor, mini_batch_arena& arena) override {
-            (void)sampler.sample(key, *graph, seeds, executor, arena);
+            (void)sampler.sample(key, *graph, seeds, executor, arena, excluded_edges{});
             return mini_batch::attach(arena.reserve(arena.reserved())); // which keeps its size
         }
         drawn_sample read(const mini_batch& from, layer_stack& layers, const executor_ref& executor) const override {

@@ -50,7 +50,7 @@ struct link_batch_bound {
     const negative_options& n, std::uint64_t batch_edges, std::uint64_t nodes) noexcept {
     const std::uint64_t lists = n.all ? 2 * nodes : std::uint64_t{2} * with_chunks(n, batch_edges).chunks * n.per_chunk;
     const std::uint64_t occurrences = 2 * batch_edges + lists;
-    return {occurrences * 44 + batch_edges * ((n.filtered ? 64U : 40U) + (n.log_q_correction ? 2 * sizeof(negative_correction) : 0U)),
+    return {occurrences * 44 + batch_edges * ((n.filtered ? 64U : 40U) + (n.log_q_correction.value_or(false) ? 2 * sizeof(negative_correction) : 0U)),
         std::min(occurrences, nodes)};
 }
 

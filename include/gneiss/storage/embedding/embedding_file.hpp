@@ -43,7 +43,7 @@ namespace gneiss {
 /// \snippet 03_own_decoder.cpp file
 class embedding_file {
 public:
-    /// Creates the file, sparse: slots take disk space when written. Throws io_error.
+    /// Creates the file, sparse: slots take disk space when written. Discards an existing file of that name. Throws io_error.
     static void create(any_engine& engine, const std::filesystem::path& path, const row_partitioning& partitioning,
         const row_layout& layout, std::uint32_t spare) {
         file result(engine, path, {.write = true, .create = true, .truncate = true});
