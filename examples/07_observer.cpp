@@ -12,7 +12,7 @@
 using namespace gneiss;
 
 const row_partitioning nodes{.nodes = 600, .partitions = 6};
-const row_layout row{.dim = 16, .state = 16};
+const row_layout row{.dim = 16, .state = 32}; // Adam keeps two moments of each value
 const engine_factory engines = [] { return any_engine(threads_engine{}); };
 
 /// Buckets are computed here; a program reads them from disk. Node v has edges to v + 1, v + 2 and v + 5.
@@ -24,10 +24,17 @@ std::vector<edge> edges_of(edge_bucket b) {
     return found;
 }
 
-/// A checkpoint is small: it names the disk slots that hold the rows.
+/// A checkpoint is small: it names the disk slots that hold the rows. The optimizer's steps are a section: Adam needs them.
 void save(const std::string& name, const embedding_file& rows, const resume_position& at) {
-    save_checkpoint(name + ".checkpoint", {.layout = row, .partitioning = nodes, .disk_slots = rows.disk_slots(),
-        .slots = rows.slots(), .row_checksums = rows.checksums(), .position = at, .sections = {}});
+    checkpoint saved{.layout = row, .partitioning = nodes, .disk_slots = rows.disk_slots(),
+        .slots = rows.slots(), .row_checksums = rows.checksums(), .position = at, .sections = {}};
+    saved.put_text("steps", std::to_string(at.steps));
+    save_checkpoint(name + ".checkpoint", saved);
+}
+checkpoint load(const std::string& name) {
+    checkpoint saved = load_checkpoint(name + ".checkpoint");
+    saved.position.steps = std::stoull(std::string(*saved.text("steps")));
+    return saved;
 }
 
 void begin(const std::string& name) {
@@ -43,7 +50,7 @@ void begin(const std::string& name) {
 
 /// Resumes from the last checkpoint and trains to the end of epoch 4, or stops after `most` batches and drops everything.
 void train(const std::string& name, std::uint64_t most) {
-    const checkpoint saved = load_checkpoint(name + ".checkpoint");
+    const checkpoint saved = load(name);
     embedding_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
     memory_budget budget(4 << 20);
     const tbb_executor executor;
@@ -57,7 +64,7 @@ void train(const std::string& name, std::uint64_t most) {
     embedding_trainer_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
     options.pipeline.staleness = 0; // synchronous: results depend only on the plan and the seed
     embedding_trainer training(options,
-        {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
+        {.model = model, .optimizer = adam{.rate = .01F}, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
     //! [trainer]
 
     std::stop_source stop;
@@ -75,14 +82,14 @@ void train(const std::string& name, std::uint64_t most) {
     };
     const beta_order order(nodes.partitions, 2, /*seed*/ 1);
     for (resume_position at = saved.position; at.epoch < 4;) {
-        const training_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
+        const training_epoch epoch = training.run(order(at.epoch), at, observer, stop.get_token());
         if (epoch.stopped) return; // simulates a power loss: training since the checkpoint is lost
         observer.checkpoint(at = epoch.position);
     }
 }
 
 std::vector<std::byte> all_rows(const std::string& name) {
-    const checkpoint saved = load_checkpoint(name + ".checkpoint");
+    const checkpoint saved = load(name);
     embedding_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
     aligned_buffer<std::byte> slot(rows.slot_bytes());
     std::vector<std::byte> all;

@@ -39,7 +39,7 @@ int main() {
     for (node_id v = 0; v < nodes.nodes; ++v) labels.push_back(graph.label(v));
 
     // Two states that share no partition cover every partition once.
-    const epoch_plan states{{.resident = {0, 2, 4, 6}, .edge_buckets = {}}, {.resident = {1, 3, 5, 7}, .edge_buckets = {}}};
+    const epoch_plan states{{.resident = {0, 2, 4, 6}}, {.resident = {1, 3, 5, 7}}};
     const classified_nodes task{labels, [&](std::uint32_t s, std::vector<node_id>& out) {
         for (const partition_id p : states[s].resident)
             for (auto v = nodes.begin(p); v < nodes.begin(p + 1); ++v) out.push_back(static_cast<node_id>(v));
@@ -71,7 +71,7 @@ int main() {
         std::printf("state %u: accuracy %.3f on %llu unseen nodes\n", key.number.state, tenth.accuracy(),
             static_cast<unsigned long long>(tenth.examples));
         if (key.number != batch_number{1, 0, 49}) tenth = {};
-    }, .checkpoint_due = {}, .checkpoint = {}};
+    }};
     (void)training.run(states, 0, {}, watch);
     return tenth.accuracy() > .8 ? 0 : 1;
 }

@@ -2,7 +2,7 @@
 #include "small_graph.hpp"
 
 #include <gneiss/gneiss.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 
 #include <cstdio>
 using namespace gneiss;

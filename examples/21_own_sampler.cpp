@@ -35,7 +35,7 @@ struct least_known {
         return writer.write(key, arena);
     }
 };
-static_assert(sampler_of<least_known, csr_graph<>>);
+static_assert(storable_sampler_of<least_known, csr_graph<>>); // superbatch_trainer may store samples
 //! [sampler]
 
 int main() {

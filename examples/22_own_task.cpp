@@ -25,6 +25,7 @@ struct huber_head { // on outputs [seeds, 1]
             batch.statistics.loss += std::abs(off) < 1 ? double{off} * off / 2 : std::abs(off) - .5;
             gradients[i][0] = std::clamp(off, -1.0F, 1.0F) / static_cast<float>(batch.seeds.size());
         }
+        batch.statistics.examples += batch.seeds.size();
         batch.statistics.query_count += batch.seeds.size();
     }
     void step(training_batch&, const any_row_optimizer&, executor_ref) const {} // has no parameters
@@ -58,8 +59,8 @@ int main() {
     matrix_features inputs({features.data(), features.size(), 1});
     no_embeddings none;
     cpu_encoder_backend backend(encode, weights, huber_head{wanted}, /*seed*/ 1, executor);
-    train_loop loop({}, batches, inputs, none, backend, optimizers, executor, budget);
-    const epoch_plan all{{.resident = {0}, .edge_buckets = {}}}; // one state that holds every node
+    train_loop loop({}, batches, inputs, none, backend, optimizers, budget);
+    const epoch_plan all{{.resident = {0}}}; // one state that holds every node
     double error = 0;
     for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
         error = loop.run(all, epoch).model.mean_loss();

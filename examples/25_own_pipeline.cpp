@@ -27,7 +27,7 @@ int main() {
     const bucketed_edges graph(ring, {.partitions = 8});
     context run({.memory = 1 << 20});
     node_embeddings nodes(run, "alike.rows", graph.rows(),
-        {.dim = 8, .optimizer = sgd{}, .init = initializer::normal(0, 1)}); // SGD keeps no state per row
+        {.dim = 8, .optimizer = sgd{}, .init = initializer::normal(0, 1), .overwrite = true}); // SGD keeps no state per row
     //! [buffers]
     partition_buffer rows(nodes.file(), {.resident_partitions = 2, .prefetch = 1}, run.budget());
     const auto source = graph.open(run.engines());
@@ -36,9 +36,7 @@ int main() {
 
     const pipeline_stages<pulling> stages{.sample = [](pulling& batch) { batch.edges = batch.work->edges; },
         .gather = [](pulling&) {},
-        .to_device = {},
         .compute = [](pulling& batch) { batch.statistics = {}; },
-        .to_host = {},
         .update = [](pulling& batch) { // one thread, in order; the lease says where rows are
             for (const edge& e : batch.edges->bucket(batch.key.number.index))
                 for (std::size_t k = 0; k < 8; ++k) {

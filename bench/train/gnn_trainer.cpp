@@ -113,7 +113,7 @@ void graph_training_batches(benchmark::State& state, bool links, sampler_kind sa
         std::stop_source stop;
         const training_observer observer{.on_batch = [&](const batch_key& key, const training_statistics&) {
             if (key.number.index == 8) stop.request_stop();
-        }, .checkpoint_due = {}, .checkpoint = {}};
+        }};
         return training.run(states, epoch++, {}, observer, stop.get_token()).model;
     };
     (void)some();

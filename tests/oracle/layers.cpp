@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 

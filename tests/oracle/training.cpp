@@ -92,7 +92,7 @@ void link_batch_of(
     for (std::size_t c = 0; c <= batch.chunks; ++c) chunks.push_back(static_cast<std::uint32_t>(batch.chunk_begin(c)));
     const auto& penalty = of.model.penalty;
     cases.begin({{"kind", "link"}, {"decoder", decoder}, {"loss", loss}, {"name", of.name},
-        {"reciprocal", of.model.reciprocal}, {"filtered", of.negatives.filtered}, {"corrected", of.negatives.log_q_correction},
+        {"reciprocal", of.model.reciprocal}, {"filtered", of.negatives.filtered}, {"corrected", of.negatives.log_q_correction.value_or(false)},
         {"mean", of.model.reduce == reduction::mean},
         {"penalty", penalty.penalty == norm_penalty::none ? "none"
                     : penalty.penalty == norm_penalty::l2 ? "l2"
@@ -136,7 +136,7 @@ void links(case_writer& cases, random_values& random) {
             for (const bool reciprocal : {false, true})
                 for (link_case variant : variants) {
                     if (decoder == "dot" && reciprocal) continue;
-                    if (variant.negatives.log_q_correction && loss != "softmax" && loss != "marius") continue;
+                    if (variant.negatives.log_q_correction.value_or(false) && loss != "softmax" && loss != "marius") continue;
                     variant.model.reciprocal = reciprocal;
                     link_batch_of(cases, random, decoder, std::string(loss), variant);
                 }

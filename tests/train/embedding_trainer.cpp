@@ -149,9 +149,7 @@ TEST_CASE("if edges cannot be loaded, all stages have ended when the error is th
                                              [&](const batch_key&, const training_statistics&) {
                                                  late = late || over;
                                                  std::this_thread::sleep_for(std::chrono::microseconds(200));
-                                             },
-            .checkpoint_due = {},
-            .checkpoint = {}};
+                                             }};
         const auto order = make_order("beta", graph.partitioning.partitions, 2, 7);
         CHECK_THROWS_AS((void)training.run(order(0), 0, {}, observer), io_error);
         over = true;
@@ -177,6 +175,60 @@ TEST_CASE("training stopped and resumed anywhere equals uninterrupted training")
             CHECK(same_parameters(parts, whole));
         }
     }
+}
+
+TEST_CASE("with Adam, a run resumed at its position equals the whole run bit for bit, and not if the position forgets its steps") {
+    const temporary_directory directory;
+    toy_graph graph(120, 6, 3, 900, 3);
+    set_up with;
+    with.optimizer = "adam";
+    with.buffer_slots = with.order_slots = 3;
+    with.training.batch_edges = 17;
+    with.training.negatives = {.per_chunk = 10, .chunks = 2, .degree_fraction = .5};
+    with.training.pipeline.staleness = 0;
+    const outcome whole = train(graph, with, directory / "whole");
+    for (const std::uint64_t every : {1U, 7U, 40U}) {
+        CAPTURE(every);
+        CHECK(same_parameters(train(graph, with, directory / "parts", every), whole));
+    }
+    with.forgets_steps = true;
+    CHECK(!same_parameters(train(graph, with, directory / "forgetful", 7), whole));
+}
+
+TEST_CASE("an observer that a run cannot serve is refused before it begins; checkpoints name the steps before them") {
+    const temporary_directory directory;
+    toy_graph graph(200, 4, 1, 1000, 3);
+    const row_layout layout{8, 0};
+    const engine_factory engines = [] { return any_engine(threads_engine{}); };
+    any_engine engine = engines();
+    embedding_file::create(engine, directory / "rows", graph.partitioning, layout, 4);
+    embedding_file rows(engines, directory / "rows", graph.partitioning, layout, 4);
+    rows.fill([](std::uint64_t, matrix_view<float>) {});
+    memory_budget budget;
+    partition_buffer buffer(rows, {.resident_partitions = 4}, budget);
+    edge_buffer edges(graph.source(), {.partitions = 4}, budget);
+    auto model = make_link_model("dot", "softmax", 8);
+    embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
+    const serial_executor executor;
+    embedding_trainer training({.batch_edges = 60, .negatives = {.per_chunk = 4, .chunks = 1}},
+        {.model = model, .optimizer = make_row_optimizer("sgd", .1F), .rows = buffer, .edges = edges, .relations = none}, executor, budget);
+    const auto states = make_order("memory", 4, 4, 7);
+    training_observer observer;
+    observer.checkpoint_due = [] { return true; };
+    CHECK_THROWS_WITH_AS((void)training.run(states(0), 0, {}, observer), doctest::Contains("checkpoint_due, and no checkpoint"), error);
+    std::vector<resume_position> saved;
+    observer.checkpoint = [&](const resume_position& at) { saved.push_back(at); };
+    observer.again = [](std::uint32_t, std::uint32_t, bool) { return false; };
+    CHECK(gneiss::test::code_of([&] { (void)training.run(states(0), 0, {}, observer); }) == errc::invalid_argument);
+    observer.again = {};
+    const training_epoch first = training.run(states(0), 0, {}, observer); // the refused calls left the trainer as it was
+    CHECK(first.batches == 17);
+    CHECK(first.position == resume_position{1, {}, 17});
+    REQUIRE(saved.size() == 17); // before each batch
+    for (std::uint64_t i = 0; i < 17; ++i) CHECK(saved[i] == resume_position{0, {0, 0, i}, i});
+    CHECK(training.run(states(1), 1).position.steps == 34);
+    CHECK(training.run(states(1), {1, {}, 100}).position.steps == 117);
+    CHECK(training.steps() == 117);
 }
 
 TEST_CASE("with old queries, disk equals memory at any thread count, and a resume continues to the same bits") {
@@ -475,6 +527,8 @@ TEST_CASE("frozen nodes and relations keep their bits with their state, nothing 
         return std::optional<any_backend>(std::in_place, std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, table), one);
     };
     CHECK_THROWS_AS((void)train(graph, with, directory / "rows", 0, elsewhere), error); // a device steps all parts
+    with.frozen = {.nodes = false, .relations = false, .weights = true};
+    CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "rows"), doctest::Contains("train without one"), error);
 }
 
 } // namespace test_train_embedding_trainer

@@ -17,7 +17,7 @@
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/model/gradient_check.hpp>
 

@@ -195,6 +195,7 @@ TEST_CASE("training stopped and resumed anywhere equals uninterrupted training; 
             set_up with;
             with.links = links;
             with.features = test::feature_form{};
+            if (staleness == 0) with.optimizer = "adam"; // whose steps the position carries
             with.order_slots = with.buffer_slots = 3;
             with.training.batch = links ? 60 : 5;
             with.training.pipeline = {.staleness = staleness, .deterministic = true};
@@ -232,7 +233,6 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
     const auto plan_of = [&](std::uint64_t epoch) { return macro_batches(data.rows.partitions, options.pinned, options.macro, 3, epoch); };
     std::vector<training_statistics> epochs;
     resume_position at{};
-    std::uint64_t steps = 0;
     while (at.epoch < with.epochs) {
         memory_budget budget;
         const tbb_executor executor(with.threads);
@@ -253,7 +253,6 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
             {.task = task, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense, .row_optimizer = all.optimizer,
                 .inputs = {.features = &features, .graph = graph}},
             executor, budget);
-        run.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};
         training_observer observer;
@@ -265,10 +264,9 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
         for (; epoch < with.epochs; epoch = at.epoch) {
             std::optional<buffer_state> ahead;
             if (options.ahead && epoch + 1 < with.epochs) ahead = plan_of(epoch + 1).states.front();
-            const training_epoch done = run.run(plan_of(epoch).states, epoch, at.next, observer, stop.get_token(), ahead);
+            const training_epoch done = run.run(plan_of(epoch).states, at, observer, stop.get_token(), ahead);
             epochs.push_back(done.model);
             at = done.position;
-            steps = run.steps();
             if (done.stopped) break;
         }
         options.read += features.statistics();
@@ -641,7 +639,7 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
         with.features = test::feature_form{.f16 = f16};
         with.layers = "sage:8,sage:4";
         with.training.batch = 10;
-        const epoch_plan states{buffer_state{.resident = {0}, .edge_buckets = {}}};
+        const epoch_plan states{buffer_state{.resident = {0}}};
         struct result {
             double loss = 0;
             std::uint64_t charged = 0, nodes = 0;
@@ -661,6 +659,13 @@ TEST_CASE("features read row by row train the bits of resident ones; what is rea
             const feature_rows rows{.source = source, .cache = slots == 0 ? nullptr : &cache, .policy = slots == 0 ? nullptr : &policy,
                 .columns = graph_data::columns, .type = store.type(), .normalized = store.normalized()};
             const graph_inputs inputs = row_by_row ? graph_inputs{.stored_features = rows, .graph = graph} : graph_inputs{.features = &features, .graph = graph};
+            const auto of_both = [&] {
+                gnn_trainer(with.training,
+                    {.task = classified_nodes{data.labels, training_nodes(data, states)}, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense,
+                        .inputs = {.features = &features, .stored_features = rows, .graph = graph}},
+                    executor, budget);
+            };
+            CHECK_THROWS_WITH_AS(of_both(), doctest::Contains("not both"), error);
             const std::uint64_t before = budget.used();
             gnn_trainer training(with.training,
                 {.task = classified_nodes{data.labels, training_nodes(data, states)}, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense,
@@ -794,14 +799,21 @@ TEST_CASE("frozen nodes, relations and weights of a GNN keep their bits with the
         const outcome first = train(data, with);
         with.epochs = 2;
         for (const frozen_parts frozen : {frozen_parts{true, false, false}, {false, true, false}, {false, false, true}, {true, links, false}}) {
-            if (frozen.relations && !links) continue;
             with.frozen = frozen;
+            if (frozen.relations && !links) {
+                CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("frozen relations are for link prediction"), error);
+                continue;
+            }
             const outcome result = train(data, with);
             CHECK((result.rows == first.rows) == frozen.nodes);
             if (links) CHECK((result.relations == first.relations) == frozen.relations);
             CHECK((result.weights == first.weights) == frozen.weights);
             CHECK((result.state == first.state) == frozen.weights);
         }
+        with.rows = false;
+        with.features = test::feature_form{};
+        with.frozen = {true, false, false};
+        CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("frozen nodes are learned rows"), error);
     }
 }
 

@@ -261,23 +261,18 @@ inline outcome train(const graph_data& data, const set_up& with, std::uint64_t s
     all.compute = compute;
     std::vector<training_statistics> epochs;
     resume_position at{};
-    std::uint64_t steps = 0;
     while (at.epoch < with.epochs)
         all.run([&](gnn_trainer& training, const auto& states) {
-            training.set_steps(steps);
             std::stop_source stop;
             std::atomic<std::uint64_t> applied{0};
             const training_observer observer{.on_batch =
                                               [&](const batch_key&, const training_statistics&) {
                                                   if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
-                                              },
-                .checkpoint_due = {},
-                .checkpoint = {}};
+                                              }};
             while (at.epoch < with.epochs) {
-                const training_epoch epoch = training.run(states(at.epoch), at.epoch, at.next, observer, stop.get_token());
+                const training_epoch epoch = training.run(states(at.epoch), at, observer, stop.get_token());
                 epochs.push_back(epoch.model);
                 at = epoch.position;
-                steps = training.steps();
                 if (epoch.stopped) break;
             }
         });

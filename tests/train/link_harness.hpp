@@ -60,6 +60,7 @@ struct set_up {
     trace_recorder* trace = nullptr;
     frozen_parts frozen{};
     std::optional<query_log_options> replay{}; ///< trains with a query log; `training.negatives` names resident nodes
+    bool forgets_steps = false; ///< resumes as if no step had been made
     std::uint64_t* written_bytes = nullptr; ///< gets the bytes of rows that training wrote
     embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
@@ -101,7 +102,6 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     const tbb_executor executor(with.threads);
     outcome result;
     resume_position at{};
-    std::uint64_t steps = 0;
     std::vector<std::byte> saved_queries; // of the query log, as a checkpoint has them
     const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
     while (at.epoch < with.epochs) { // once, unless stopped: then from the contents of a checkpoint
@@ -119,23 +119,20 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
             {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr,
                 .frozen = with.frozen, .queries = queries ? &*queries : nullptr},
             executor, budget);
-        training.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};
         const training_observer observer{.on_batch =
                                              [&](const batch_key&, const training_statistics&) {
                                                  if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
-                                             },
-            .checkpoint_due = {},
-            .checkpoint = {}};
+                                             }};
         while (at.epoch < with.epochs) {
-            const training_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
+            const training_epoch epoch = training.run(order(at.epoch), at, observer, stop.get_token());
             result.loss += epoch.model.loss;
             result.masked += epoch.model.masked;
             at = epoch.position;
-            steps = training.steps();
             if (epoch.stopped) break;
         }
+        if (with.forgets_steps) at.steps = 0;
         buffer.flush();
         if (queries) saved_queries = queries->save();
     }

@@ -35,9 +35,7 @@ std::uint64_t run_pipeline(std::uint64_t batches, const pipeline_options& how) {
     training_pipeline<numbers> pipeline(
         {.sample = [](numbers& b) { b.values.resize(b.values.size() * 2, 1); },
             .gather = [](numbers& b) { b.values.push_back(1); },
-            .to_device = {},
             .compute = [](numbers& b) { b.values = std::vector<std::uint64_t>(b.values); },
-            .to_host = {},
             .update = [&](numbers& b) { sum += std::accumulate(b.values.begin(), b.values.end(), std::uint64_t{0}); }},
         how, std::move(all));
     for (std::uint64_t i = 0; i < batches; ++i) {

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -40,10 +42,14 @@ TEST_CASE("a queue never exceeds its capacity, except by the next item") {
     ordered_queue<int> queue({.items = 2, .bytes = 100});
     CHECK(queue.push(1, 1, 60));
     std::atomic<bool> pushed{false};
+    std::latch started(1);
     std::jthread late([&] {
+        started.count_down();
         queue.push(2, 2, 60); // over capacity until 0 and 1 have left
         pushed = true;
     });
+    started.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10)); // time for a push that does not wait
     CHECK(queue.push(0, 0, 60)); // next in order: never waits
     CHECK(!pushed);
     CHECK(queue.pop() == 0);

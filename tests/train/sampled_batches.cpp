@@ -64,7 +64,7 @@ struct node_training {
         buffered_features rows(features, on);
         no_embeddings none;
         cpu_encoder_backend<classification_head> backend(*all.encode, all.weights, {}, all.with.training.seed, on);
-        train_loop loop({.pipeline = all.with.training.pipeline}, batches, rows, none, backend, {all.optimizer, all.dense}, on, budget);
+        train_loop loop({.pipeline = all.with.training.pipeline}, batches, rows, none, backend, {all.optimizer, all.dense}, budget);
         std::vector<training_statistics> found;
         for (std::uint64_t e = 0; e < all.with.epochs; ++e) {
             states = all.order()(e);
@@ -122,7 +122,7 @@ TEST_CASE("weights reach training: equal ones draw all neighbors, and edges of w
 
     // Edges drawn, batch by batch: no odd node except seeds.
     node_training parts(data, with);
-    parts.states = {{.resident = {0, 1, 2, 3}, .edge_buckets = {}}};
+    parts.states = {{.resident = {0, 1, 2, 3}}};
     graph_buffer whole(data.store, with.engines, neighbor_direction::in, graph_buffer::bytes_needed(parts.states, data.store, neighbor_direction::in), parts.budget);
     whole.begin_epoch(parts.states, 0);
     const auto graph = whole.acquire(0);

@@ -26,6 +26,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -88,6 +89,7 @@ struct set_up {
     std::uint64_t superbatch = 4, epochs = 2, accesses = 0;
     std::size_t cache_capacity = 60, threads = 1;
     bool carry = true, direct_table = false;
+    bool directory = true; ///< false: without one for files
     std::optional<gather_way> deal{}; ///< rows are dealt out; empty: read at random
     std::uint64_t deal_memory = std::uint64_t{1} << 20;
     std::uint64_t pass_memory = 0; ///< of passes over neighbors; 0: read at random
@@ -212,10 +214,11 @@ struct trainer {
         Sampler sampler;
         bool by_itself = std::this_thread::get_id() != of.driving;
         template <class G>
-        auto sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, executor_ref on, mini_batch_arena& arena) {
+        auto sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, executor_ref on, mini_batch_arena& arena,
+            std::span<const excluded_edge<>> excluded) {
             of.watch.use(of.with.schedule != superbatch_schedule::alternate || by_itself == of.watch.for_gathering);
             if (by_itself) std::this_thread::sleep_for(of.slow);
-            return sampler.sample(key, graph, seeds, on, arena);
+            return sampler.sample(key, graph, seeds, on, arena, excluded);
         }
     };
 
@@ -250,7 +253,7 @@ struct trainer {
         }
         training = std::make_unique<superbatch_trainer>(
             superbatch_trainer_options{.batch = 10, .seed = 9,
-                .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = run / "superbatches", .cache_capacity = 0,
+                .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = with.directory ? run.path() : std::filesystem::path(), .cache_capacity = 0,
                     .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs, .change_sets = with.change_sets}},
             superbatch_parts{.sampler = *sampler, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
                 .weights = net.weights, .optimizer = net.dense,
@@ -563,6 +566,27 @@ TEST_CASE("at most two superbatches have files on disk, and none remains") {
     }
 }
 
+TEST_CASE("other files in the directory of superbatches survive every epoch, and files of a killed run go") {
+    const graph_data data(400);
+    for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
+        for (const std::uint64_t ahead : {1U, 3U}) {
+            trainer result(data, {.schedule = schedule, .epochs = ahead});
+            const std::filesystem::path notes = result.run / "checkpoint" / "notes", old = result.run / "superbatches" / "99.samples";
+            for (const auto& file : {notes, old}) {
+                std::filesystem::create_directories(file.parent_path());
+                std::ofstream(file) << "text";
+            }
+            for (std::uint64_t e = 0; e < 3; ++e) {
+                (void)result.training->run(e);
+                CHECK(std::filesystem::file_size(notes) == 4);
+                CHECK_FALSE(std::filesystem::exists(old));
+            }
+            result.training.reset();
+            CHECK(std::filesystem::file_size(notes) == 4);
+            CHECK_FALSE(std::filesystem::exists(result.run / "superbatches"));
+        }
+}
+
 TEST_CASE("faults of the engine end in the right answer or a typed error, never in other weights") {
     const graph_data data(300);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
@@ -605,6 +629,8 @@ TEST_CASE("inconsistent parts are refused") {
     const graph_data data(100);
     CHECK_THROWS_AS(trainer(data, {.cache = "belady", .schedule = superbatch_schedule::conventional}), error);
     CHECK_THROWS_AS(trainer(data, {.cache = "static", .deal = gather_way::scan}), error);
+    CHECK_THROWS_WITH_AS(trainer(data, {.directory = false}), doctest::Contains("superbatch_options::directory"), error);
+    CHECK(train(data, {.cache = "lru", .schedule = superbatch_schedule::conventional, .directory = false}) == in_memory(data, sampler_kind::neighbor, 2));
     graph_data none(100);
     none.train.clear();
     CHECK_THROWS_AS(trainer(none, {}), error);

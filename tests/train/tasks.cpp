@@ -125,7 +125,7 @@ TEST_CASE("a loop with custom negatives of a concrete type trains the bits of th
     no_features features;
     buffered_embeddings embeddings(buffer, {}, executor);
     cpu_embedding_backend backend(link_head(model, relations), executor);
-    train_loop loop({.pipeline = with.training.pipeline}, batches, features, embeddings, backend, {.rows = optimizer}, executor, budget);
+    train_loop loop({.pipeline = with.training.pipeline}, batches, features, embeddings, backend, {.rows = optimizer}, budget);
     double loss = 0;
     const auto order = make_order(with.order, 4, with.order_slots, 7);
     for (std::uint64_t e = 0; e < with.epochs; ++e) loss += loop.run(order(e), e).model.loss;

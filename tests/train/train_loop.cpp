@@ -109,7 +109,7 @@ TEST_CASE("a loop of concrete slots trains the same bits as one with slots chose
         buffered_features features(of.features, of.on);
         cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
         const auto finish = [&](auto& embeddings) {
-            train_loop loop(of.options(), batches, features, embeddings, backend, of.optimizers(), of.on, of.budget);
+            train_loop loop(of.options(), batches, features, embeddings, backend, of.optimizers(), of.budget);
             auto result = epochs(loop, of);
             if (of.rows) of.rows->flush();
             CHECK(of.all.end(std::move(result)) == expected);
@@ -218,7 +218,7 @@ TEST_CASE("states need not be sets of partitions: large-batch sampling with one 
         lbs::macro_features features{data};
         no_embeddings none;
         cpu_encoder_backend<classification_head> backend(*all.encode, all.weights, {}, with.training.seed, on);
-        train_loop loop({.pipeline = with.training.pipeline}, batches, features, none, backend, {all.optimizer, all.dense}, on, budget);
+        train_loop loop({.pipeline = with.training.pipeline}, batches, features, none, backend, {all.optimizer, all.dense}, budget);
         std::vector<training_statistics> found;
         for (std::uint64_t e = 0; e < with.epochs; ++e) found.push_back(loop.run(epoch_plan(count), e).model);
         if (count > 1)
@@ -364,7 +364,7 @@ TEST_CASE("replicas on threads, one of whose producers leaves mid-state, train t
         buffered_features features(of.features, of.on);
         no_embeddings none;
         cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
-        train_loop loop(of.options(), *mine, features, none, backend, of.optimizers(), of.on, of.budget, reducer);
+        train_loop loop(of.options(), *mine, features, none, backend, of.optimizers(), of.budget, reducer);
         auto result = epochs(loop, of);
         CHECK(loop.steps() == 6);
         return of.all.end(std::move(result));
@@ -486,10 +486,49 @@ TEST_CASE("embeddings may belong to a remote owner, and messages may arrive twic
     buffered_features features(of.features, of.on);
     remote::embeddings rows{owner, with.dim};
     cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
-    train_loop loop(of.options(), batches, features, rows, backend, of.optimizers(), of.on, of.budget);
+    train_loop loop(of.options(), batches, features, rows, backend, of.optimizers(), of.budget);
     const auto result = of.all.end(epochs(loop, of));
     CHECK(result.weights == expected.weights);
     CHECK(owner.rows() == expected.rows);
+}
+
+namespace failing {
+
+/// Rows of another machine that does not answer for any state but the first.
+struct silent_owner : no_embeddings {
+    [[nodiscard]] std::optional<lease> acquire(std::uint32_t state, const std::stop_token& stop) {
+        if (state == 0) return lease{};
+        std::mutex mutex;
+        std::condition_variable_any answered;
+        std::unique_lock lock(mutex);
+        answered.wait(lock, stop, [] { return false; });
+        throw error(errc::canceled, "no answer");
+    }
+};
+static_assert(embedding_source<silent_owner>);
+
+struct broken_features : no_features {
+    [[nodiscard]] static input_columns columns() { return {.dense = graph_data::columns}; }
+    void gather(training_batch& /*batch*/, matrix_view<float> /*dense*/) const { throw error(errc::corrupt, "planted"); }
+};
+static_assert(feature_source<broken_features>);
+
+} // namespace failing
+
+TEST_CASE("the failure of a stage ends a wait for the rows of a state, and its error is thrown") {
+    const graph_data data = graph_data::planted(200, 4);
+    set_up with = with_classes();
+    with.rows = false;
+    parts of(data, with);
+    REQUIRE(of.states.size() > 1);
+    buffered_topology topology(of.graph, {.resident_partitions = 4});
+    sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
+    failing::broken_features features;
+    failing::silent_owner rows;
+    cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
+    train_loop loop(of.options(), batches, features, rows, backend, of.optimizers(), of.budget);
+    CHECK_THROWS_WITH_AS((void)loop.run(of.states, 0), doctest::Contains("planted"), error);
+    CHECK_THROWS_WITH_AS((void)loop.run(of.states, 0), doctest::Contains("planted"), error); // and again
 }
 
 TEST_CASE("a phase releases data that the next epoch reads again") {
@@ -518,7 +557,7 @@ TEST_CASE("incompatible slots are refused at construction") {
     buffered_features features(of.features, of.on);
     buffered_embeddings stepped_in_compute(*of.rows, {.step_at = step_place::compute}, of.on);
     cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, 0, of.on);
-    CHECK_THROWS_WITH_AS((train_loop(of.options(), batches, features, stepped_in_compute, backend, of.optimizers(), of.on, of.budget)),
+    CHECK_THROWS_WITH_AS((train_loop(of.options(), batches, features, stepped_in_compute, backend, of.optimizers(), of.budget)),
         doctest::Contains("only where nodes have no features"), error);
 }
 

@@ -84,7 +84,6 @@ public:
             gneiss::gnn_parts{.task = task, .encode = of.net.encode, .weights = of.net.weights, .optimizer = settings.dense_optimizer(0),
                 .inputs = {.features = features_.get(), .graph = *graph_}, .backend = of.backend},
             executor_, of.budget);
-        training_->set_steps(first_steps());
     }
 
     /// Adds the I/O cost, modeled and measured, if this process trained anything.
@@ -99,7 +98,6 @@ public:
         live_.say(cost.text());
     }
 
-    [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::io_stats io() const override {
         gneiss::io_stats sum = graph_->statistics();
@@ -123,7 +121,7 @@ private:
         if (states.size() > now_.states.size() && !of_.plan.in_memory && (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
             ahead = states.back();
         const auto began = clock::now();
-        const gneiss::training_epoch done = training_->run(now_.states, from.epoch, from.next, observer, stop, ahead);
+        const gneiss::training_epoch done = training_->run(now_.states, from, observer, stop, ahead);
         seen_.seconds += trainers::seconds_since(began);
         seen_.batches += done.batches;
         seen_.input_rows += done.model.input_nodes;

@@ -168,7 +168,7 @@ public:
             sizeof(gneiss::partition_id) * hubs(), charged_by::run);
         plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
         plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
-        const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float), 8 * *options_.batch);
+        const trainers::gnn_needs needs = trainers::needs_of(bound, seen_, shape.columns.dense * sizeof(float));
         plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, needs,
             trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
         plan.further_reads = of_.reads;
@@ -285,7 +285,7 @@ partitions_choice choose_partitions(
     const auto for_so_many = [&](std::uint64_t in_macro) { return std::bit_ceil(gneiss::ceil_div(in_macro * most, std::uint64_t{m})); };
     o.partitions = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(most, std::max({std::uint64_t{together}, for_so_many(asked == 0 ? together : asked), 4 * std::uint64_t{asked}})));
-    chosen.reason = fmt::format("{} partitions: about {} of them fit in memory twice, so macro-batches differ in every epoch", *o.partitions,
+    chosen.reason = fmt::format("{} partitions: two macro-batches of about {} fit in memory, so they differ in every epoch", *o.partitions,
         std::max<std::uint64_t>(1, std::uint64_t{m} * *o.partitions / most));
     return chosen;
 }

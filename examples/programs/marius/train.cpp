@@ -166,12 +166,11 @@ public:
                 .queries = queries_ ? &*queries_ : nullptr},
             executor_, budget_);
         if (warm) {
-            training_->set_steps(warm->steps());
+            warm_steps_ = warm->steps();
             warm->report(checkpoint_, context.live);
         }
         if (!run.saved) return;
         epoch_ = trainers::last_trained(run.saved->position);
-        training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
         if (queries_) queries_->load(run.saved->sections.at("queries"));
     }
 
@@ -183,7 +182,7 @@ public:
         epoch_ = from.epoch;
         training_->set_optimizer(options_.row_optimizer(from.epoch, plateau()));
         const gneiss::training_epoch done =
-            training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop);
+            training_->run(plan_.order(from.epoch), from, trainers::training_observer_of(observer), stop);
         return {done.position, done.stopped};
     }
 
@@ -210,7 +209,7 @@ public:
             best_ / trainers::checkpoint_name, std::move(c), metrics, trainers::best_rows(engines_, plan_, *rows_));
     }
 
-    [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
+    [[nodiscard]] std::uint64_t first_steps() const override { return warm_steps_; }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return options_.learning_rate(epoch, plateau()); }
@@ -259,7 +258,7 @@ private:
     std::vector<gneiss::memory_charge> charges_;
     gneiss::any_link_model model_;
     gneiss::embedding_table relations_;
-    std::uint64_t generation_ = 0, best_generation_ = 0;
+    std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
     std::uint64_t epoch_ = 0; ///< trained last
 
     std::unique_ptr<gneiss::embedding_file> rows_file_;

@@ -96,13 +96,10 @@ public:
         }
         assemble();
         if (warm) {
-            training_->set_steps(warm->steps());
+            warm_steps_ = warm->steps();
             warm->report(of.run.directory.checkpoint(), of.live);
         }
-        if (of.run.saved) {
-            epoch_ = trainers::last_trained(of.run.saved->position);
-            training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
-        }
+        if (of.run.saved) epoch_ = trainers::last_trained(of.run.saved->position);
         remove_other_graphs(of.run.directory.path(), graph_name_);
     }
 
@@ -120,7 +117,7 @@ public:
             if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs && (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
                 ahead = plan_.order(from.epoch + 1).front();
             const gneiss::training_epoch done =
-                training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop, ahead);
+                training_->run(plan_.order(from.epoch), from, trainers::training_observer_of(observer), stop, ahead);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
             if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::diagnose_features(data_->data(), *data_->features());
@@ -159,7 +156,7 @@ public:
         return found == per_class_.end() ? nlohmann::ordered_json() : found->second;
     }
 
-    [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
+    [[nodiscard]] std::uint64_t first_steps() const override { return warm_steps_; }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch, plateau()); }
@@ -272,7 +269,6 @@ private:
         observer.checkpoint(at); // fallback for a failure from here on
         const std::string name = graph_name(at.epoch);
         const std::filesystem::path checkpoint = of_.run.directory.checkpoint(), to = checkpoint / name;
-        const std::uint64_t steps = training_->steps();
         dismantle();
         const std::uint64_t free = plan_.budget - budget_.used() + plan_.evaluation_bytes;
         const std::uint64_t memory = free / 4 * 3;
@@ -297,7 +293,6 @@ private:
             take_order(of_.how, plan_, *data_);
         }
         assemble();
-        training_->set_steps(steps);
         if (!done) return false;
         observer.checkpoint(at);
         remove_other_graphs(of_.run.directory.path(), name);
@@ -392,7 +387,7 @@ private:
     gneiss::tbb_executor executor_;
     gneiss::memory_budget budget_;
     std::vector<gneiss::memory_charge> charges_;
-    std::uint64_t generation_ = 0, best_generation_ = 0;
+    std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
     std::uint64_t epoch_ = 0;
 
     mutable std::mutex assembling_; // another thread reads totals

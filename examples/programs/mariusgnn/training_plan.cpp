@@ -250,7 +250,7 @@ private:
         const std::uint64_t evaluation = trainers::evaluation_part(
             least_evaluation(o_, of_, plan.partitioning, shape, layers_), o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
         const std::uint64_t row = shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
-        const std::uint64_t scratch = 8 * *o_.batch + (shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0);
+        const std::uint64_t scratch = shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0;
         plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), o_.deterministic, trainers::needs_of(bound, seen_, row, scratch),
             std::max({evaluation, least_reshuffle(o_, plan), o_.uses_rows() && o_.early_stop != 0 ? plan.best_bytes() : 0}));
         return plan;

@@ -46,6 +46,8 @@ concept access_trace = requires(T& trace, std::size_t batch, std::vector<node_id
 
 /// Reads change sets of consecutive batches: `next(out)` reads the next one, all lists except `in`, and returns false at the
 /// end.
+/// Cost: O(changes), a sequential read if on disk, into memory of `out`. One thread at a time. Errors: those of reading, and
+/// errc::corrupt for a damaged file.
 template <class S>
 concept change_set_source = requires(S& source, change_set& out) {
     { source.next(out) } -> std::convertible_to<bool>;

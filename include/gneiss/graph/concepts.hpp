@@ -30,6 +30,8 @@ concept edge_stream = requires(S& stream, const S& constant) {
 /// Takes edges chunk by chunk and returns them as a stream.
 ///
 /// Meaning: `append` copies; `finish` ends writing and returns an `edge_stream` over the edges written.
+/// Cost: `append` O(edges), sequential writes if on disk; `finish` a last block. Memory for a block if on disk, else for all
+/// edges. One thread uses a writer at a time. Errors: io_error of a store on disk.
 template <class W>
 concept edge_writer = requires(W& writer, std::span<const typename W::edge_type> edges) {
     writer.append(edges);
@@ -40,6 +42,9 @@ concept edge_writer = requires(W& writer, std::span<const typename W::edge_type>
 ///
 /// Meaning: `create(nodes)` starts an empty set of edges between nodes below `nodes`. A set lives as long as its writer or
 /// stream and then frees its space; many may exist at once.
+/// Cost: `create` O(1), and a file if on disk; space for the edges of all sets that exist. Thread-safety: sets may be used by
+/// different threads, each by one at a time.
+/// Errors: `create` throws io_error if a store on disk cannot make one.
 template <class S>
 concept scratch = requires(S& place, std::uint64_t nodes) {
     { place.create(nodes) } -> edge_writer;

@@ -22,7 +22,8 @@
 
 namespace gneiss {
 
-/// Sums the gradients of replicas before a step: takes the whole arena of gradients, in place. Empty on one machine.
+/// Sums the gradients of replicas before a step: takes the whole arena of gradients, in place. Empty on one machine. Called once
+/// per step, on the thread of the step; an exception leaves the parameters unchanged.
 using gradient_reduction = std::function<void(std::span<float>)>;
 
 /// Options of steps of dense parameters. The defaults add nothing to the optimizer.

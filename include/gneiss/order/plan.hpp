@@ -15,8 +15,8 @@ using edge_bucket = std::pair<partition_id, partition_id>;
 
 /// State of the buffer: the resident partitions, and the edge buckets trained while they are.
 struct buffer_state {
-    std::vector<partition_id> resident;    ///< ascending
-    std::vector<edge_bucket> edge_buckets; ///< in training order; both partitions are resident
+    std::vector<partition_id> resident;      ///< ascending
+    std::vector<edge_bucket> edge_buckets{}; ///< in training order; both partitions are resident
 
     friend bool operator==(const buffer_state&, const buffer_state&) = default;
 };
@@ -33,10 +33,11 @@ struct batch_number {
     friend auto operator<=>(const batch_number&, const batch_number&) = default;
 };
 
-/// Position at which training resumes: exactly the batches before `next` in epoch `epoch` have been applied.
+/// Position at which training resumes: exactly the batches before `next` in epoch `epoch` have been applied, in `steps` steps.
 struct resume_position {
     std::uint64_t epoch = 0; ///< number of the epoch
     batch_number next{};     ///< first batch not applied
+    std::uint64_t steps = 0; ///< steps of the optimizers so far: t of the last one, which Adam's correction depends on
 
     friend bool operator==(const resume_position&, const resume_position&) = default;
 };

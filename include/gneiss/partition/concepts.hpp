@@ -66,6 +66,9 @@ struct partition_request {
 /// Meaning: `p(stream, request, executor)` returns the part of each node, [nodes], below request.parts. It is a function of
 /// graph, request and options only, independent of the chunks of the stream and the threads of `executor`. `p.memory(nodes,
 /// arcs, request)` is its maximum memory, without the stream [bytes].
+/// Cost: sequential passes of the stream, O(arcs) each or more; each partitioner states their number and time. `memory` reads no
+/// stream.
+/// Thread-safety: calls with different streams may run at once; one uses a stream at a time.
 /// Errors: errc::invalid_argument for an invalid request (`check_request`), errc::unsupported for a guarantee that this
 /// partitioner cannot give, errc::canceled. A graph without nodes gives an empty vector.
 ///

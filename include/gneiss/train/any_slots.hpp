@@ -170,7 +170,7 @@ struct backend_model final : backend_interface {
 /// Type-erased `batch_producer`.
 ///
 ///     any_batches batches(std::in_place_type<my_batches>, arguments); // owns one; std::ref(batches) refers to one
-///     any_train_loop loop({}, batches, features, embeddings, backend, optimizers, executor, budget);
+///     any_train_loop loop({}, batches, features, embeddings, backend, optimizers, budget);
 class any_batches : public detail::erased<detail::batches_interface, detail::batches_model> {
 public:
     using erased::erased;

@@ -24,10 +24,16 @@ namespace gneiss {
 
 /// The loss of a batch on the outputs of an encoder.
 ///
-/// Meaning: `differentiate(batch, outputs, gradients, executor)` adds to batch.statistics and writes the gradient of each
-/// output [seeds, columns]; if `in_place`, `gradients` holds the outputs on entry. `step` steps the head's own parameters, if
-/// `has_parameters`.
-/// Cost: one call per batch.
+/// Meaning: `differentiate(batch, outputs, gradients, executor)` writes the gradient of each output [seeds, columns]; if
+/// `in_place`, `gradients` holds the outputs on entry. The backend passes gradients on as they are, so their scale is the head's:
+/// those of `classification_head` and `target_head` are of the mean over the batch's labels or targets, those of `link_head` of
+/// the sum over queries, or of their mean with `reduction::mean`. It adds to batch.statistics the sum of losses (`loss`), the
+/// number of terms in it (`query_count`, the divisor of `mean_loss`) and of edges or nodes that enter it (`examples`);
+/// `sampled_edges` and `input_nodes` are not the head's. `step` steps the head's own parameters, if `has_parameters`: after each
+/// batch, so that a head with parameters fits no loop with a Reducer.
+/// Cost: one call of each per batch, for which the compute stage waits.
+/// Thread: the compute stage's, batch after batch. Errors: errc::not_finite for a loss that is not a number; any exception ends
+/// the epoch and is rethrown by `run`.
 ///
 /// From examples/22_own_task.cpp:
 /// \snippet 22_own_task.cpp head
@@ -86,6 +92,12 @@ struct target_head {
 };
 static_assert(loss_head<target_head>);
 
+/// Options of `link_head`.
+struct link_head_options {
+    bool frozen = false;      ///< leaves relations as they are
+    query_log* log = nullptr; ///< gives negatives the gradients of old queries; outlives the head; null: none
+};
+
 /// The loss of a link model: a decoder compares outputs of batch.links. Steps relations here unless batches carry their own.
 /// Arguments outlive this.
 class link_head {
@@ -93,26 +105,24 @@ public:
     /// Gradients are apart from outputs; relations are parameters.
     static constexpr bool in_place = false, has_parameters = true;
 
-    /// Compares by `model` with `relations`, which `frozen` leaves as they are. `log` gives negatives the gradients of old
-    /// queries; null: none.
-    link_head(any_link_model& model, embedding_table& relations, bool frozen = false, query_log* log = nullptr)
-        : model_(model), relations_(relations), frozen_(frozen), log_(log) {}
+    /// Compares by `model` with `relations`.
+    link_head(any_link_model& model, embedding_table& relations, const link_head_options& options = {})
+        : model_(model), relations_(relations), options_(options) {}
 
     void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) const {
         const matrix_view<const float> relations = b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
-        b.statistics.add(model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor, log_));
+        b.statistics.add(model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor, options_.log));
     }
     /// Steps the relations that the batch used.
     void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) const {
-        if (!frozen_ && b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
+        if (!options_.frozen && b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
             by.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor);
     }
 
 private:
     any_link_model& model_;
     embedding_table& relations_;
-    bool frozen_;
-    query_log* log_;
+    link_head_options options_;
 };
 static_assert(loss_head<link_head>);
 
@@ -138,23 +148,28 @@ private:
 };
 static_assert(train_backend<cpu_embedding_backend<link_head>>);
 
+/// Options of `cpu_encoder_backend`.
+struct cpu_encoder_backend_options {
+    memory_charge encoder{}; ///< holds the charge of the encoder's memory
+    bool frozen = false;     ///< leaves the weights as they are
+};
+
 /// Computes batches of an encoder on the CPU: forward, the head's loss, backward, a step of the weights.
 ///
 ///     cpu_encoder encode(weights, parse_layers("sage:64,sage:16"), {.dense = 128});
 ///     weights.allocate(seed);
 ///     cpu_encoder_backend backend(encode, weights, classification_head{}, seed, executor);
 ///
-/// Memory: the encoder's, charged by `encoder`. Arguments passed by reference outlive this.
+/// Memory: the encoder's, charged by `options.encoder`. Arguments passed by reference outlive this.
 template <class Head>
 class cpu_encoder_backend : public host_backend {
     static_assert(loss_head<Head>, "cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
 
 public:
-    /// Computes with `encode`; `seed` is that of dropout. `frozen` leaves the weights as they are.
+    /// Computes with `encode`; `seed` is that of dropout.
     cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed, executor_ref executor,
-        memory_charge encoder = {}, bool frozen = false)
-        : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor),
-          charge_(std::move(encoder)), frozen_(frozen) {}
+        cpu_encoder_backend_options options = {})
+        : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor), options_(std::move(options)) {}
 
     void upload(const training_optimizers& by) { by_ = by; }
     void compute(training_batch& b) {
@@ -188,7 +203,7 @@ public:
         return weights_.gradients();
     }
     void step(std::uint64_t step) {
-        if (frozen_) return weights_.zero_gradients();
+        if (options_.frozen) return weights_.zero_gradients();
         by_.dense.step(weights_, step, 1, executor_);
     }
 
@@ -199,8 +214,7 @@ private:
     training_optimizers by_;
     std::uint64_t seed_;
     executor_ref executor_;
-    memory_charge charge_;
-    bool frozen_;
+    cpu_encoder_backend_options options_;
 };
 static_assert(divisible_backend<cpu_encoder_backend<classification_head>>);
 static_assert(train_backend<cpu_encoder_backend<link_head>>);

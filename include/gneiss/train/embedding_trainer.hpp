@@ -44,7 +44,7 @@ struct embedding_trainer_options {
     std::size_t batches_in_flight = 0;            ///< 0: the number that the stages can use, at most staleness + 2
     std::uint64_t row_memory = 0; ///< for rows of all batches, see `row_room` [bytes]; 0: enough for those in flight
     std::uint64_t state_nodes = 0, state_edges = 0; ///< most of a state, to bound memory; 0: all of the graph
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0; ///< of the order of edges and the negatives
 };
 
 /// Parts of an `embedding_trainer`; everything held by reference outlives the training.
@@ -55,7 +55,7 @@ struct embedding_parts {
     edge_buffer& edges;             ///< edges of the states
     embedding_table& relations;     ///< rows of relations
     any_backend* backend = nullptr; ///< computes batches in place of the CPU, with the same relations
-    frozen_parts frozen{};          ///< nodes or relations that are not trained
+    frozen_parts frozen{};          ///< nodes or relations that are not trained; `weights` is an error: there are none
     /// Old queries against which negatives train that missed them; null: none. Needs `negative_options::name_resident`, a
     /// loss with a log-sum, and the CPU.
     query_log* queries = nullptr;
@@ -100,13 +100,15 @@ public:
     [[nodiscard]] static batch_profile profile(const embedding_trainer_options& options, edge_buffer& edges, const row_partitioning& rows,
         const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop = {});
 
-    /// As `train_loop::run`.
+    /// Runs epoch `from.epoch` from batch `from.next` on, after `from.steps` steps: resumes. As `train_loop::run`; so
+    /// `observer.again` is errc::invalid_argument, as is `observer.checkpoint_due` without `observer.checkpoint`.
+    training_epoch run(const epoch_plan& states, const resume_position& from, const training_observer& observer = {},
+        const std::stop_token& stop = {});
+    /// Runs epoch `epoch` from batch `from` on, after the steps so far. Errors as for the other `run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
         const std::stop_token& stop = {});
     /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
-    /// Restores the number of steps, for a resume.
-    void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// Sets the optimizer of rows and relations from the next epoch on: for schedules. Throws errc::invalid_argument for one
     /// with a different number of state floats.
     void set_optimizer(const any_row_optimizer& optimizer);

@@ -33,7 +33,7 @@ template <class Statistics>
 struct epoch_observer {
     /// Called after each batch is applied, in order, on the update stage's thread: keep it short.
     std::function<void(const batch_key&, const Statistics&)> on_batch{};
-    /// Returns true if a checkpoint is due; called between batches on the driving thread.
+    /// Returns true if a checkpoint is due; called between batches on the driving thread. Needs `checkpoint`.
     std::function<bool()> checkpoint_due{};
     /// Makes a checkpoint. Exactly the batches before `position` are applied and written.
     std::function<void(const resume_position&)> checkpoint{};
@@ -88,7 +88,8 @@ struct driven_batch {
 ///
 /// examples/25_own_pipeline.cpp is complete.
 ///
-/// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as in `partition_buffer`.
+/// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as in `partition_buffer`. The token of
+/// `acquire` stops when a stage fails.
 /// Thread-safety: one driving thread. Errors: see `run`.
 ///
 /// From examples/25_own_pipeline.cpp:
@@ -107,7 +108,7 @@ public:
         std::vector<std::unique_ptr<Batch>> batches, Tables* rows, std::uint32_t batches_per_step = 1)
         : options_(options), rows_(rows), batches_per_step_(batches_per_step), track_(open_track(options.trace, "loop")), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
 
-    /// Runs epoch `epoch` over `states`, from batch `from` on.
+    /// Runs epoch `from.epoch` over `states`, from batch `from.next` on, and counts steps from `from.steps` on.
     ///
     /// \param begin    begin() starts the sources of an epoch other than rows
     /// \param work_of  work_of(s) returns the data that the batches of state s share, a shared_ptr<const Work>
@@ -115,19 +116,24 @@ public:
     ///
     /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
     /// end.
-    /// After an exception no stage is running, and every later call rethrows it.
+    /// Throws errc::invalid_argument for an observer with `checkpoint_due` and no `checkpoint`, before anything runs;
+    /// errc::no_space if `Tables` needs a checkpoint and the observer makes none; errors of stages, `begin`, `work_of` and
+    /// `Tables`. After any but the first no stage is running, and every later call rethrows it.
     template <class Begin, class WorkOf>
-    result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& callbacks, const std::stop_token& stop,
+    result run(const epoch_plan& states, const resume_position& from, const observer& callbacks, const std::stop_token& stop,
         Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
         if (failure_) std::rethrow_exception(failure_);
+        if (callbacks.checkpoint_due && !callbacks.checkpoint)
+            throw error(errc::invalid_argument, "the observer has checkpoint_due, and no checkpoint to make then");
         try {
-            const trace_span whole(trace(), "epoch", {.epoch = epoch});
+            const trace_span whole(trace(), "epoch", {.epoch = from.epoch});
             observer_ = &callbacks;
             outcome_ = {};
             applied_ = 0;
+            steps_ = from.steps;
             begin();
-            if (rows_ != nullptr) rows_->begin_epoch(states, from.state);
-            return run_states(states, epoch, from, stop, work_of, ready);
+            if (rows_ != nullptr) rows_->begin_epoch(states, from.next.state);
+            return run_states(states, from.epoch, from.next, stop, work_of, ready);
         } catch (...) { // the objects that the stages use go out of scope
             failure_ = std::current_exception();
             pipeline_.stop(failure_);
@@ -135,10 +141,15 @@ public:
         }
     }
 
-    /// Steps so far: t of the optimizers. A resume restores it.
+    /// Runs epoch `epoch` from batch `from` on, after the steps so far: for a run that is not resumed.
+    template <class Begin, class WorkOf>
+    result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& callbacks, const std::stop_token& stop,
+        Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
+        return run(states, {epoch, from, steps_}, callbacks, stop, std::forward<Begin>(begin), std::forward<WorkOf>(work_of), ready);
+    }
+
+    /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-    /// Restores the number of steps, for a resume.
-    void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
 
     [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
     /// Returns the driving thread's track; null without a trace.
@@ -155,7 +166,7 @@ private:
         pipeline_.resume(); // the first state is waited for like the others
         for (std::uint32_t s = from.state; s < states.size() && !created.stopped; ++s) {
             std::uint32_t pass = s == from.state ? from.pass : 0;
-            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}}; };
+            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}, steps_}; };
             std::uint64_t first = s == from.state ? from.index : 0;
             decltype(Batch::rows) held{};
             if (!acquire_rows(s, held, resume_here(first), stop)) {
@@ -192,6 +203,7 @@ private:
             }
         }
         drain();
+        created.position.steps = steps_;
         if (rows_ != nullptr) end_epoch(created.position);
         created.model = outcome_;
         created.batches = applied_;
@@ -235,7 +247,12 @@ private:
             if (rows_ == nullptr) return true;
             auto rows = [&] {
                 const trace_span span(trace(), "wait for partitions", {.epoch = here.epoch, .state = s});
-                return rows_->acquire(s, {});
+                try {
+                    return rows_->acquire(s, pipeline_.failed());
+                } catch (...) {
+                    if (pipeline_.failed().stop_requested()) drain(); // throws the error of the stage, which ended the wait
+                    throw;
+                }
             }();
             if (rows) {
                 held = std::move(*rows);

@@ -52,7 +52,7 @@ using hanoi_loop = mariusgnn_loop<node_task, neighbor_sampler<>, classification_
 struct graph_inputs {
     partition_buffer* rows = nullptr;              ///< learned; training steps them
     feature_buffer* features = nullptr;            ///< fixed, of the resident partitions
-    std::optional<feature_rows> stored_features{}; ///< in place of `features`: fixed, read row by row
+    std::optional<feature_rows> stored_features{}; ///< in place of `features`: fixed, read row by row; both are an error
     graph_buffer& graph;                           ///< graph of each state
 
     /// Returns the number of learned columns.
@@ -97,7 +97,8 @@ struct gnn_parts {
     any_row_optimizer row_optimizer{sgd{}}; ///< steps learned rows and relations
     graph_inputs inputs;                    ///< where graph and rows come from
     any_backend* backend = nullptr;         ///< computes batches in place of the CPU, with the same parameters
-    frozen_parts frozen{};                  ///< parts that are not trained
+    /// parts that are not trained; an error for those that there are none of: `nodes` without rows, `relations` of a node task
+    frozen_parts frozen{};
 };
 
 /// Trains a GNN on sampled neighborhoods, for link prediction or node classification, in memory or out of core: `train_loop`
@@ -136,15 +137,17 @@ public:
     [[nodiscard]] static batch_profile profile(const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, graph_buffer& graph,
         const epoch_plan& states, std::uint64_t count, executor_ref executor, const std::stop_token& stop = {});
 
-    /// As `train_loop::run`.
+    /// Runs epoch `from.epoch` from batch `from.next` on, after `from.steps` steps: resumes. As `train_loop::run`;
+    /// `observer.again` is for node tasks.
+    training_epoch run(const epoch_plan& states, const resume_position& from, const training_observer& observer = {},
+        const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {});
+    /// Runs epoch `epoch` from batch `from` on, after the steps so far. Errors as for the other `run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
         const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {});
     /// As `train_loop::enter`.
     void enter(phase next);
     /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
-    /// Restores the number of steps, for a resume.
-    void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// As `train_loop::set_optimizers`; also sets the optimizer of relations.
     void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense);
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }

@@ -39,7 +39,7 @@ struct gnn_trainer_options {
     /// For the sample of a batch, and for the encoder [bytes]; a batch of more runs alone, in memory up to its bounds, which the
     /// caller keeps free. 0: the bounds.
     std::uint64_t sample_memory = 0, encoder_memory = 0;
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0; ///< of the order of edges or nodes, negatives, samples and dropout
     /// As `train_loop_options::on_rows`.
     std::function<void(std::span<const node_id>)> on_rows{};
 };

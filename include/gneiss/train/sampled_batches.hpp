@@ -30,8 +30,10 @@ namespace gneiss {
 /// The graph of each state, as samplers read it.
 ///
 /// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Optional: `coverage(resident)`
-/// returns the chances of neighbors in a state for `training_batch::coverage`, or none. Thread-safety: the driving thread; many
-/// threads read views.
+/// returns the chances of neighbors in a state for `training_batch::coverage`, or none.
+/// Cost: `acquire` waits until the graph is loaded, and O(graph of the state) at most; `ready` O(1). Thread-safety: the driving
+/// thread; many threads read views. Errors: errc::invalid_argument for a state that the topology was not made for; any exception
+/// ends the epoch, and `run` rethrows it.
 template <class T>
 concept topology = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i) {
     t.begin_epoch(start);

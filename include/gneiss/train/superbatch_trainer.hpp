@@ -74,11 +74,12 @@ struct superbatch_times {
 
 /// Trains a GNN for node classification, with graph and features in any store: `train_loop` with the slots of Ginex (VLDB'22).
 ///
-///     any_sampler sampler(graph, [=] { return neighbor_sampler<>({.fanout = {{.in = 10}, {.in = 5}}}, seed); }); // of a disk_csc
-///     superbatch_trainer training({.seed = seed, .superbatches = {.batches = 100, .directory = "run"}},
+///     constexpr std::uint64_t epochs = 10;
+///     any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, {.fanout = parse_fanout("10,5")}, seed); // of a disk_csc
+///     superbatch_trainer training({.seed = seed, .superbatches = {.directory = "run", .epochs = epochs}},
 ///         {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128}, .labels = labels,
 ///          .training_nodes = nodes, .encode = encoder, .weights = weights, .optimizer = optimizer}, executor);
-///     for (std::uint64_t epoch = 0; epoch < 10; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
+///     for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
 ///
 /// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and the memory of samplers and encoder; the caller charges
 /// it, as it knows the sizes from a profile.
@@ -88,7 +89,7 @@ struct superbatch_times {
 /// \snippet 21_own_sampler.cpp trainer
 class superbatch_trainer {
 public:
-    /// Throws errc::invalid_argument for parts that do not fit together.
+    /// Throws errc::invalid_argument for parts that do not fit together, and for superbatches without a directory.
     superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor);
     ~superbatch_trainer();
 
@@ -97,12 +98,12 @@ public:
         return std::max<std::size_t>(o.rows_in_flight, 1) + workers(o);
     }
 
-    /// Runs epoch `epoch` from batch `from` on, as `train_loop::run`.
+    /// Runs epoch `from.epoch` from batch `from.next` on, after `from.steps` steps, as `train_loop::run`: resumes.
+    training_epoch run(const resume_position& from, const training_observer& observer = {}, const std::stop_token& stop = {});
+    /// Runs epoch `epoch` from batch `from` on, after the steps so far, as `train_loop::run`.
     training_epoch run(std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {}, const std::stop_token& stop = {});
     /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
-    /// Restores the number of steps, for a resume.
-    void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// Sets the optimizer from the next epoch on: for schedules. It must have the same number of state floats.
     void set_optimizer(const dense_optimizer& optimizer);
 

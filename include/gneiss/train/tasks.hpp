@@ -36,6 +36,11 @@ struct seed_set {
 /// Meaning: `acquire` waits for the examples of state `i`, `batches` counts their batches. `cutter()` makes an object with
 /// `cut(batch, view)`, one per thread, which writes the task's part of a batch (links, labels or a custom payload) and returns
 /// its seeds: a pure function of batch.key and the view. `repeats`: true if a state may be passed over again.
+/// Cost: `acquire` waits until the examples are loaded, and O(examples); `cut` O(batch), in memory that the cutter and the batch
+/// reuse; `batches` O(1); `cutter` once per sampling thread.
+/// Thread-safety: `begin_epoch`, `acquire` and `batches` by the driving thread; `cutter` by several threads at once, each of
+/// which cuts with its own.
+/// Errors: any exception ends the epoch, and `run` rethrows it: errc::out_of_range for a label, for example.
 template <class T>
 concept train_task = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const typename T::view& view) {
     t.begin_epoch(start);
@@ -50,7 +55,7 @@ struct link_task_options {
     std::uint64_t batch = 1000;                  ///< edges
     batch_scope batch_from = batch_scope::state; ///< batches end at buckets or at states
     negative_options negatives{};                ///< negatives of a batch
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0;                      ///< of the order of edges and the negatives
 };
 
 /// Link prediction: batches of edges, with negatives from any `negative_source`.
@@ -150,7 +155,7 @@ public:
     /// Options of the task.
     struct options {
         std::uint64_t batch = 1000; ///< nodes
-        std::uint64_t seed = 0;
+        std::uint64_t seed = 0;     ///< of the order of nodes
     };
 
     /// \param labels   of all nodes; outlives this; may be empty

@@ -22,12 +22,13 @@
 
 namespace gneiss {
 
-/// Options of `train_loop`.
+/// Options of `train_loop`. By default the loop charges 0 bytes and bounds nothing: batches take the memory that they need, and
+/// the budget does not see it. `charging` sets the charges and bounds from the size of a batch.
 struct train_loop_options {
     pipeline_options pipeline{};       ///< options of the pipeline
     std::size_t batches_in_flight = 0; ///< 0: the number that the stages can use, at most staleness + 2
-    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight, without rows
-    /// charged for the rows of all batches; a batch that does not fit with others runs alone; 0: no bound
+    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight, without rows; no bound by itself
+    /// charged for the rows of all batches; a batch that does not fit with others runs alone; 0: no charge and no bound
     std::uint64_t row_bytes = 0;
     std::uint64_t most_batch_bytes = 0; ///< largest batch with its rows; more is an error; 0: no bound
     std::uint64_t sample_bytes = 0;     ///< of a batch, without rows; one of more is drawn again and runs alone; 0: no bound
@@ -41,7 +42,9 @@ struct train_loop_options {
     [[nodiscard]] std::size_t in_flight() const noexcept { return gneiss::batches_in_flight(pipeline, batches_in_flight); }
     /// Returns these options with charges for batches of at most `most`, and `rows` bytes for all their rows; 0: enough for
     /// `batches_with_rows`. With `sample`, a batch of more than that runs alone, in memory up to `most`. Deterministic
-    /// runs are charged for `most`.
+    /// runs are charged for `most`. Sets batch_bytes, sample_bytes and row_bytes, and adds to spare_bytes, which is not charged:
+    /// the caller keeps it free. Leaves compute_bytes and most_batch_bytes; without the latter, a batch whose sample exceeds
+    /// `most` is an error only with `sample`, and one of a deterministic run never is.
     [[nodiscard]] train_loop_options charging(const batch_memory& most, std::uint64_t rows, std::uint64_t sample = 0) const {
         if (pipeline.deterministic) rows = sample = 0; // no batch waits for others or runs alone
         train_loop_options result = *this;
@@ -64,18 +67,20 @@ struct identity_reducer {
     /// Leaves the gradients as they are.
     void reduce(std::span<float> /*gradients*/, std::uint32_t /*replica*/, bool /*last*/) noexcept {}
 };
+static_assert(gradient_reducer<identity_reducer>);
 
 /// The training loop: batches of the states of a plan go through the stages produce, gather, compute and update, with bounded
 /// staleness.
 ///
 /// Each slot is an argument, open to any type that fits its concept (train/slots.hpp):
 ///
-///     train_loop loop({.pipeline = {.staleness = 16}}, batches, features, embeddings, backend, optimizers, executor, budget);
+///     train_loop loop({.pipeline = {.staleness = 16}}, batches, features, embeddings, backend, optimizers, budget);
 ///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(loop.run(order(e), e).model.mean_loss());
 ///
 /// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
 /// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture.md).
-/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`. A batch over `sample_bytes`, `row_bytes` or
+/// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`: 0 bytes with default options, whatever the
+/// batches take; see `train_loop_options::charging`. A batch over `sample_bytes`, `row_bytes` or
 /// `compute_bytes` waits until all before it are applied and runs alone, with `spare_bytes` in addition, which are freed after it:
 /// bounds change no result. Thread-safety: one driving thread.
 /// Source: Marius, OSDI'21, §3 and Algorithm 2.
@@ -99,7 +104,7 @@ public:
 
     /// Precondition: all slots outlive this. Throws errc::invalid_argument for slots that do not fit together; over_budget.
     train_loop(train_loop_options options, Batches& batches, Features& features, Embeddings& embeddings, Backend& backend,
-        training_optimizers optimizers, executor_ref /*executor*/, memory_budget& budget, Reducer reducer = {})
+        training_optimizers optimizers, memory_budget& budget, Reducer reducer = {})
         : options_(checked(std::move(options), batches, features, embeddings, backend)), batches_(batches), features_(features),
           embeddings_(embeddings), backend_(backend), optimizers_(std::move(optimizers)), reducer_(std::move(reducer)),
           charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes)),
@@ -109,22 +114,28 @@ public:
         backend_.prepare(options_.in_flight());
     }
 
-    /// Runs epoch `number` over `states`, from batch `from` on.
+    /// Runs epoch `from.epoch` over `states`, from batch `from.next` on, and counts steps from `from.steps` on: resumes at the
+    /// position of an epoch's result or of a checkpoint. With staleness 0 or a deterministic one, the run ends in the bits of an
+    /// uninterrupted one.
     ///
     /// \param ahead  first state of the next epoch, to be loaded after the last state, within the buffers' memory; null: none
     ///
     /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
     /// end.
-    /// Throws errc::invalid_argument if a whole epoch has nothing to train, over_budget for a batch larger than the options
-    /// allow, and errors of the slots. After an exception no stage is running, and every later call rethrows it.
-    epoch run(const epoch_plan& states, std::uint64_t number, batch_number from = {}, const observer& observe = {},
-        const std::stop_token& stop = {}, const buffer_state* ahead = nullptr) {
-        if (observe.again && !batches_.repeats()) throw error(errc::invalid_argument, "further passes over a state are for node tasks");
+    /// Throws errc::invalid_argument, before anything runs, for `observe.again` if the batches do not repeat a state, as those of
+    /// links, and for `observe.checkpoint_due` without `observe.checkpoint`; errc::invalid_argument if a whole epoch has nothing
+    /// to train; over_budget for a batch larger than the options allow; errc::no_space if the embeddings need a checkpoint and
+    /// the observer makes none; errors of the slots. After any but the first two no stage is running, and every later call
+    /// rethrows it.
+    epoch run(const epoch_plan& states, const resume_position& from, const observer& observe = {}, const std::stop_token& stop = {},
+        const buffer_state* ahead = nullptr) {
+        if (observe.again && !batches_.repeats())
+            throw error(errc::invalid_argument, "the observer has again: further passes over a state are for node tasks");
         std::stop_source leave; // a stop, or a failure of a stage, ends waits of producers
         const auto give_up = [&] { leave.request_stop(); };
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
         stop_ = leave.get_token();
-        const epoch_start start{states, number, from, ahead};
+        const epoch_start start{states, from.epoch, from.next, ahead};
         const auto upload = [&] { backend_.upload(optimizers_); };
         observer watched = observe;
         if (observe.checkpoint)
@@ -140,7 +151,7 @@ public:
             features_.begin_epoch(start);
         };
         const auto work_of = [&](std::uint32_t s) {
-            const trace_arguments at{.epoch = number, .state = s};
+            const trace_arguments at{.epoch = from.epoch, .state = s};
             auto work = [&] {
                 const trace_span span(driver_.trace(), "wait for edges and graph", at);
                 return std::make_shared<state_work>(batches_.acquire(start, s));
@@ -148,20 +159,24 @@ public:
             const trace_span span(features_.columns().total() == 0 ? nullptr : driver_.trace(), "wait for features", at);
             work->features = features_.acquire(s);
             planned += work->batches;
-            if (planned == 0 && from == batch_number{} && s + 1 == states.size())
+            if (planned == 0 && from.next == batch_number{} && s + 1 == states.size())
                 throw error(errc::invalid_argument, "there is nothing to train: no state of the epoch has an edge or a training node");
             return std::shared_ptr<const state_work>(std::move(work));
         };
         const auto ready = [&](std::uint32_t s) { return batches_.ready(s) && features_.ready(s); };
-        const auto done = driver_.run(states, number, from, watched, stop, begin, work_of, ready);
+        const auto done = driver_.run(states, from, watched, stop, begin, work_of, ready);
         download();
         return done;
     }
 
-    /// Steps so far: t of the optimizers. A resume restores it.
+    /// Runs epoch `number` from batch `from` on, after the steps so far: for a run that is not resumed.
+    epoch run(const epoch_plan& states, std::uint64_t number, batch_number from = {}, const observer& observe = {},
+        const std::stop_token& stop = {}, const buffer_state* ahead = nullptr) {
+        return run(states, {number, from, steps()}, observe, stop, ahead);
+    }
+
+    /// Steps so far: t of the optimizers.
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
-    /// Restores the number of steps, for a resume.
-    void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
 
     /// Sets the optimizers from the next epoch on: for schedules. Throws errc::invalid_argument if rows need a different number
     /// of state floats; it must not change for dense parameters either.
@@ -204,9 +219,7 @@ private:
     pipeline_stages<training_batch> stages() {
         pipeline_stages<training_batch> result{.sample = [this](training_batch& b) { produce(b); },
             .gather = [this](training_batch& b) { gather(b); },
-            .to_device = {},
             .compute = [this](training_batch& b) { compute(b); },
-            .to_host = {},
             .update = [this](training_batch& b) { update(b); },
             .admit = [this](training_batch& b) { admit(b); }};
         if (backend_.transfers()) {

@@ -79,13 +79,20 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     mini_batch_arena link_arena, sample_arena; ///< memory of links and samples
     bool drawn = true; ///< false: the sample exceeds its memory, and is drawn again when the batch runs alone
 
-    /// Returns the memory of links, sample and layers [bytes].
-    [[nodiscard]] std::uint64_t sample_bytes() const noexcept { return link_arena.reserved() + sample_arena.reserved() + layers.memory_bytes(); }
-    /// Frees links, sample and layers.
+    /// Returns the memory of links, sample, layers, labels, targets and coverage [bytes].
+    [[nodiscard]] std::uint64_t sample_bytes() const noexcept {
+        return link_arena.reserved() + sample_arena.reserved() + layers.memory_bytes() +
+            4 * (seeds.capacity() + labels.capacity() + targets.capacity() + coverage.capacity());
+    }
+    /// Frees links, sample, layers, labels, targets and coverage.
     void drop_sample() {
         links.reset();
         nodes = {};
         layers = {};
+        seeds = {};
+        labels = {};
+        targets = {};
+        coverage = {};
         link_arena = {};
         sample_arena = {};
     }

@@ -39,13 +39,13 @@ template <class Batch>
 struct pipeline_stages {
     using function = std::function<void(Batch&)>; ///< function of a stage
 
-    function sample;    ///< edges, negatives, local ids: a pure function of the batch number; several workers
-    function gather;    ///< rows of the batch's nodes
-    function to_device; ///< optional
-    function compute;   ///< gradients; steps the relation parameters, so one worker, in order
-    function to_host;   ///< optional
-    function update;    ///< steps the node rows
-    function admit{}; ///< optional: waits for room for the rows before they are gathered; its time counts as waiting for gather
+    function sample;      ///< edges, negatives, local ids: a pure function of the batch number; several workers
+    function gather;      ///< rows of the batch's nodes
+    function to_device{}; ///< optional
+    function compute;     ///< gradients; steps the relation parameters, so one worker, in order
+    function to_host{};   ///< optional
+    function update;      ///< steps the node rows
+    function admit{};     ///< optional: waits for room for the rows before they are gathered; its time counts as waiting for gather
 };
 
 /// Options of a pipeline.

@@ -99,10 +99,6 @@ bool node_classification_training::evaluates_beside() const {
         inference_options(of_.how), of_.plan.evaluation_bytes);
 }
 
-std::uint64_t node_classification_training::first_steps() const {
-    return of_.run.saved ? saved_progress().at("steps").get<std::uint64_t>() : warm_steps_;
-}
-
 nlohmann::ordered_json node_classification_training::saved_progress() const { return progress_of(*of_.run.saved); }
 
 gneiss::checkpoint node_classification_training::header(const gneiss::resume_position& at) const {

@@ -63,13 +63,14 @@ public:
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const final { return of_.how.learning_rate(epoch, plateau()); }
+    [[nodiscard]] std::uint64_t first_steps() const final { return warm_steps_; }
     [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
 
 protected:
     /// Starts a run, or resumes it.
     explicit node_classification_training(const parts& of);
 
-    /// Trains epoch `from.epoch` from batch `from.next` on.
+    /// Trains epoch `from.epoch` from batch `from.next` on, after `from.steps` steps.
     virtual epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) = 0;
     /// True if evaluations keep the resident partitions in memory.
@@ -79,8 +80,6 @@ protected:
     /// Adds trainer state beyond weights and position to a checkpoint's progress.
     virtual void add_progress(nlohmann::ordered_json&) const {}
 
-    /// Returns the steps of the optimizer so far: of the run's checkpoint, or those that --warm-start continues.
-    [[nodiscard]] std::uint64_t first_steps() const;
     /// Returns the progress in the run's checkpoint. Precondition: there is one.
     [[nodiscard]] nlohmann::ordered_json saved_progress() const;
 

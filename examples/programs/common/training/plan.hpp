@@ -75,7 +75,7 @@ struct gnn_needs {
 ///
 /// \param row      bytes of a node's rows
 /// \param scratch  of a batch, in addition to what the profile counts [bytes]
-[[nodiscard]] gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row, std::uint64_t scratch);
+[[nodiscard]] gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row, std::uint64_t scratch = 0);
 
 /// Memory, traffic and disk space of a run, decided before it begins.
 struct training_plan {

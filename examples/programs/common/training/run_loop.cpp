@@ -102,6 +102,7 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, 
     const nlohmann::ordered_json progress = progress_of(*saved);
     at.begun = true;
     at.next = saved->position;
+    at.next.steps = progress.at("steps").get<std::uint64_t>();
     at.seconds = progress.value("seconds", 0.0);
     at.peak_rss_bytes = progress.value("peak_rss_bytes", std::uint64_t{0});
     at.so_far = epoch_so_far::from_json(progress.at("epoch"));
@@ -122,7 +123,7 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, 
 
 void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     const epoch_so_far now = at.next != gneiss::batch_number{} ? totals(of) : epoch_so_far{};
-    nlohmann::ordered_json progress{{"steps", of.steps()}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
+    nlohmann::ordered_json progress{{"steps", at.steps}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
         {"epoch", now.to_json()}, {"config", configuration_}};
     if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
     for (const auto& [name, value] : start_) progress["start"][name] = value;
@@ -297,7 +298,10 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     began_ = began;
     seconds_before_ = from.seconds;
     peak_before_ = from.peak_rss_bytes;
-    if (!from.begun) save(of, {});
+    if (!from.begun) {
+        at.steps = of.first_steps();
+        save(of, at);
+    }
     of.warm_up();
     so_far_ = from.so_far;
     best_ = from.best;

@@ -77,7 +77,7 @@ struct epoch_end {
 class trainer {
 public:
     virtual ~trainer() = default;
-    /// Trains epoch `from.epoch` from batch `from.next` on.
+    /// Trains epoch `from.epoch` from batch `from.next` on, after `from.steps` steps.
     virtual epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) = 0;
     /// Writes a checkpoint. Everything before `at` is applied.
     virtual void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) = 0;
@@ -93,7 +93,8 @@ public:
     /// Loads data that stays in memory, before the first epoch is timed.
     virtual void warm_up() {}
 
-    [[nodiscard]] virtual std::uint64_t steps() const = 0;
+    /// Returns the optimizer's steps before the first epoch: those that --warm-start continues, else 0.
+    [[nodiscard]] virtual std::uint64_t first_steps() const = 0;
     [[nodiscard]] virtual gneiss::pipeline_statistics pipeline() const = 0;
     [[nodiscard]] virtual gneiss::staleness_histogram row_staleness() const = 0;
     [[nodiscard]] virtual gneiss::io_stats io() const = 0;

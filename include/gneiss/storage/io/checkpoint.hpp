@@ -36,7 +36,7 @@ struct checkpoint {
     std::uint32_t disk_slots = 0;             ///< number of disk slots
     std::vector<disk_slot> slots;             ///< by partition
     std::vector<std::uint64_t> row_checksums; ///< checksums of each partition's blocks, partition by partition
-    resume_position position{};               ///< where training resumes
+    resume_position position{};               ///< where training resumes; its `steps` are not stored: programs add a section
     std::map<std::string, std::vector<std::byte>> sections; ///< added by programs: relations, progress
 
     /// Stores a text as a section.

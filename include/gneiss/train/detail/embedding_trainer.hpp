@@ -24,11 +24,12 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(
       any_embeddings_(std::ref(embeddings_)),
       backend_(parts.backend != nullptr
                    ? *parts.backend
-                   : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_, parts.frozen.relations, parts.queries), executor)),
+                   : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_, {.frozen = parts.frozen.relations, .log = parts.queries}), executor)),
       loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight}.charging(
                 bound_batch(options, parts.rows.file().layout(), parts.rows.rows(), relations_.rows() * relations_.layout().dim), options.row_memory),
-          batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, executor, budget) {
+          batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, budget) {
     check_relations(parts.optimizer);
+    if (parts.frozen.weights) throw error(errc::invalid_argument, "frozen weights are for an encoder, and embeddings train without one");
     if (parts.backend != nullptr && parts.frozen.any())
         throw error(errc::invalid_argument, "frozen parts are for the CPU: a device steps all of them");
     if (parts.backend != nullptr && parts.queries != nullptr)
@@ -57,6 +58,11 @@ GNEISS_INLINE batch_profile embedding_trainer::profile(const embedding_trainer_o
     no_topology topology;
     any_batches batches = make_batches(task, topology, executor);
     return profile_batches(batches, {.states = first}, count, [](const training_batch&) { return std::uint64_t{0}; }, stop);
+}
+
+GNEISS_INLINE training_epoch embedding_trainer::run(const epoch_plan& states, const resume_position& from, const training_observer& observer,
+    const std::stop_token& stop) {
+    return loop_.run(states, from, observer, stop);
 }
 
 GNEISS_INLINE training_epoch embedding_trainer::run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const training_observer& observer,

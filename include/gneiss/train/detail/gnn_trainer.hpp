@@ -42,13 +42,18 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
                 .compute_bytes = encoder_memory(options, memory_) < memory_.encoder ? encoder_memory(options, memory_) : 0,
                 .spare_bytes = memory_.encoder - encoder_memory(options, memory_), .on_rows = options.on_rows}.charging(
                 memory_.batch, options.row_memory, options.sample_memory),
-          batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, executor, budget) {
+          batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, budget) {
     if (const auto* links = std::get_if<predicted_links>(&parts.task)) relations_ = &links->relations;
     check_relations(parts.row_optimizer);
     parts.encode.bound_memory(encoder_memory(options, memory_));
 }
 
 GNEISS_INLINE gnn_trainer::~gnn_trainer() = default;
+
+GNEISS_INLINE training_epoch gnn_trainer::run(const epoch_plan& states, const resume_position& from, const training_observer& observer,
+    const std::stop_token& stop, const std::optional<buffer_state>& ahead) {
+    return loop_.run(states, from, observer, stop, ahead ? &*ahead : nullptr);
+}
 
 GNEISS_INLINE training_epoch gnn_trainer::run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const training_observer& observer,
     const std::stop_token& stop, const std::optional<buffer_state>& ahead) {
@@ -80,6 +85,7 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
     };
     const row_partitioning& partitioning = inputs.graph.store().rows();
     const input_columns columns = inputs.columns();
+    need(inputs.features == nullptr || !inputs.stored_features, "features come from a buffer or row by row, not both");
     need(columns.total() != 0, "a GNN needs rows or features of nodes");
     validate(options.neighbors.fanout, encode.hops());
     need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
@@ -98,6 +104,8 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
     const auto* links = std::get_if<predicted_links>(&parts.task);
     need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
     need(parts.backend == nullptr || !parts.frozen.any(), "frozen parts are for the CPU: a device steps all of them");
+    need(!parts.frozen.nodes || inputs.rows != nullptr, "frozen nodes are learned rows, and the inputs have none");
+    need(!parts.frozen.relations || links != nullptr, "frozen relations are for link prediction");
     gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
                             .of(most_resident(options, inputs));
     shape.links = links != nullptr;
@@ -119,15 +127,15 @@ GNEISS_INLINE any_embeddings gnn_trainer::make_embeddings(partition_buffer& rows
 }
 
 GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor) {
+    cpu_encoder_backend_options frozen{.frozen = parts.frozen.weights};
     if (const auto* links = std::get_if<predicted_links>(&parts.task))
         return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
-            link_head(links->model, links->relations, parts.frozen.relations), options.seed, executor, memory_charge{}, parts.frozen.weights);
+            link_head(links->model, links->relations, {.frozen = parts.frozen.relations}), options.seed, executor, std::move(frozen));
     if (const auto* nodes = std::get_if<targeted_nodes>(&parts.task))
         return any_backend(std::in_place_type<cpu_encoder_backend<target_head>>, parts.encode, parts.weights,
-            target_head{nodes->task.loss, nodes->task.positive_weights}, options.seed, executor, memory_charge{}, parts.frozen.weights);
+            target_head{nodes->task.loss, nodes->task.positive_weights}, options.seed, executor, std::move(frozen));
     return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights,
-        classification_head{std::get<classified_nodes>(parts.task).class_weights}, options.seed, executor, memory_charge{},
-        parts.frozen.weights);
+        classification_head{std::get<classified_nodes>(parts.task).class_weights}, options.seed, executor, std::move(frozen));
 }
 
 GNEISS_INLINE batch_profile gnn_trainer::profile(const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, graph_buffer& graph,

@@ -29,13 +29,17 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
                 .batches_in_flight = in_flight(options),
                 .row_bytes = options.rows_in_flight * options.batch_nodes * features_.columns().dense * sizeof(float),
                 .compute_bytes = options.encoder_memory, .spare_bytes = options.spare_memory},
-          any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
+          any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
         throw error(errc::invalid_argument, "the encoder is made for other features");
     parts.encode.bound_memory(options.encoder_memory);
 }
 
 GNEISS_INLINE superbatch_trainer::~superbatch_trainer() = default;
+
+GNEISS_INLINE training_epoch superbatch_trainer::run(const resume_position& from, const training_observer& observer, const std::stop_token& stop) {
+    return loop_.run(epoch_plan(1), from, observer, stop);
+}
 
 GNEISS_INLINE training_epoch superbatch_trainer::run(std::uint64_t epoch, batch_number from, const training_observer& observer, const std::stop_token& stop) {
     return loop_.run(epoch_plan(1), epoch, from, observer, stop);
