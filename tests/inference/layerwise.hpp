@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +20,9 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/inference/layerwise_inference.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/inference/layerwise_stream_plan.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
+#include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
 // Graphs, networks and runs for tests of layer-wise inference.
@@ -122,6 +126,52 @@ inline std::uint64_t least_memory(
     }
     FAIL("no memory was enough");
     return 0;
+}
+
+/// Memory of a streamed run, and the groups of targets of each layer.
+struct streamed_budget {
+    std::uint64_t memory;
+    std::vector<std::uint32_t> groups;
+
+    [[nodiscard]] std::uint32_t most_groups() const { return *std::ranges::max_element(groups); }
+};
+
+/// Returns budgets whose streamed runs have different plans, the largest first: from less than a run in memory takes, in steps of
+/// `percent` %, and of .3 % near the least, those at which the groups of a layer change, or whether its own rows stay in memory.
+inline std::vector<streamed_budget> streamed_budgets(const model& m, const stored_graph& graph, const layerwise_input& in,
+    neighbor_direction d, feature_type hidden = feature_type::f32, std::uint64_t percent = 3) {
+    const layerwise_options options{.direction = d, .scratch = graph.scratch(), .hidden_rows = hidden};
+    const layerwise_edges edges(m.encode, graph.store, d);
+    block_reader reader(graph.store, threads());
+    const detail::list_degrees degrees(graph.store, d, reader, std::stop_token{});
+    const std::uint64_t least = std::max(
+        least_memory(m, graph, in, options), detail::list_degrees::memory_bytes(graph.rows) + 2 * edges.either);
+    std::uint64_t bytes = 0, before = 0, step = 10 * percent; // in thousandths
+    for (const memory_part& part : plan_layerwise(m.encode, in, graph.store, options, memory_budget::unlimited).parts)
+        bytes += part.bytes;
+    std::vector<streamed_budget> budgets;
+    std::vector<bool> kept; // by the plan before
+    for (--bytes;; bytes -= bytes / 1000 * step) {
+        std::optional<detail::streamed_plan> plan;
+        if (bytes >= least) plan = detail::plan_streamed(m.encode, in, graph.store, edges, degrees, bytes, hidden);
+        if (!plan && (before == 0 || step <= 3)) break;
+        if (!plan) {
+            bytes = before;
+            step = 3;
+            continue;
+        }
+        before = bytes;
+        streamed_budget budget{bytes, {}};
+        std::vector<bool> keeps;
+        for (const detail::streamed_plan::layer& layer : plan->layers) {
+            budget.groups.push_back(layer.groups);
+            keeps.push_back(layer.keeps_own);
+        }
+        if (!budgets.empty() && budgets.back().groups == budget.groups && kept == keeps) continue;
+        kept = keeps;
+        budgets.push_back(std::move(budget));
+    }
+    return budgets;
 }
 
 struct outcome {

@@ -1,7 +1,7 @@
 #include "gnn.hpp"
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #include "gnn.hpp"
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/classify.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/schedule.hpp>

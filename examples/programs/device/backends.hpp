@@ -14,7 +14,7 @@ struct cuda_backend {
     bool keeps_scores = false; ///< rows are too wide for tiles: scores are in the device's memory, which is slower
 };
 
-// Each is a unit of its own, since it takes nvcc most of a minute. They throw over_budget with the device's parts.
+// One unit: they instantiate the same kernels. They throw over_budget with the device's parts.
 [[nodiscard]] gneiss::any_backend classify_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network, const gneiss::device_choices& choices);
 [[nodiscard]] cuda_backend predict_on_cuda(gneiss::memory_budget& budget, const gneiss::network_setup& network, const gneiss::decoder_setup& links,
     const gneiss::device_choices& choices);

@@ -169,4 +169,10 @@ layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_pa
     return result;
 }
 
+#ifdef GNEISS_COMPILED
+extern template layerwise_result infer_layerwise<eigen_backend>(encoder<float, eigen_backend>&, const dense_parameters<float>&,
+    const layerwise_input&, const bucket_store&, const layerwise_options&, executor_ref, memory_budget&, const std::stop_token&,
+    const layerwise_progress&);
+#endif
+
 } // namespace gneiss

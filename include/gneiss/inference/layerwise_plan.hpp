@@ -174,6 +174,20 @@ template <class Backend>
     return work;
 }
 
+/// Returns an upper bound of the tiles of any layer's matrix products [bytes], by its widest rows: those of one product are
+/// packed at a time, up to 256 of its inner dimension, for columns in multiples of up to 64.
+template <class Backend>
+[[nodiscard]] std::uint64_t product_tiles(const encoder<float, Backend>& encode) {
+    std::uint64_t widest = encode.inputs().total();
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        if (encode.factories()[l].options() == nullptr) return encode.packed_products; // a user-defined layer's are unknown
+        const part_columns columns = encode.parts(l);
+        widest = std::max<std::uint64_t>({widest, encode.factories()[l].outputs(), columns.messages, columns.own, columns.sums});
+    }
+    const std::uint64_t columns = round_up(widest, std::uint64_t{64});
+    return std::min(std::min<std::uint64_t>(widest, 256) * columns * sizeof(float), std::uint64_t{encode.packed_products});
+}
+
 /// Returns the bytes that a run by groups of partitions moves, its input's among them.
 template <class Backend>
 [[nodiscard]] std::uint64_t grouped_bytes(const encoder<float, Backend>& encode, const layerwise_input& input, const row_partitioning& rows,
@@ -255,7 +269,7 @@ template <class Backend>
         if (columns == 0) return std::uint64_t{0};
         return in_memory ? scratch_rows::memory_bytes(rows, columns) : scratch_rows::file_memory_bytes(rows, columns);
     };
-    std::uint64_t sums = 0, work = 0, readers = 1, between[2] = {}, before[2] = {}; // in files, in memory
+    std::uint64_t sums = 0, work = detail::product_tiles(encode), readers = 1, between[2] = {}, before[2] = {}; // in files, in memory
     const feature_type hidden = options.hidden_rows;
     const std::vector<bool> rereads = detail::layers_reading_again(encode, input, hidden);
     bool degrees = false;
@@ -318,5 +332,13 @@ template <class Backend>
     const layerwise_edges edges(encode, graph, options.direction);
     return plan_layerwise(encode, input, graph.rows(), edges, options, memory, &graph);
 }
+
+#ifdef GNEISS_COMPILED
+class eigen_backend;
+extern template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen_backend>&, const layerwise_input&,
+    const row_partitioning&, const layerwise_edges&, const layerwise_options&, std::uint64_t, const bucket_store*);
+extern template layerwise_plan plan_layerwise<eigen_backend>(const encoder<float, eigen_backend>&, const layerwise_input&,
+    const bucket_store&, const layerwise_options&, std::uint64_t);
+#endif
 
 } // namespace gneiss

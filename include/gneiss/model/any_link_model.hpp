@@ -168,4 +168,9 @@ template <class Decoder, class Loss, gemm_backend Backend = eigen_backend>
     }
 }
 
+#ifdef GNEISS_COMPILED
+extern template any_link_model make_link_model<eigen_backend>(
+    std::string_view, std::string_view, std::size_t, const link_model_options&, float, eigen_backend);
+#endif
+
 } // namespace gneiss

@@ -127,45 +127,46 @@ void randomize(Values& values, std::uint64_t seed, float most = 1) {
 ///
 /// Only functions that are smooth near the sample pass; ties of a maximum do not occur among random rows. Cost: two forward
 /// passes for each weight and each input, each of a few dozen rows.
-[[nodiscard]] inline gradient_report check_gradients(
-    std::vector<any_layer_factory<double, plain_backend<double>>> layers, const gradient_check_options& options = {}) {
-    dense_parameters<double> weights;
-    encoder<double, plain_backend<double>> encode(weights, std::move(layers), options.in);
+template <std::same_as<double> T = double> // a template, so that only units that call it instantiate an encoder
+[[nodiscard]] gradient_report check_gradients(
+    std::vector<any_layer_factory<T, plain_backend<T>>> layers, const gradient_check_options& options = {}) {
+    dense_parameters<T> weights;
+    encoder<T, plain_backend<T>> encode(weights, std::move(layers), options.in);
     if (options.rows.size() <= encode.hops()) throw error(errc::invalid_argument, "a check of gradients needs rows for each hop, and those of the targets");
     const std::vector<std::size_t> sizes(options.rows.begin(), options.rows.begin() + static_cast<std::ptrdiff_t>(encode.hops() + 1));
     const random_layer_views views(sizes, options.targets_last, options.seed);
     weights.allocate(options.seed);
-    std::vector<double> random(weights.size());
+    std::vector<T> random(weights.size());
     detail::randomize(random, options.seed, 0.7F);
     for (const auto& a : weights.arrays()) // biases and gains too
         for (std::size_t i = a.offset; i < a.offset + a.size(); ++i) weights.values()[i] = random[i];
 
     const std::size_t sources = sizes.front(), targets = sizes.back(), outputs = encode.outputs(), dense = options.in.dense;
-    std::vector<double> rows(sources * dense), row_gradients(rows.size()), factors(targets * outputs);
+    std::vector<T> rows(sources * dense), row_gradients(rows.size()), factors(targets * outputs);
     detail::randomize(rows, options.seed + 1);
     detail::randomize(factors, options.seed + 3); // f = Σ factors · out
-    const detail::random_sparse_rows<double> words(sources, options.in.sparse, options.seed + 2);
-    const input_rows<double> input{{rows.data(), sources, dense}, options.in.sparse == 0 ? sparse_rows<double>{} : words.view()};
+    const detail::random_sparse_rows<T> words(sources, options.in.sparse, options.seed + 2);
+    const input_rows<T> input{{rows.data(), sources, dense}, options.in.sparse == 0 ? sparse_rows<T>{} : words.view()};
     std::vector<float> coverage(options.coverage ? sources : 0);
     detail::randomize(coverage, options.seed + 4);
     for (float& chance : coverage) chance = std::abs(chance);
-    const encoder_pass<double> pass{.training = random_key{options.seed, random_domain::dropout}, .sources = {}, .hook = {}, .coverage = coverage};
+    const encoder_pass<T> pass{.training = random_key{options.seed, random_domain::dropout}, .sources = {}, .hook = {}, .coverage = coverage};
     const serial_executor executor;
     const auto f = [&] {
-        const matrix_view<double> out = encode.forward(weights, views, input, pass, executor);
+        const matrix_view<T> out = encode.forward(weights, views, input, pass, executor);
         double sum = 0;
         for (std::size_t i = 0; i < out.rows(); ++i)
             for (std::size_t c = 0; c < out.columns(); ++c) sum += factors[i * outputs + c] * out(i, c);
         return sum;
     };
-    const auto gradients = [&](matrix_view<double> of_rows) {
+    const auto gradients = [&](matrix_view<T> of_rows) {
         weights.zero_gradients();
         (void)f();
-        std::vector<double> g = factors;
+        std::vector<T> g = factors;
         encode.backward(weights, {g.data(), targets, outputs}, of_rows, executor);
-        return std::vector<double>(weights.gradients().begin(), weights.gradients().end());
+        return std::vector<T>(weights.gradients().begin(), weights.gradients().end());
     };
-    const std::vector<double> found = gradients({row_gradients.data(), sources, dense});
+    const std::vector<T> found = gradients({row_gradients.data(), sources, dense});
     gradient_report report;
     if (gradients({}) != found) return {.error = std::numeric_limits<double>::infinity(), .where = "weights, where the input needs no gradient"};
     const auto check = [&](double& x, double gradient, const std::string& where) {
@@ -191,5 +192,10 @@ template <std::same_as<layer_options> Options>
 [[nodiscard]] gradient_report check_gradients(const std::vector<Options>& layers, const gradient_check_options& options = {}) {
     return check_gradients(std::vector<any_layer_factory<double, plain_backend<double>>>(layers.begin(), layers.end()), options);
 }
+
+#ifdef GNEISS_COMPILED
+extern template gradient_report check_gradients<double>(
+    std::vector<any_layer_factory<double, plain_backend<double>>>, const gradient_check_options&);
+#endif
 
 } // namespace gneiss

@@ -4,7 +4,7 @@
 #include "../own_layers.hpp"
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 
 #include <doctest/doctest.h>
 

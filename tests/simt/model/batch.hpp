@@ -4,8 +4,7 @@
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/model/step/encoder.cuh>
-#include <gneiss/model/backend/eigen.hpp>
-#include <gneiss/model/encoder.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 
 #include <model/gnn.hpp>
 #include <simt/model/support.hpp>

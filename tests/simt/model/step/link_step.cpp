@@ -27,7 +27,7 @@ public:
         edges_.back() = edges_.front();
         edges_[positives / 2].destination = edges_[positives / 2].source;
         const id_range ranges[] = {{0, 15}, {25, graph_nodes}};
-        const negative_pool resident(resident_nodes(ranges, options.log_q_correction ? 3 : 2), edges_);
+        const negative_pool resident(resident_nodes(ranges, options.log_q_correction.value_or(false) ? 3 : 2), edges_);
         host_ = link_batch_builder(options, seed).build({0, {0, 0, seed}}, edges_, resident, arena_);
     }
     some_batch(const some_batch&) = delete;
