@@ -534,10 +534,10 @@ void memory_rows_snippet(std::uint64_t nodes, const ids_list& ids, matrix_view<f
 }
 
 // train/any_slots.hpp
-void any_slots_snippet(inspected_batches::parts arguments, any_features& features, any_embeddings& embeddings, any_backend& backend, const training_optimizers& optimizers, const tbb_executor& executor, memory_budget& budget) {
+void any_slots_snippet(inspected_batches::parts arguments, any_features& features, any_embeddings& embeddings, any_backend& backend, const training_optimizers& optimizers, memory_budget& budget) {
     //<
     any_batches batches(std::in_place_type<my_batches>, arguments); // owns one; std::ref(batches) refers to one
-    any_train_loop loop({}, batches, features, embeddings, backend, optimizers, executor, budget);
+    any_train_loop loop({}, batches, features, embeddings, backend, optimizers, budget);
     //>
 }
 
@@ -612,11 +612,12 @@ void staleness_gate_snippet(std::uint64_t k, std::uint64_t fence, std::uint64_t 
 // train/superbatch_trainer.hpp
 void superbatch_trainer_snippet(const disk_csc& graph, any_row_source rows, cached_rows<any_row_source>& cache, std::span<const class_id> labels, const ids_list& nodes, cpu_encoder& encoder, dense_parameters<>& weights, const dense_optimizer& optimizer, std::uint64_t seed, const tbb_executor& executor, std::vector<double>& loss) {
     //<
-    any_sampler sampler(graph, [=] { return neighbor_sampler<>({.fanout = {{.in = 10}, {.in = 5}}}, seed); }); // of a disk_csc
-    superbatch_trainer training({.seed = seed, .superbatches = {.batches = 100, .directory = "run"}},
+    constexpr std::uint64_t epochs = 10;
+    any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, {.fanout = parse_fanout("10,5")}, seed); // of a disk_csc
+    superbatch_trainer training({.seed = seed, .superbatches = {.directory = "run", .epochs = epochs}},
         {.sampler = sampler, .features = feature_rows{.source = rows, .cache = &cache, .columns = 128}, .labels = labels,
          .training_nodes = nodes, .encode = encoder, .weights = weights, .optimizer = optimizer}, executor);
-    for (std::uint64_t epoch = 0; epoch < 10; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
+    for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) loss.push_back(training.run(epoch).model.mean_loss());
     //>
 }
 
@@ -635,10 +636,10 @@ void node_task_snippet(std::span<const class_id> labels, std::size_t classes, co
 
 // train/train_loop.hpp
 template <class Batches, class Features, class Embeddings, class Backend, class Order>
-void train_loop_snippet(Batches& batches, Features& features, Embeddings& embeddings, Backend& backend, const training_optimizers& optimizers, const tbb_executor& executor, memory_budget& budget, const Order& order, std::vector<double>& loss) {
+void train_loop_snippet(Batches& batches, Features& features, Embeddings& embeddings, Backend& backend, const training_optimizers& optimizers, memory_budget& budget, const Order& order, std::vector<double>& loss) {
     //<
-    train_loop loop({.pipeline = {.staleness = 16}}, batches, features, embeddings, backend, optimizers, executor, budget);
+    train_loop loop({.pipeline = {.staleness = 16}}, batches, features, embeddings, backend, optimizers, budget);
     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(loop.run(order(e), e).model.mean_loss());
     //>
 }
-template void train_loop_snippet(any_batches&, any_features&, any_embeddings&, any_backend&, const training_optimizers&, const tbb_executor&, memory_budget&, const any_order&, std::vector<double>&);
+template void train_loop_snippet(any_batches&, any_features&, any_embeddings&, any_backend&, const training_optimizers&, memory_budget&, const any_order&, std::vector<double>&);

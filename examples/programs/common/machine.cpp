@@ -298,7 +298,7 @@ std::uint64_t program_memory() { return without_sanitizer(current_rss()) + (std:
 std::uint64_t free_disk(const fs::path& path) {
     const fs::path existing = existing_parent(path);
     struct statvfs info {};
-    if (::statvfs(existing.c_str(), &info) != 0) throw gneiss::io_error(errno, "free space", {.path = existing});
+    if (::statvfs(existing.c_str(), &info) != 0) throw gneiss::io_error(errno, "cannot get the free space", {.path = existing});
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
 }
 

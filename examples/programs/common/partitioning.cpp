@@ -89,7 +89,7 @@ partition_request request_of(const dataset& data, const partition_job& job, std:
 void check_parts(const dataset& data, std::uint32_t parts) {
     const std::uint64_t nodes = data.manifest().nodes;
     if (parts > std::max<std::uint64_t>(nodes, 1))
-        throw usage_error(fmt::format("--partitions {}: {} has {} nodes", parts, data.directory().string(), nodes));
+        throw usage_error(fmt::format("--partitions {} exceeds the {} nodes of {}: give fewer", parts, nodes, data.directory().string()));
 }
 
 graph_stream opened(const dataset& data, const graph_work& with) {
@@ -250,7 +250,7 @@ partition_result score_parts(const dataset& data, const std::filesystem::path& f
     const std::vector<partition_id16> given = read_assignment(data, file);
     const std::uint32_t used = given.empty() ? 1 : *std::ranges::max_element(given) + 1U;
     if (parts == 0) parts = used;
-    if (used > parts) throw error(errc::out_of_range, fmt::format("names part {}, --partitions is {}", used - 1, parts), {.path = file});
+    if (used > parts) throw error(errc::out_of_range, fmt::format("names partition {}, --partitions is {}", used - 1, parts), {.path = file});
     graph_stream from = opened(data, with);
     partition_result result{.method = file.filename().string(), .prepare_seconds = seconds_since(start), .memory_bytes = with.budget.used(),
         .disk_bytes = disk_bytes(data) + from.disk_bytes, .in_memory = from.in_memory, .labels = !labels.empty()};

@@ -59,7 +59,7 @@ void check_status(const arguments& command, int status) {
 
 process_source::process_source(arguments command, bool own_group) : command_(std::move(command)) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw gneiss::io_error(errno, "make a pipe", {});
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw gneiss::io_error(errno, "cannot create a pipe", {});
     output_ = ends[0];
     try {
         child_ = spawn(command_, ends[1], own_group);

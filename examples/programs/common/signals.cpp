@@ -44,7 +44,7 @@ struct interrupt_guard::state {
 
 interrupt_guard::interrupt_guard() : state_(std::make_unique<state>()) {
     int* const ends = state_->ends;
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw gneiss::io_error(errno, "pipe for signals", {});
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw gneiss::io_error(errno, "cannot create a pipe", {});
     int none = -1;
     if (!signal_pipe.compare_exchange_strong(none, ends[1])) {
         ::close(ends[0]);

@@ -216,7 +216,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     else if (created.unseen != 0)
         live.warn(
             fmt::format("{} valid and test edges name a node or relation that no training edge has; they are "
-                        "kept, but no model can learn them",
+                        "kept, but no model can learn them; --unseen-to-train moves them to train",
                 created.unseen));
     for (const auto& [file, columns] : created.columns) live.say(fmt::format("{}: {}", file.string(), columns));
     for (const std::string& warning : created.warnings) live.warn(warning);

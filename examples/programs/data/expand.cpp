@@ -68,12 +68,12 @@ void add_expand(programs::command_line& to) {
     command.positional("dataset", flags->dataset, "directory of the dataset to grow");
     flags->output.add_to(command);
     command.group("Growth");
-    command.option("factor", flags->factor, "nodes of the small graph: factor of the nodes")
+    command.option("factor", flags->factor, "nodes of the small graph, by which the number of nodes is multiplied")
         .range(2, 4096)
         .required();
     command
         .option("seed-edges", flags->seed_edges,
-            "edges of the small graph, at least 2 x factor - 1: factor of the edges")
+            "edges of the small graph, by which that of edges is multiplied; at least 2 x factor - 1")
         .default_text("2.2 x factor")
         .range(3, 4096.0 * 4096);
     command

@@ -35,7 +35,7 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     const programs::hub_job job{.count = flags.hubs.of(nodes), .steps = static_cast<std::uint32_t>(flags.steps),
         .lazy = flags.lazy == "half" ? lazy_walk::half : lazy_walk::self_loop, .sampled = static_cast<std::uint32_t>(flags.sampled),
         .seed = flags.common.seed, .out = flags.out};
-    if (job.count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects none", programs::to_flag(flags.hubs), nodes));
+    if (job.count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects no node: give more", programs::to_flag(flags.hubs), nodes));
     memory_budget budget(flags.common.memory_bytes());
     const auto program = budget.charge("program", program_bytes);
     const programs::interrupt_guard interrupts;

@@ -295,7 +295,7 @@ void add_import(programs::command_line& to) {
             "fractions", flags->fractions, "train,valid,test, drawn by a hash of the edge; with labels, of labeled nodes")
         .value_name("F,F,F");
     command.option("unseen-to-train", flags->unseen_to_train,
-        "move valid and test edges to train if train has not their nodes or relation");
+        "move valid and test edges to train if no training edge has their nodes or relation");
     flags->common.add_to(command);
     command.common({"out", "task", "columns", "header", "ids", "undirected", "features", "labels", "split", "valid", "test",
         "fractions", "memory", "force"});

@@ -141,7 +141,7 @@ exit_code inspect(const read_flags& flags) {
         facts.add({nodes.target == node_target_kind::regression ? "targets" : "classes",
             std::to_string(nodes.classes) + (nodes.target == node_target_kind::multilabel ? ", any number a node" : "")});
     if (nodes.train != 0)
-        facts.add({"nodes by part", fmt::format("{} train, {} valid, {} test", nodes.train, nodes.valid, nodes.test)});
+        facts.add({"nodes by split", fmt::format("{} train, {} valid, {} test", nodes.train, nodes.valid, nodes.test)});
     facts.add({"mean degree",
         fmt::format("{:.2f} (train, in and out)",
             2 * static_cast<double>(m.train_edges) / static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)))});

@@ -74,13 +74,13 @@ void print_result(const partition_flags& flags, const dataset& data, const progr
         fmt::print("{}\n", programs::compact(result));
         return;
     }
-    programs::table table({{"partitioner", programs::align::left}, {"parts"}, {"cut"}, {"nodes"}, {"edges"}, {"labels"}, {"seconds"},
+    programs::table table({{"partitioner", programs::align::left}, {"partitions"}, {"cut"}, {"nodes"}, {"edges"}, {"labels"}, {"seconds"},
         {"peak RSS"}});
     const auto percent = [](double share) { return fmt::format("{:+.1f}%", 100 * share); };
     table.add({created.method, std::to_string(q.parts), fmt::format("{:.4f}", q.cut), percent(q.node_imbalance), percent(q.edge_imbalance),
         created.labels ? percent(q.label_imbalance) : "-", fmt::format("{:.2f}", created.partition_seconds), format_bytes(programs::peak_rss())});
     fmt::print("{}", table.str());
-    fmt::print("{} nodes, {} edges, {} cut; neighbors in memory with 1, 2, 4 … parts together:", data.manifest().nodes, q.edges, q.cut_edges);
+    fmt::print("{} nodes, {} edges, {} cut; neighbors in memory with 1, 2, 4 … partitions together:", data.manifest().nodes, q.edges, q.cut_edges);
     const neighbor_counts& of = q.training.nodes != 0 ? q.training : q.all;
     for (std::uint32_t together = 1; together <= q.parts; together *= 2)
         fmt::print(" {}", programs::human_percent(of.neighbors == 0 ? 1 : of.kept(together, q.parts) / of.mean()));

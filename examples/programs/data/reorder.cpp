@@ -34,7 +34,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
         if (file) inputs.push_back(*file);
     check_output({.out = flags.out}, flags.common, inputs);
     if ((flags.by || flags.hubs) == flags.training_first)
-        throw programs::usage_error("give the order: --training-first, or --by FILE.npy and --hubs FILE.npy");
+        throw programs::usage_error("give one order: --training-first, or --by FILE.npy, --hubs FILE.npy or both");
     constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
     if (flags.common.memory_bytes() < base + least)
         throw over_budget(flags.common.memory_bytes(), {{"program", base}, {"least buffers to reorder with", least}});

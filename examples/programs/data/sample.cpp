@@ -51,7 +51,7 @@ struct seed_batches {
 
 seed_batches drawn_seeds(const sample_flags& flags, std::uint64_t nodes) {
     if (flags.batch > nodes)
-        throw programs::usage_error(fmt::format("--batch {} of a graph of {} nodes", flags.batch, nodes));
+        throw programs::usage_error(fmt::format("--batch {} exceeds the {} nodes of the graph: give fewer", flags.batch, nodes));
     return {.count = flags.batches + warm_up, .width = flags.batch, .fill = [&flags, nodes](std::uint64_t b, std::vector<node_id>& to) {
         const keyed_permutation order(nodes, random_key(flags.common.seed, random_domain::user).with(b));
         to.clear();

@@ -36,10 +36,10 @@ void take(std::optional<std::string>& flag, std::string_view value, std::string_
 void options::add_to(programs::command& to) {
     add_training(to);
     add_budget(to);
-    to.option("preset", preset, "the paper's systems: sets the next three flags").choices({"pyg+", "ali+pg", "ginex-pg", "ginex", "memory"}).default_text("none").neutral();
+    to.option("preset", preset, "systems of the paper, or memory: sets --topology, --feature-cache, --pipeline and --carry").choices({"pyg+", "ali+pg", "ginex-pg", "ginex", "memory"}).default_text("none").neutral();
     to.option("topology", topology, "location of the adjacency").choices({"disk", "mmap", "memory"}).default_text("memory if all fits, else disk").neutral();
     to.option("feature-cache", feature_cache, "cache policy of features, or: none, mmap, memory (all features)").choices({"belady", "lru", "s3fifo", "static", "none", "mmap", "memory"}).default_text("memory if all fits, else belady").neutral();
-    to.option("pipeline", pipeline, "superbatches sampled during training, in turns with it, or none").choices({"overlap", "alternate", "conventional"}).default_text("overlap with belady").neutral();
+    to.option("pipeline", pipeline, "overlap: samples the next superbatch while one trains; alternate: in turns; conventional: no superbatches").choices({"overlap", "alternate", "conventional"}).default_text("overlap with belady").neutral();
     to.option("cache-split", cache_split, "fraction of the caches' memory for neighbors").range(0, 1).default_text("from a profile").neutral();
     to.option("neighbor-rank", adjacency_cache_score, "score of cached neighbors: out-degree / in-degree, or visits / bytes in a profile").formerly("neighbour-rank").choices({"ratio", "visits"}).default_text("ratio; visits if undirected").neutral();
     to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files").neutral();

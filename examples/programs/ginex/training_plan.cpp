@@ -253,7 +253,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
         const double each = run_file_bytes(seen, slots, rest);
         result.superbatch = static_cast<std::uint64_t>(static_cast<double>(result.run_files->bytes) / (2 * each)); // as in the paper
         if (result.superbatch == 0) {
-            const std::string what = fmt::format("--run-files {} holds no two batches of {}", programs::to_flag(*result.run_files),
+            const std::string what = fmt::format("--run-files {} is less than two batches of {}", programs::to_flag(*result.run_files),
                 gneiss::format_bytes(static_cast<std::uint64_t>(each)));
             if (settings.run_files) throw programs::usage_error(what);
             throw gneiss::error(gneiss::errc::no_space, "a tenth of the disk's free space is for superbatches: " + what);

@@ -20,7 +20,7 @@ void options::add_to(programs::command& to) {
     to.option("assignment", assignment, "integers [nodes], .npy: the partition of each node, as gneiss-data partition writes them").value_name("FILE");
     to.option("partitions", partitions, "partitions that a partitioner makes").range(1, 16383).default_text("from size and memory");
     to.option("hubs", hubs, "nodes pinned in memory: a number; a .npy file of integers; 0: none; auto: 1% of the nodes within a quarter of --memory, if they have influence").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
-    to.option("macro", macro, "partitions of a macro-batch").range(1).default_text("largest that fits twice");
+    to.option("macro", macro, "partitions of a macro-batch").range(1).default_text("largest of which two fit in memory");
     to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
     to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does").value_name("FILE");
     add_coverage(to, "false");

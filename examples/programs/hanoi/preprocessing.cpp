@@ -246,7 +246,7 @@ void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t b
     const auto choice = how.choice_of_hubs();
     if (how.hubs_by_default() || (!choice.count && !choice.file)) return;
     const std::uint64_t count = choice.count ? choice.count->of(from.manifest().nodes) : gneiss::npy_reader(*choice.file).header().size();
-    if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects none", *how.hubs, from.manifest().nodes));
+    if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects no node: give more, or 0 for none", *how.hubs, from.manifest().nodes));
     const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1), program = programs::program_memory();
     const std::uint64_t left = budget - std::min(budget, program);
     if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);

@@ -176,7 +176,7 @@ void add_predict(programs::command_line& to) {
 
 void add_export(programs::command_line& to) {
     static export_flags flags;
-    programs::command& command = to.add("export", "Writes the network's outputs of all nodes, with their names.",
+    programs::command& command = to.add("export", "Writes the GNN's outputs for all nodes, with their names.",
         [](programs::command&) { return export_run(flags); });
     flags.run_flags::add_to(command);
     command.option("out", flags.out, "output directory").value_name("DIR").required();

@@ -230,7 +230,7 @@ std::vector<std::uint64_t> superbatches_of(const caches_flags& flags, std::uint6
     std::ranges::sort(chosen);
     chosen.erase(std::ranges::unique(chosen).begin(), chosen.end());
     if (chosen.back() > batches)
-        throw programs::usage_error(fmt::format("--superbatch {}, but there are {} batches", chosen.back(), batches));
+        throw programs::usage_error(fmt::format("--superbatch {} exceeds the {} batches: give fewer", chosen.back(), batches));
     return chosen;
 }
 

@@ -182,7 +182,7 @@ programs::exit_code macro(macro_flags flags) {
     std::ranges::sort(seen.macro);
     seen.macro.erase(std::ranges::unique(seen.macro).begin(), seen.macro.end());
     if (seen.macro.back() > seen.partitions)
-        throw programs::usage_error(fmt::format("--macro {}, but there are {} partitions", seen.macro.back(), seen.partitions));
+        throw programs::usage_error(fmt::format("--macro {} exceeds the {} partitions: give fewer", seen.macro.back(), seen.partitions));
     if (pinned != 0 && !flags.by.empty())
         throw programs::usage_error(fmt::format("{} has hubs of its own, which --by would move", seen.name));
 

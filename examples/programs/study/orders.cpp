@@ -166,10 +166,10 @@ void add_orders(programs::command_line& to) {
     command.option("order", flags->names, "orders to compare").words(1, 16).value_name("NAME").formerly("beta-spread", "beta-randomized");
     command.option("partitions", flags->partitions, "numbers of partitions").words(1, 16).range(2, 4096).value_name("N");
     command.option("buffer-share", flags->share, "one in N partitions is resident").range(1, 4096);
-    command.option("least-degree", flags->least_degree, "least degree of nodes that count in B, since a single edge is all or nothing").range(1);
+    command.option("least-degree", flags->least_degree, "least degree of nodes in the edge permutation bias B, since a single edge is all or nothing").range(1);
     command.option("epochs", flags->epochs, "epochs; reports means").range(1, 1000);
     command.option("seed", flags->seed, "random seed of the orders");
-    command.option("out", flags->out, "chart of B to write").value_name("FILE.svg");
+    command.option("out", flags->out, "chart of the edge permutation bias B to write").value_name("FILE.svg");
     command.option("json", flags->json, "print the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
     command.example("gneiss-study orders data/mine --order beta comet --partitions 16 32");

@@ -26,7 +26,7 @@
 
 namespace gneiss {
 
-/// Part of a node in a node task, as stored.
+/// Split of a node in a node task, as stored.
 enum class node_split : std::uint8_t { train, valid, test, unused };
 /// Names of parts, by value.
 inline constexpr std::array<std::string_view, 4> node_split_names{"train", "valid", "test", "unused"};

@@ -9,7 +9,7 @@
 
 namespace gneiss {
 
-/// Makes a dataset at `to` that is `from` with its rows in another order: edges, splits, features, labels and parts follow, and
+/// Makes a dataset at `to` that is `from` with its rows in another order: edges, features, labels and the splits of both follow, and
 /// names or numbers map to the new rows.
 ///
 /// The result depends on the data, the order and the seed; not on the memory or the threads. `to` appears atomically and

@@ -17,7 +17,7 @@ bool trains(Decoder decode) {
     for (gneiss::node_id v = 0; v < 100; ++v) graph.push_back({v, 0, (v * 7 + 1) % 100});
     gneiss::context run;
     const gneiss::bucketed_edges edges(graph, {.partitions = 2});
-    gneiss::node_embeddings nodes(run, "compiled.rows", edges.rows(), {.dim = 8});
+    gneiss::node_embeddings nodes(run, "compiled.rows", edges.rows(), {.dim = 8, .overwrite = true});
     gneiss::link_trainer train(run, edges, nodes, decode, {.batch = 50});
     return train.train_epoch().model.examples == graph.size();
 }

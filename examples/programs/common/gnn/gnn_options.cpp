@@ -37,7 +37,7 @@ void gnn_options::add_optimizer(programs::command& to, const std::string& defaul
     const std::string& default_schedule) {
     to.option("optimizer", optimizer, "optimizer of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text(default_optimizer);
     to.option("lr", lr, "learning rate").default_text(default_rate);
-    to.option("weight-decay", weight_decay, "weight decay of the layers' weights").range(0).default_text("1e-3 if few nodes have labels");
+    to.option("weight-decay", weight_decay, "weight decay of the layers' weights").range(0).default_text("1e-3 if less than a tenth of the nodes train, else 0");
     to.option("clip", clip, "clip weight gradients to this norm; 0: never").range(0);
     add_schedule(to, default_schedule);
 }

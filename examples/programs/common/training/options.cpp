@@ -42,7 +42,7 @@ void run_options::add_budget(programs::command& to) {
 
 void run_options::add_disk(programs::command& to) {
     to.option("io-engine", io_engine, "I/O engine; auto tries io_uring first").choices({"auto", "uring", "threads"}).neutral();
-    to.option("throttle", throttle, "limit of bytes per second, to simulate a slower disk").range(1).default_text("no limit").neutral();
+    to.option("throttle", throttle, "simulate a slower disk: bytes per second, and 100 us a request").range(1).default_text("no limit").neutral();
 }
 
 void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
@@ -81,7 +81,7 @@ void run_options::add_output(programs::command& to, const std::string& program) 
     to.option("out", out, "run directory").value_name("RUN").default_text("runs/" + program + "-DATASET-N").neutral();
     to.option("resume", resume, "resume from the last checkpoint; start the run if there is none").transient();
     to.option("force", force, "replace an existing run").transient();
-    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; the end always makes one").neutral();
+    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is always written at the end").neutral();
     to.option("trace", trace, "write a trace of all threads, for ui.perfetto.dev").value_name("FILE").transient();
     to.option("dry-run", dry_run, "print the plan and stop").transient();
     to.option("json", json, "print the result as one JSON object").transient();
@@ -157,7 +157,7 @@ void link_options::add_model(programs::command& to, const std::string& default_r
 
 void link_options::add_negatives(programs::command& to) {
     to.option("negatives", negatives, "negatives that a chunk's edges share, per side").range(1).default_text("from the graph");
-    to.option("chunks", chunks, "chunks of a batch, each with its own negatives").range(1).default_text("batch / 1000, at least 2");
+    to.option("chunks", chunks, "chunks of a batch, each with its own negatives").range(1).default_text("batch / 1000, from 2 to 64");
     to.option("negatives-by-degree", negatives_by_degree, "fraction of negatives drawn by degree").range(0, 1);
     to.option("candidates", candidates, "nodes that negatives are drawn from and evaluation ranks: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE");
     to.option("filter-negatives", filter_negatives, "ignore negatives that are positive edges of the batch");
@@ -166,7 +166,7 @@ void link_options::add_negatives(programs::command& to) {
 
 void link_options::add_ranking(programs::command& to) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
-    to.option("eval-edges", eval_edges, "number of ranked edges, a random subset").range(1).default_text("about one minute's worth").neutral();
+    to.option("eval-edges", eval_edges, "number of ranked edges, a random subset").range(1).default_text("all, or as many as cost about 1e12 multiply-adds").neutral();
     to.option("valid-edges", valid_edges, "edges that each validation but the last ranks").range(1).default_text("a fifth of training's work").neutral();
     to.option("eval-negatives-by-degree", eval_negatives_by_degree, "fraction of candidates sampled by degree").range(0, 1).neutral();
     to.option("eval-candidates", eval_candidates, "file with candidates of each query; {split} stands for valid or test").value_name("FILE").neutral();

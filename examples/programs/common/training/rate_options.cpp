@@ -13,7 +13,7 @@ constexpr std::uint64_t usual_patience = 5;
 
 void rate_options::add_schedule(programs::command& to, const std::string& default_schedule) {
     to.option("lr-schedule", lr_schedule, "schedule of learning rates over epochs; plateau: lower after validations without improvement").choices({"constant", "linear", "cosine", "step", "plateau"}).default_text(default_schedule);
-    to.option("lr-warmup", lr_warmup, "first epochs, in which learning rates rise from near 0").value_name("N");
+    to.option("lr-warmup", lr_warmup, "epochs of linear warm-up").value_name("N");
     to.option("lr-decay", lr_decay, "factor of the learning rate at each step of step and plateau").range(1e-6, 1).default_text("0.1");
     to.option("lr-patience", lr_patience, "validations without improvement before plateau lowers the rate").range(1).default_text("5");
 }

@@ -92,14 +92,14 @@ void refuse_other_program(const std::string& program, const std::filesystem::pat
     std::string mark, name;
     config >> mark >> name;
     if (mark == "#" && name.starts_with("gneiss-") && name != program)
-        throw gneiss::error(gneiss::errc::config_mismatch, "is a run of " + name + ", which reads it", {.path = run});
+        throw gneiss::error(gneiss::errc::config_mismatch, "is a run of " + name + ": use that program", {.path = run});
 }
 
 void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command) {
     if (saved.dataset_hash != dataset_hash(data))
-        throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than the present " + data.directory().string() + ": --dataset names a copy of its own", {.path = run});
+        throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + data.directory().string() + ": give its own by --dataset", {.path = run});
     if (saved.configuration_hash != configuration_hash(command))
-        throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with",
+        throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with: restore the file, or train with another --out",
             {.path = run / "config.toml"});
 }
 

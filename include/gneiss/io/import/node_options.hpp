@@ -18,7 +18,7 @@
 
 namespace gneiss {
 
-/// Nodes of one part, and optionally their labels: two parallel arrays, or text files of one column.
+/// Nodes of one split, and optionally their labels: two parallel arrays, or text files of one column.
 struct import_node_list {
     node_split part = node_split::train; ///< part of the nodes
     std::filesystem::path nodes{};       ///< array or text file of nodes
