@@ -304,7 +304,7 @@ TEST_CASE("impossible partitioning and scoring are refused before any work") {
     shop.refuses(2, "partition a --score nine.npy --imbalance 0.1", {"--score", "--imbalance"});
     shop.refuses(2, "partition a --partitioner gap --partitions 4 --export metis", {"--export", "--out"});
     shop.refuses(1, "partition a --score high.npy", {"high.npy", "70000"});
-    shop.refuses(1, "partition a --score nine.npy --partitions 8", {"nine.npy", "part 8"});
+    shop.refuses(1, "partition a --score nine.npy --partitions 8", {"nine.npy", "names partition 8"});
     shop.refuses(1, "partition a --score text.npy", {"text.npy"});
     shop.refuses(1, "partition a --score gone.npy", {"gone.npy"});
     shop.refuses(2, "partition a --score nine.npy --partitioner gap", {"--score"});

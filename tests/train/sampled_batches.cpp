@@ -135,4 +135,45 @@ TEST_CASE("weights reach training: equal ones draw all neighbors, and edges of w
     for (const node_id v : sample.nodes.subspan(50)) CHECK(v % 2 == 0);
 }
 
+namespace {
+
+/// Task whose cutter returns its own memory, and cuts node b of batch b.
+struct one_node_each {
+    struct view {};
+    struct cutter_type {
+        std::vector<node_id> mine;
+        seed_set cut(training_batch& b, const view& /*view*/) {
+            mine.assign(3, static_cast<node_id>(b.key.number.index));
+            return {mine};
+        }
+    };
+    static constexpr bool repeats = false;
+    void begin_epoch(const epoch_start& /*start*/) {}
+    static std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) { return std::make_shared<view>(); }
+    static std::uint64_t batches(const view& /*view*/) { return 2; }
+    static cutter_type cutter() { return {}; }
+};
+static_assert(train_task<one_node_each>);
+
+} // namespace
+
+TEST_CASE("without a sampler a batch keeps its seeds while its cutter cuts the next one") {
+    const serial_executor executor;
+    one_node_each task;
+    no_topology topology;
+    sampled_batches batches(task, topology, make_no_hops, executor);
+    const epoch_plan all{{.resident = {0}}};
+    const epoch_start start{all, 0, {}, nullptr};
+    batches.begin_epoch(start, {});
+    const auto work = std::make_shared<const state_work>(batches.acquire(start, 0));
+    training_batch first, second;
+    for (training_batch* b : {&first, &second}) {
+        b->key = {0, {0, 0, b == &first ? 0U : 1U}};
+        b->work = work;
+        batches.produce(*b, {});
+    }
+    CHECK(std::ranges::equal(first.nodes, std::vector<node_id>{0, 0, 0}));
+    CHECK(std::ranges::equal(second.nodes, std::vector<node_id>{1, 1, 1}));
+}
+
 } // namespace test_train_sampled_batches

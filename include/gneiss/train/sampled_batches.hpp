@@ -163,8 +163,10 @@ public:
         const view& of = *static_cast<const view*>(b.work->view.get());
         workers_.with([this] { return std::make_unique<worker>(task_.cutter(), make_); }, [&](std::unique_ptr<worker>& mine) {
             const seed_set seeds = mine->cutter.cut(b, *of.examples);
-            if constexpr (!samples) {
-                b.nodes = seeds.nodes;
+            if constexpr (!samples) { // the batch keeps them: another batch may be cut by `mine` before its rows are gathered
+                const bool kept = b.links.has_value() || seeds.nodes.data() == b.seeds.data();
+                if (!kept) b.seeds.assign(seeds.nodes.begin(), seeds.nodes.end());
+                b.nodes = kept ? seeds.nodes : std::span<const node_id>(b.seeds);
             } else if (elsewhere_) {
                 const drawn_nodes drawn = elsewhere_(b.key, b.slot, seeds.nodes);
                 b.nodes = drawn.nodes;

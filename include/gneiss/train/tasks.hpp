@@ -25,7 +25,8 @@
 
 namespace gneiss {
 
-/// Nodes whose outputs a batch needs, and edges that their sample excludes. Views of the cutter's memory.
+/// Nodes whose outputs a batch needs, and edges that their sample excludes. Views of memory of the batch, or of the cutter until
+/// it cuts another.
 struct seed_set {
     std::span<const node_id> nodes;              ///< distinct
     std::span<const excluded_edge<>> excluded{}; ///< edges that the sample leaves out
