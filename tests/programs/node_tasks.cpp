@@ -29,6 +29,7 @@ constexpr const char* programs[] = {"gneiss-mariusgnn", "gneiss-ginex", "gneiss-
 /// about the mean of its neighbors.
 struct grouped_nodes : gneiss::test::workshop {
     static constexpr int nodes = 400;
+    static constexpr const char* network = " --layers sage:16,sage --fanout all,all --batch 40 --no-report --quiet";
 
     grouped_nodes() : workshop("gneiss-mariusgnn") {
         const gneiss::random_key key(7, gneiss::random_domain::user);
@@ -69,7 +70,7 @@ struct grouped_nodes : gneiss::test::workshop {
         REQUIRE(got.code == 0);
     }
     [[nodiscard]] nlohmann::json train(const std::string& program, const std::string& arguments) const {
-        const auto got = run("train " + arguments + " --layers sage:16,sage --fanout all,all --batch 40 --no-report --quiet --json", program);
+        const auto got = run("train " + arguments + network + " --json", program);
         CAPTURE(program);
         CAPTURE(arguments);
         CAPTURE(got.err);
@@ -299,6 +300,32 @@ TEST_CASE("regression: every trainer learns numbers of very different sizes, and
     CHECK(wrong.code == 1);
     CHECK(wrong.err.find("tall") != std::string::npos);
     CHECK(wrong.err.find("line 3") != std::string::npos);
+}
+
+TEST_CASE("several labels and regression: a run on disk, and one that was interrupted, have the bits of one in memory") {
+    const grouped_nodes shop;
+    shop.import("--labels sets.tsv --node-task multilabel --partitions 4 --out sets");
+    shop.import("--labels numbers.csv --label-columns height,depth --node-task regression --partitions 4 --out numbers");
+    const auto predictions = [&](const std::string& run_name) {
+        fs::remove_all(shop / "exported");
+        const auto got = shop.run("export " + run_name + " --what predictions --out exported");
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return shop.read("exported/predictions.npy");
+    };
+    for (const std::string data : {"sets", "numbers"}) {
+        CAPTURE(data);
+        const std::string flags = data + " --epochs 30 --staleness 0 --partitions 4 --buffer 2 --order training-first --early-stop 0 --no-eval --seed 2 ";
+        (void)shop.train("gneiss-mariusgnn", flags + "--store memory --threads 1 --out memory-" + data);
+        const std::string expected = predictions("memory-" + data);
+        const std::string on_disk = flags + "--store disk --threads 2 --checkpoint-every 1epoch ";
+        const auto run = shop.train("gneiss-mariusgnn", on_disk + "--out disk-" + data);
+        CHECK(run["plan"]["states"] > 1);
+        CHECK(predictions("disk-" + data) == expected);
+        (void)shop.train_partly("train " + on_disk + grouped_nodes::network, "part-" + data);
+        (void)shop.train("gneiss-mariusgnn", on_disk + "--resume --out part-" + data);
+        CHECK(predictions("part-" + data) == expected);
+    }
 }
 
 } // namespace test_programs_node_tasks

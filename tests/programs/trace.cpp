@@ -107,9 +107,7 @@ TEST_CASE("a trace may be in the run's directory; an interrupted run's is comple
     const std::string base = "train links --dim 8 --batch 16 --negatives 10 --memory 256MiB --quiet --no-eval ";
     shop.succeed(base + "--epochs 1 --out a --trace a/trace.json");
     CHECK(!spans_of(shop.read("a/trace.json"))["compute"].empty());
-    const auto got = shop.run(base + "--epochs 100000 --out b --trace b.json", "", "timeout --foreground --preserve-status -s INT 4");
-    CAPTURE(got.err);
-    CHECK(got.code == 130);
+    (void)shop.train_partly(base + "--epochs 100000 --trace b.json", "b");
     CHECK(!spans_of(shop.read("b.json"))["compute"].empty());
     shop.refuses(1, base + "--epochs 1 --out new --trace none/trace.json", {"none/trace.json", "--trace", "cannot write the trace", "No such file"});
     shop.refuses(1, base + "--epochs 1 --out new --trace .", {"cannot write the trace", "Is a directory"});

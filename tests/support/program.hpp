@@ -3,7 +3,9 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
@@ -42,20 +44,43 @@ public:
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
     }
-    /// Runs the program with a signal after some tenths of a second, until it finishes or `out` exists: the signal may arrive
-    /// between writing `out` and exiting. The delay grows, so that a slow machine finishes too.
+    /// Runs the program and sends it a signal after `seconds`, unless it ends before.
+    [[nodiscard]] program_outcome run_for(double seconds, const std::string& arguments, const std::string& signal) const {
+        // In the foreground timeout waits for the program; otherwise SIGKILL ends timeout too, and the run may still be locked.
+        return run(arguments, "", "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(seconds));
+    }
+    /// Runs the program and sends it a signal, each time later by a fifth, until it finishes or `out` exists: the signal may
+    /// arrive between writing `out` and exiting. Checks that some stopped run left files.
     [[nodiscard]] program_outcome run_stopped(const std::string& arguments, const std::string& signal, const std::string& out = "") const {
+        const std::ptrdiff_t before = entries();
         program_outcome got;
-        for (int attempt = 0; attempt < 100; ++attempt) {
-            const int tenths = 2 + (attempt * 3) % 7 + attempt * attempt / 40; // a sanitizer's build needs long ones in the end
-            // In the foreground timeout waits for the program; otherwise SIGKILL ends timeout too, and the run may still be
-            // locked.
-            got = run(arguments, "", "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10));
+        int stopped = 0;
+        for (double seconds = .02; seconds < 60; seconds *= 1.2) { // a sanitizer's build needs long ones in the end
+            got = run_for(seconds, arguments, signal);
             if (got.code == 0) break;
             CAPTURE(got.err);
-            CHECK((got.code == 130 || got.code == 137 || got.code == -1));
+            const bool before_it_listened = got.code == 143 && got.err.empty(); // the default action of SIGTERM
+            CHECK((got.code == 130 || got.code == 137 || got.code == -1 || before_it_listened));
+            stopped += entries() != before;
             if (!out.empty() && std::filesystem::exists(at_ / out)) break;
         }
+        CHECK(stopped > 0);
+        return got;
+    }
+    /// Trains into the directory `out`, and interrupts and resumes that, each time later, until at least one epoch is trained,
+    /// but not all. Returns the outcome of the last process.
+    program_outcome train_partly(const std::string& arguments, const std::string& out) const {
+        program_outcome got;
+        double seconds = .02;
+        for (int attempt = 0; attempt < 60 && seconds < 60; ++attempt) {
+            got = run_for(seconds, arguments + " --resume --out " + out, "INT");
+            CAPTURE(got.err);
+            REQUIRE((got.code == 130 || got.code == 0));
+            if (got.code == 130 && !read(out + "/metrics.jsonl").empty()) return got;
+            if (got.code == 0) std::filesystem::remove_all(at_ / out); // the machine was slower before
+            seconds *= got.code == 0 ? .5 : 1.2;
+        }
+        FAIL("no interrupted run had trained an epoch");
         return got;
     }
     /// Checks that the program ends with this code and one line "error: …" that contains all of `parts`, prints nothing, and
@@ -74,6 +99,12 @@ public:
     }
 
 private:
+    /// Returns the number of files and directories here, without the output of programs.
+    [[nodiscard]] std::ptrdiff_t entries() const {
+        return std::count_if(std::filesystem::recursive_directory_iterator(path()), std::filesystem::recursive_directory_iterator(),
+            [](const auto& entry) { return entry.path().filename() != "stdout.txt" && entry.path().filename() != "stderr.txt"; });
+    }
+
     std::string program_;
     temporary_directory at_;
 };
