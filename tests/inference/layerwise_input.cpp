@@ -30,7 +30,7 @@ engine_factory threads() {
     return [] { return any_engine(threads_engine(2)); };
 }
 
-/// Draws values that every type but int8 stores exactly, some of them 0; only 0 and 1 for `ones`.
+/// Draws values that f32 and f16 store exactly, some of them 0; only 0 and 1 for `ones`.
 std::vector<float> drawn(std::size_t count, bool ones) {
     random_stream draw(random_key(count, random_domain::user));
     std::vector<float> result(count);
@@ -52,15 +52,14 @@ std::vector<float> expanded(const input_rows<float>& rows, std::size_t columns) 
 } // namespace
 
 TEST_CASE("features in every form become floats in their own memory, for partitions of the file and others") {
-    const test::feature_form forms[] = {{}, {.f16 = true}, {.int8 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
+    const test::feature_form forms[] = {{}, {.f16 = true}, {.bf16 = true}, {.int8 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
         {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .f16 = true, .aligned = false, .block_bytes = 704}};
     const row_partitioning stored = test::cut_into({5, 100, 0, 20, 16, 1, 69});
     for (const test::feature_form& form : forms)
         for (const std::size_t columns : {1U, 13U, 300U})
             for (const bool normalized : {false, true}) {
                 CAPTURE(form.sparse);
-                CAPTURE(form.f16);
-                CAPTURE(form.int8);
+                CAPTURE(to_string(form.type()));
                 CAPTURE(form.ones);
                 CAPTURE(columns);
                 CAPTURE(normalized);
@@ -68,15 +67,9 @@ TEST_CASE("features in every form become floats in their own memory, for partiti
                 std::vector<float> values = drawn(211 * columns, form.ones);
                 feature_files files = test::feature_writer(directory.path(), stored, form).write(values, columns);
                 files.normalized = normalized;
-                std::vector<std::byte> bytes(row_bytes(feature_type::int8, columns));
-                for (std::size_t v = 0; v < 211; ++v) { // as they are read
-                    const std::span<float> row = std::span(values).subspan(v * columns, columns);
-                    if (form.int8) {
-                        (void)encode_row(row, feature_type::int8, bytes.data());
-                        decode_row(feature_type::int8, bytes.data(), row);
-                    }
-                    if (normalized) normalize_row(row);
-                }
+                test::round_as_stored(values, columns, form.type()); // as they are read
+                for (std::size_t v = 0; v < 211 && normalized; ++v)
+                    normalize_row(std::span(values).subspan(v * columns, columns));
                 for (const row_partitioning& rows : {stored, row_partitioning{211, 3}}) {
                     detail::widened_features reader(feature_store(files, rows), threads());
                     for (const partition_id p : {1U, 2U, 0U, rows.partitions - 1, 1U}) {
@@ -89,10 +82,11 @@ TEST_CASE("features in every form become floats in their own memory, for partiti
 
 TEST_CASE("a reader's memory is never more than declared, with partitions unlike each other") {
     const row_partitioning rows = test::cut_into({3000, 1, 400, 5000});
-    const test::feature_form forms[] = {{}, {.f16 = true}, {.int8 = true}, {.sparse = true, .f16 = true}, {.sparse = true, .ones = true}};
+    const test::feature_form forms[] = {{}, {.f16 = true}, {.bf16 = true}, {.int8 = true},
+        {.sparse = true, .f16 = true}, {.sparse = true, .ones = true}};
     for (const test::feature_form& form : forms) {
         CAPTURE(form.sparse);
-        CAPTURE(form.f16);
+        CAPTURE(to_string(form.type()));
         const std::size_t columns = 64;
         std::vector<float> values = drawn(8401 * columns, form.ones);
         for (std::size_t at = 0; at < 3000 * columns; ++at) // few entries in many rows, many in few

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -29,12 +28,6 @@ using namespace inference_test;
 namespace {
 
 constexpr feature_type narrow_types[] = {feature_type::f16, feature_type::bf16};
-
-std::uint64_t bytes_of(const layerwise_plan& plan) {
-    std::uint64_t sum = 0;
-    for (const memory_part& part : plan.parts) sum += part.bytes;
-    return sum;
-}
 
 /// Compares runs with hidden rows of two bytes a value: in memory, by groups, and streamed in one group and in several.
 void check_hidden_rows(const std::string& layers) {
@@ -61,19 +54,15 @@ void check_hidden_rows(const std::string& layers) {
             CHECK(!disk.plan.in_memory);
             CHECK(same_bits(disk.rows, memory.rows));
         }
-        std::uint32_t most = 0;
-        for (std::uint64_t bytes = bytes_of(memory.plan) - 1;; bytes = bytes / 100 * 93) {
-            std::optional<outcome> streamed;
-            try {
-                streamed = infer(m, graph, source, d, bytes, serial_executor{}, true, type);
-            } catch (const over_budget&) {
-                break;
-            }
-            if (!streamed->plan.streamed) break;
-            most = std::max(most, std::ranges::max(streamed->plan.groups));
-            CHECK(same_bits(streamed->rows, memory.rows));
+        const std::vector<streamed_budget> budgets = streamed_budgets(m, graph, source, d, type, 7);
+        REQUIRE(!budgets.empty());
+        for (const streamed_budget& budget : budgets) {
+            CAPTURE(budget.memory);
+            const outcome streamed = infer(m, graph, source, d, budget.memory, serial_executor{}, true, type);
+            CHECK(streamed.plan.groups == budget.groups);
+            CHECK(same_bits(streamed.rows, memory.rows));
         }
-        CHECK(most >= 2);
+        CHECK(budgets.back().most_groups() >= 2);
     }
 }
 
@@ -223,12 +212,12 @@ TEST_CASE("groups skip sources without edges to them, and layers with shorter su
     bool keeps = false, differs = false;
     for (const std::string layers : {"sage:12:sum,sage:12", "sage:24,sage:5:residual", "sage:12:max,sage:14:mean:add:residual",
              "gcn:12:symmetric,gcn:10:row:norm", "gat:3x4,gat:6x2:mean", "linear:12,gcn:12:symmetric,linear:5", "own"})
-        for (const neighbor_direction d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both})
+        for (const neighbor_direction d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
+            CAPTURE(layers);
+            CAPTURE(static_cast<int>(d));
+            model m(layers, {.dense = 12});
+            const outcome memory = infer(m, graph, again, d, memory_budget::unlimited, serial_executor{});
             for (const layerwise_input& source : {in.source(graph.rows), again}) {
-                CAPTURE(layers);
-                CAPTURE(static_cast<int>(d));
-                model m(layers, {.dense = 12});
-                const outcome memory = infer(m, graph, source, d, memory_budget::unlimited, serial_executor{});
                 const std::uint64_t least =
                     least_memory(m, graph, source, {.direction = d, .engines = threads(), .scratch = graph.scratch()});
                 for (const std::uint64_t bytes : {least, least + least / 3}) {
@@ -243,6 +232,7 @@ TEST_CASE("groups skip sources without edges to them, and layers with shorter su
                     differs |= std::ranges::max(run.plan.layer_targets) > run.plan.targets;
                 }
             }
+        }
     CHECK(keeps);
     CHECK(differs);
 }

@@ -125,6 +125,7 @@ std::vector<std::uint32_t> random_order(std::uint64_t nodes, std::uint64_t seed)
 constexpr kind kinds[] = {{id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false}, {id_kind::string, true},
     {id_kind::integer, false, feature_type::bf16}, {id_kind::string, false, feature_type::int8}, {id_kind::integer, false, feature_type::f16},
     {id_kind::string, true, feature_type::f16}};
+constexpr kind some_kinds[] = {kinds[0], kinds[3], kinds[4], kinds[5]}; // both ids, dense and sparse, three types
 
 } // namespace
 
@@ -180,7 +181,7 @@ TEST_CASE("a second reordering applies to the new rows, and the inverse order re
 
 TEST_CASE("training nodes first: they take the first rows, in random order within both groups, determined by the seed alone") {
     const world here;
-    for (const kind of : kinds) {
+    for (const kind of : some_kinds) {
         const dataset from = here.make(of, 400, 2000, 8);
         const auto said = here.by_name(from);
         const dataset result = here.reordered(from, "to", {.training_first = true, .seed = 3});
@@ -202,7 +203,7 @@ TEST_CASE("training nodes first: they take the first rows, in random order withi
 
 TEST_CASE("a computed order applies to every row, keeps the order of the first ones, and works for any number of partitions") {
     const world here;
-    for (const kind of : kinds) {
+    for (const kind of : some_kinds) {
         const dataset from = here.make(of, 400, 2000);
         const auto said = here.by_name(from);
         const auto nodes = from.manifest().nodes;
@@ -231,7 +232,7 @@ TEST_CASE("a computed order applies to every row, keeps the order of the first o
 
 TEST_CASE("an assignment moves every node to its partition, in random order within it, and keeps the contents by name") {
     const world here;
-    for (const kind of : kinds) {
+    for (const kind of : some_kinds) {
         const dataset from = here.make(of, 300, 2000);
         const auto nodes = from.manifest().nodes;
         const auto said = here.by_name(from);
@@ -329,7 +330,7 @@ TEST_CASE("many nodes in little memory on two threads give the same bytes as amp
     const world here;
     for (const kind of : {kinds[0], kinds[3]}) {
         // Above 2¹⁷ nodes no permutation fits in its share of a MiB.
-        const dataset from = here.make(of, 180'000, 150'000);
+        const dataset from = here.make(of, 140'000, 150'000);
         for (const bool training : {true, false}) {
             reorder_options options{.training_first = training, .seed = 9, .memory = 256 << 20};
             if (!training) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "fewest_swaps.hpp"
 #include "swap_search.hpp"
 #include "support/count_absent.hpp"
 
@@ -15,6 +16,7 @@ namespace test_order_search {
 
 using namespace gneiss;
 using test::count_absent;
+using order_test::fewest_swaps_by_search;
 using order_test::format_sequence;
 using order_test::search_sequence;
 
@@ -57,7 +59,21 @@ TEST_CASE("without a known sequence the plan is BETA's") {
     }
 }
 
-TEST_CASE("a search finds the fewest swaps of small buffers, and none below the bound") {
+TEST_CASE("a search finds the fewest swaps of small buffers, and no sequence with fewer") {
+    for (std::uint32_t p = 3; p <= 5; ++p)
+        for (std::uint32_t c = 2; c < p; ++c) {
+            CAPTURE(p);
+            CAPTURE(c);
+            const auto fewest = static_cast<std::uint32_t>(fewest_swaps_by_search(p, c));
+            const auto found = search_sequence(p, c, fewest, 1, 1 << 17);
+            REQUIRE(found);
+            CHECK(found->size() == fewest + 1);
+            CHECK_NOTHROW(validate(train_when_first_resident(*found, p), p, c));
+            CHECK_FALSE(search_sequence(p, c, fewest - 1, 1, 1 << 14));
+        }
+}
+
+TEST_CASE("a search finds valid sequences with BETA's swaps or fewer, and none below the bound") {
     for (std::uint32_t p = 3; p <= 8; ++p)
         for (std::uint32_t c = 2; c < p; ++c) {
             CAPTURE(p);

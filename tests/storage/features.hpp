@@ -13,6 +13,7 @@
 #include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -23,11 +24,26 @@ struct feature_form {
     bool sparse = false;
     bool f16 = false;
     bool int8 = false; ///< dense only
+    bool bf16 = false; ///< dense only
     bool ones = false;   ///< sparse without values
     bool aligned = true; ///< checksum blocks end with partitions
     std::uint64_t header = 4096;
     std::uint64_t block_bytes = checksum_block_bytes;
+
+    [[nodiscard]] feature_type type() const noexcept {
+        return int8 ? feature_type::int8 : bf16 ? feature_type::bf16 : f16 ? feature_type::f16 : feature_type::f32;
+    }
 };
+
+/// Rounds rows of `columns` values to those that a store of the type returns.
+inline void round_as_stored(std::span<float> values, std::uint64_t columns, feature_type type) {
+    std::vector<std::byte> stored(row_bytes(type, columns));
+    for (; !values.empty(); values = values.subspan(static_cast<std::size_t>(columns))) {
+        const std::span<float> row = values.first(static_cast<std::size_t>(columns));
+        (void)encode_row(row, type, stored.data());
+        decode_row(type, stored.data(), row);
+    }
+}
 
 /// Writes features [nodes, columns] into files of a directory.
 class feature_writer {
@@ -36,10 +52,11 @@ public:
         : directory_(directory), rows_(rows), options_(options) {}
 
     [[nodiscard]] feature_files write(std::span<const float> values, std::uint64_t columns) const {
-        feature_files result{.rows = rows_.nodes, .columns = columns, .type = options_.int8 ? feature_type::int8 : options_.f16 ? feature_type::f16 : feature_type::f32};
+        feature_files result{.rows = rows_.nodes, .columns = columns, .type = options_.type()};
         array numbers(*this, "numbers"), offsets(*this, "offsets"), indices(*this, "indices");
         const auto number = [&](float x) {
             if (options_.f16) numbers.append(to_half(x));
+            else if (options_.bf16) numbers.append(to_bfloat16(x));
             else numbers.append(x);
         };
         std::uint64_t end = 0;

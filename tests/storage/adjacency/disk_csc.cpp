@@ -52,6 +52,7 @@ TEST_CASE("a graph on disk equals the graph in memory, position by position, on 
                 }
             for (const disk_csc_options& options : {disk_csc_options{}, small,
                      disk_csc_options{.coalesce_bytes = 0, .request_bytes = 4096, .requests = 1, .wave = 1}}) {
+                if (options.wave == 1 && edges > 10000) continue; // a request for each list
                 memory_budget budget;
                 const disk_csc graph(data.files, engines, budget, options);
                 check_equal_lists(data.graph, graph);
@@ -138,32 +139,44 @@ TEST_CASE("only blocks with drawn positions are read, adjacent ones together") {
     CHECK(graph.statistics().neighbors == 7);
 }
 
-TEST_CASE("after any failed read a sample is right or ends in a typed error, and the next one is right") {
+TEST_CASE("after a failed read a sample ends in a typed error, after one that is repeated it is right, and so is the next one") {
     const stored_lists data(600, 3, test::lists_edges(600, 3000));
     const auto expected = samples_of(data.graph);
-    std::uint64_t runs = 0;
+    std::uint64_t struck = 0;
     for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read,
              fault_kind::interrupted, fault_kind::try_again})
         for (const bool sticky : {false, true})
             for (std::uint64_t at = 1;; at += 1 + at / 2) {
+                CAPTURE(static_cast<int>(kind));
+                CAPTURE(sticky);
+                CAPTURE(at);
                 const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky, {}});
                 memory_budget budget;
                 const disk_csc graph(
                     data.files, [&] { return any_engine(faulty<threads_engine>(threads_engine(2), injector)); }, budget,
                     small);
+                bool failed = false;
                 try {
                     const auto samples = samples_of(graph);
                     CHECK((samples == expected));
                 } catch (const io_error& e) {
+                    failed = true;
                     CHECK(*e.what() != '\0');
                 } catch (const error& e) {
+                    failed = true;
                     CHECK(e.code() == errc::corrupt); // a file that ends too early
+                    CHECK(kind == fault_kind::zero_read);
                 }
-                ++runs;
-                if (injector->operations() < at) break;
+                if (injector->injected() == 0) {
+                    CHECK_FALSE(failed);
+                    break;
+                }
+                ++struck;
+                const bool stalls = sticky && (kind == fault_kind::interrupted || kind == fault_kind::try_again);
+                CHECK(failed == (stalls || kind == fault_kind::device_error || kind == fault_kind::zero_read));
                 if (!sticky) CHECK((samples_of(graph) == expected));
             }
-    CHECK(runs > 50);
+    CHECK(struck > 50);
 }
 
 TEST_CASE("every truncated file is refused, and every flipped bit is found before its neighbor is returned") {

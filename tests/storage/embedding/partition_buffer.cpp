@@ -142,11 +142,34 @@ TEST_CASE("with few spare slots on disk the buffer requests commits, and a crash
     memory_budget budget;
     partition_buffer buffer(*rows, {.resident_partitions = 2, .prefetch = 1}, budget);
     const epoch_plan states = beta_order{8, 2, 1}(0);
-    int commits = 0;
+    int commits = 0, after = 0;
     float added = 0;
+    struct {
+        std::vector<disk_slot> slots;
+        std::vector<std::uint64_t> checksums;
+        std::vector<float> rows;
+    } saved; // the last checkpoint
+    const auto reopened_rows = [&] { // as after a crash
+        embedding_file reopened(engines(), rows->path(), partitioning, layout, saved.slots, rows->disk_slots(), saved.checksums);
+        auto slot = aligned_buffer<float>::zeroed(static_cast<std::size_t>(reopened.slot_bytes() / sizeof(float)));
+        std::vector<float> all;
+        for (partition_id p = 0; p < partitioning.partitions; ++p) {
+            reopened.read(p, slot.bytes());
+            all.insert(all.end(), slot.data(), slot.data() + partitioning.size(p) * layout.floats());
+        }
+        return all;
+    };
     const auto checkpoint = [&] {
         buffer.flush();
-        const embedding_file reopened(engines(), rows->path(), partitioning, layout, rows->slots(), rows->disk_slots(), rows->checksums());
+        saved.slots = rows->slots();
+        saved.checksums = rows->checksums();
+        saved.rows = reopened_rows();
+        float sum = 0;
+        for (partition_id p = 0; p < partitioning.partitions; ++p) {
+            const std::uint64_t first = partitioning.begin(p);
+            sum += saved.rows[static_cast<std::size_t>(first * layout.floats())] - static_cast<float>(first);
+        }
+        CHECK(sum == added);
         buffer.committed();
         ++commits;
     };
@@ -159,13 +182,19 @@ TEST_CASE("with few spare slots on disk the buffer requests commits, and a crash
         }
         (**lease)[static_cast<node_id>(partitioning.begin(states[s].resident[0]))][0] += 1;
         added += 1;
+        if (commits == 0) continue;
+        CHECK(reopened_rows() == saved.rows);
+        after += 1;
     }
     buffer.end_epoch();
     while (buffer.commit_wanted()) {
+        CHECK(reopened_rows() == saved.rows);
         checkpoint();
         buffer.end_epoch();
     }
-    CHECK(commits > 0);
+    CHECK(commits > 1);
+    CHECK(after > 10); // states after the first checkpoint
+    CHECK(reopened_rows() == saved.rows);
     float found = 0;
     buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
         found += block(0, 0) - static_cast<float>(first);

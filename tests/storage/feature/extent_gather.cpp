@@ -11,13 +11,19 @@
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/feature/cached_rows.hpp>
 
+#include "storage/counting_engine.hpp"
 #include "storage/rows.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace test_storage_feature_extent_gather {
@@ -88,23 +94,26 @@ TEST_CASE("rows dealt out equal the file's: every engine, row size, memory, gap 
     memory_budget budget;
     const tbb_executor threads(3);
     std::uint64_t passes = 0;
+    const std::uint64_t rows = 900;
+    std::vector<std::pair<requests, requests>> superbatches; // one, and another
+    for (const std::size_t count : {0U, 1U, 9U, 60U})
+        superbatches.emplace_back(requests(count, 200, rows, count + 1), requests(count + 1, 50, rows, 7));
     for (const auto& [name, engines] : all_engines())
-        for (const std::size_t row_bytes : {1U, 100U, 512U, 3072U})
+        for (const std::size_t row_bytes : {1U, 100U, 512U, 3072U}) {
+            const rows_file file(engines, folder / "rows", rows, row_bytes, 77);
             for (const std::uint64_t memory : {96U << 10, 300U << 10, 4U << 20})
-                for (const std::size_t count : {0U, 1U, 9U, 60U})
+                for (const auto& [of, another] : superbatches)
                     for (const std::size_t gap : {0U, 4096U}) {
+                        if (name != "memory" && row_bytes == 3072 && of.batches.size() == 60) continue; // many requests, no new path
                         CAPTURE(name);
                         CAPTURE(row_bytes);
                         CAPTURE(memory);
-                        CAPTURE(count);
-                        const std::uint64_t rows = 900;
-                        const rows_file file(engines, folder / "rows", rows, row_bytes, 77);
+                        CAPTURE(of.batches.size());
                         const gather_options reads{.coalesce_bytes = gap};
                         std::optional<gather_choice> seen;
                         extent_rows source(reader(engines, file, reads, threads, budget), engines,
                             {.way = gather_way::scan, .directory = folder.path(), .memory = memory, .reads = reads, .least_piece = 8192,
                                 .chosen = [&](const gather_choice& c) { seen = c; }}, threads, budget);
-                        const requests of(count, 200, rows, count + 1);
                         CHECK(right(source, file, of));
                         REQUIRE(seen);
                         CHECK(seen->scanned);
@@ -114,8 +123,9 @@ TEST_CASE("rows dealt out equal the file's: every engine, row size, memory, gap 
                         CHECK(dealt.dealt_rows == of.dealt());
                         passes += dealt.passes;
                         CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) <= 1); // the rows
-                        CHECK(right(source, file, requests(count + 1, 50, rows, 7))); // another superbatch
+                        CHECK(right(source, file, another));
                     }
+        }
     CHECK(passes > 100);
 }
 
@@ -410,11 +420,13 @@ TEST_CASE("if any request fails, rows are right or the error is typed; the sourc
     const std::uint64_t rows = 300;
     const requests of(7, 60, rows);
     std::uint64_t runs = 0;
+    std::vector<fault_kind> kinds{fault_kind::device_error, fault_kind::short_transfer, fault_kind::no_space,
+        fault_kind::zero_read, fault_kind::interrupted};
     for (const auto& [name, engines] : all_engines(4)) {
         const rows_file file(engines, folder / "rows", rows, 512);
         for (const gather_way way : {gather_way::scan, gather_way::automatic})
             for (const bool two : {false, true})
-                for (const fault_kind kind : {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read, fault_kind::interrupted})
+                for (const fault_kind kind : kinds)
                     for (std::uint64_t at = 1;; at += 1 + at / 6, ++runs) {
                         CAPTURE(name);
                         CAPTURE(static_cast<int>(way));
@@ -452,8 +464,88 @@ TEST_CASE("if any request fails, rows are right or the error is typed; the sourc
                         if (kind == fault_kind::device_error || kind == fault_kind::zero_read) CHECK(failed);
                         if (kind == fault_kind::no_space && way == gather_way::scan) CHECK(failed);
                     }
+        kinds.resize(2); // of the other engines: a failure and a repeated request
     }
     MESSAGE(runs, " runs");
+}
+
+TEST_CASE("after any error no request is in flight, the source is usable, and another thread may destroy it") {
+    const temporary_directory folder;
+    memory_budget budget;
+    const std::uint64_t rows = 800;
+    const requests of(9, 120, rows);
+    for (const auto& [name, plain] : all_engines(4)) {
+        const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
+        const engine_factory engines = [&, make = plain] { return any_engine(storage_test::counting_engine(make(), in_flight)); };
+        const rows_file file(engines, folder / "rows", rows, 512);
+        std::uint64_t failures = 0;
+        for (const bool two : {false, true})
+            for (const fault_kind kind : {fault_kind::no_space, fault_kind::device_error})
+                for (std::uint64_t at = 1;; at += 1 + at / 2) {
+                    CAPTURE(name);
+                    CAPTURE(two);
+                    CAPTURE(static_cast<int>(kind));
+                    CAPTURE(at);
+                    const auto injector = std::make_shared<fault_injector>(fault{kind, at, false, {}});
+                    const engine_factory faults = [&, make = plain] { // of the extents
+                        return any_engine(storage_test::counting_engine(any_engine(faulty<any_engine>(make(), injector)), in_flight));
+                    };
+                    auto source = std::make_unique<extent_rows>(reader(engines, file, {.coalesce_bytes = 0}, serial, budget), faults,
+                        extent_options{.way = gather_way::scan, .directory = folder.path(), .memory = 256U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+                    try {
+                        const bool all = right(*source, file, of); // CHECK would catch the error
+                        CHECK(all);
+                    } catch (const std::exception&) {
+                        ++failures;
+                        CHECK(*in_flight == 0);
+                        if (at % 2 == 0) CHECK(right(*source, file, of)); // the fault is over
+                    }
+                    std::jthread([&] { source.reset(); }).join();
+                    if (injector->injected() == 0) break;
+                }
+        CHECK(failures > 10);
+        CHECK(*in_flight == 0);
+    }
+}
+
+TEST_CASE("a damaged piece leaves no read of its extent in flight, and other batches are read") {
+    const temporary_directory folder;
+    memory_budget budget;
+    const std::uint64_t rows = 2000;
+    const requests of(20, 300, rows);
+    for (const bool two : {false, true}) {
+        CAPTURE(two);
+        const memory_file_system disk;
+        const auto in_flight = std::make_shared<std::atomic<std::int64_t>>(0);
+        const engine_factory engines = [&] { return any_engine(storage_test::counting_engine(any_engine(memory_engine(disk, 8)), in_flight)); };
+        const rows_file file(engines, "rows", rows, 512);
+        extent_rows source(reader(engines, file, {}, serial, budget), engines,
+            {.way = gather_way::scan, .directory = folder.path(), .memory = 256U << 10, .least_piece = two ? 1U << 20 : 4096U}, serial, budget);
+        source.expect(of.coming());
+        REQUIRE(gathers(source, file, of.own));
+        const std::string name = (folder / "extents").string();
+        any_engine engine = engines();
+        gneiss::file raw(engine, name, {.write = true});
+        std::vector<std::byte> bit{disk.contents(name)[500] ^ std::byte{1}};
+        io_queue queue(engine);
+        queue.write(raw, 500, bit);
+        queue.drain();
+        source.select(0);
+        storage_test::gathered_rows to(of.batches[0].size(), 512);
+        const auto gather = [&] {
+            source.begin(of.batches[0], to.target());
+            if (!two) CHECK(*in_flight != 0);
+            source.finish();
+        };
+        CHECK_THROWS_AS(gather(), error);
+        CHECK(*in_flight == 0);
+        source.finish(); // nothing has begun
+        source.select(1);
+        CHECK(gathers(source, file, of.batches[1]));
+        source.select(0);
+        if (two) CHECK(gathers(source, file, of.batches[0])); // from below: its group is gone, with all extents
+        else CHECK_THROWS_AS((void)gathers(source, file, of.batches[0]), error);
+    }
 }
 
 } // namespace test_storage_feature_extent_gather

@@ -50,14 +50,7 @@ struct stored {
         std::vector<float> result(static_cast<std::size_t>(count));
         for (float& x : result) // exact in f16
             x = draw.below(3) != 0 ? 0 : options.ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
-        if (options.int8) { // as they are read
-            std::vector<std::byte> stored(row_bytes(feature_type::int8, width));
-            for (std::uint64_t v = 0; v < nodes; ++v) {
-                const std::span<float> row = std::span(result).subspan(static_cast<std::size_t>(v * width), static_cast<std::size_t>(width));
-                (void)encode_row(row, feature_type::int8, stored.data());
-                decode_row(feature_type::int8, stored.data(), row);
-            }
-        }
+        test::round_as_stored(result, width, options.type());
         return result;
     }
     /// Returns rows `ids` of `features`, expanded.
@@ -92,7 +85,7 @@ struct stored {
     }
 };
 
-const test::feature_form forms[] = {{}, {.f16 = true}, {.int8 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
+const test::feature_form forms[] = {{}, {.f16 = true}, {.bf16 = true}, {.int8 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
     {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .aligned = false, .block_bytes = 704}};
 
 void damage(const std::filesystem::path& path, std::uint64_t at) {
@@ -110,8 +103,7 @@ TEST_CASE("the features of a state equal those of the array, in every form, on e
     std::uint32_t round = 0;
     for (const test::feature_form& form : forms) {
         CAPTURE(form.sparse);
-        CAPTURE(form.f16);
-        CAPTURE(form.int8);
+        CAPTURE(to_string(form.type()));
         CAPTURE(form.aligned);
         const stored data(round++ % 2 == 0 ? row_partitioning{211, 7} : test::cut_into({5, 100, 0, 20, 16, 1, 69}), 13, form);
         auto engines = storage_test::all_engines(4);
