@@ -176,4 +176,15 @@ TEST_CASE("without a sampler a batch keeps its seeds while its cutter cuts the n
     CHECK(std::ranges::equal(second.nodes, std::vector<node_id>{1, 1, 1}));
 }
 
+TEST_CASE("a dropped sample takes no memory") {
+    training_batch b;
+    b.seeds.resize(100);
+    b.labels.resize(100);
+    b.targets.resize(300);
+    b.coverage.resize(1000);
+    CHECK(b.sample_bytes() >= 6000);
+    b.drop_sample();
+    CHECK(b.sample_bytes() == training_batch().sample_bytes());
+}
+
 } // namespace test_train_sampled_batches

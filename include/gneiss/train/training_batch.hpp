@@ -89,10 +89,10 @@ struct training_batch : driven_batch<training_statistics, state_work> {
         links.reset();
         nodes = {};
         layers = {};
-        seeds = {};
-        labels = {};
-        targets = {};
-        coverage = {};
+        seeds = std::vector<node_id>(); // {} would keep the memory
+        labels = std::vector<class_id>();
+        targets = std::vector<float>();
+        coverage = std::vector<float>();
         link_arena = {};
         sample_arena = {};
     }
