@@ -10,9 +10,9 @@
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 #include <storage/csc.hpp>
+#include <storage/read_faults.hpp>
 #include <storage/support.hpp>
 
 namespace test_sampling_superbatch_sampler {
@@ -180,42 +180,18 @@ TEST_CASE("after a failed read the error is typed, after one that is repeated sa
     const node_batches batches = batches_of(6);
     const auto expected = in_memory<neighbor_sampler<>>(data, batches);
     const serial_executor on;
-    std::uint64_t struck = 0;
-    for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read,
-             fault_kind::interrupted, fault_kind::try_again})
-        for (const bool sticky : {false, true})
-            for (std::uint64_t at = 1;; at += 1 + at / 4) {
-                CAPTURE(static_cast<int>(kind));
-                CAPTURE(sticky);
-                CAPTURE(at);
-                const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky, {}});
-                memory_budget budget;
-                const disk_csc graph({data.files.in, {}},
-                    [&] { return any_engine(faulty<threads_engine>(threads_engine(2), injector)); }, budget,
-                    {.coalesce_bytes = 0, .request_bytes = 8192, .requests = 3});
-                const auto sampler = sampler_on(graph, {.way = gather_way::scan, .memory = 30000}, on, budget);
-                bool failed = false;
-                try {
-                    const auto samples = ahead(*sampler, batches, 6);
-                    CHECK((samples == expected));
-                } catch (const io_error& e) {
-                    failed = true;
-                    CHECK(*e.what() != '\0');
-                } catch (const error& e) {
-                    failed = true;
-                    CHECK(e.code() == errc::corrupt); // a file that ends too early
-                    CHECK(kind == fault_kind::zero_read);
-                }
-                if (injector->injected() == 0) {
-                    CHECK_FALSE(failed);
-                    break;
-                }
-                ++struck;
-                const bool stalls = sticky && (kind == fault_kind::interrupted || kind == fault_kind::try_again);
-                CHECK(failed == (stalls || kind == fault_kind::device_error || kind == fault_kind::zero_read));
-                sampler->finish();
-                if (!sticky) CHECK((ahead(*sampler, batches, 6) == expected));
-            }
+    const std::uint64_t struck = storage_test::sweep_read_faults(4, [&](const engine_factory& engines, bool sticky, const auto& attempt) {
+        memory_budget budget;
+        const disk_csc graph({data.files.in, {}}, engines, budget, {.coalesce_bytes = 0, .request_bytes = 8192, .requests = 3});
+        const auto sampler = sampler_on(graph, {.way = gather_way::scan, .memory = 30000}, on, budget);
+        const bool met = attempt([&] {
+            const auto samples = ahead(*sampler, batches, 6);
+            CHECK((samples == expected));
+        });
+        if (!met) return;
+        sampler->finish();
+        if (!sticky) CHECK((ahead(*sampler, batches, 6) == expected));
+    });
     CHECK(struck > 40);
 }
 

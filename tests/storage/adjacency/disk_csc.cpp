@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <storage/csc.hpp>
 #include <storage/features.hpp>
+#include <storage/read_faults.hpp>
 #include <storage/support.hpp>
 
 namespace test_storage_adjacency_disk_csc {
@@ -142,40 +142,15 @@ TEST_CASE("only blocks with drawn positions are read, adjacent ones together") {
 TEST_CASE("after a failed read a sample ends in a typed error, after one that is repeated it is right, and so is the next one") {
     const stored_lists data(600, 3, test::lists_edges(600, 3000));
     const auto expected = samples_of(data.graph);
-    std::uint64_t struck = 0;
-    for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read,
-             fault_kind::interrupted, fault_kind::try_again})
-        for (const bool sticky : {false, true})
-            for (std::uint64_t at = 1;; at += 1 + at / 2) {
-                CAPTURE(static_cast<int>(kind));
-                CAPTURE(sticky);
-                CAPTURE(at);
-                const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky, {}});
-                memory_budget budget;
-                const disk_csc graph(
-                    data.files, [&] { return any_engine(faulty<threads_engine>(threads_engine(2), injector)); }, budget,
-                    small);
-                bool failed = false;
-                try {
-                    const auto samples = samples_of(graph);
-                    CHECK((samples == expected));
-                } catch (const io_error& e) {
-                    failed = true;
-                    CHECK(*e.what() != '\0');
-                } catch (const error& e) {
-                    failed = true;
-                    CHECK(e.code() == errc::corrupt); // a file that ends too early
-                    CHECK(kind == fault_kind::zero_read);
-                }
-                if (injector->injected() == 0) {
-                    CHECK_FALSE(failed);
-                    break;
-                }
-                ++struck;
-                const bool stalls = sticky && (kind == fault_kind::interrupted || kind == fault_kind::try_again);
-                CHECK(failed == (stalls || kind == fault_kind::device_error || kind == fault_kind::zero_read));
-                if (!sticky) CHECK((samples_of(graph) == expected));
-            }
+    const std::uint64_t struck = storage_test::sweep_read_faults(2, [&](const engine_factory& engines, bool sticky, const auto& attempt) {
+        memory_budget budget;
+        const disk_csc graph(data.files, engines, budget, small);
+        const bool met = attempt([&] {
+            const auto samples = samples_of(graph);
+            CHECK((samples == expected));
+        });
+        if (met && !sticky) CHECK((samples_of(graph) == expected));
+    });
     CHECK(struck > 50);
 }
 

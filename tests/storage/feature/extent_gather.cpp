@@ -87,6 +87,16 @@ bool right(extent_rows& source, const rows_file& file, const requests& of) {
     return all;
 }
 
+/// Flips a bit of byte `at` of a file.
+void flip_bit(const memory_file_system& disk, const std::string& name, std::uint64_t at) {
+    any_engine engine(memory_engine(disk, 8));
+    gneiss::file raw(engine, name, {.write = true});
+    const std::vector<std::byte> bit{disk.contents(name)[at] ^ std::byte{1}};
+    io_queue queue(engine);
+    queue.write(raw, at, bit);
+    queue.drain();
+}
+
 } // namespace
 
 TEST_CASE("rows dealt out equal the file's: every engine, row size, memory, gap and number of batches") {
@@ -397,12 +407,7 @@ TEST_CASE("a flipped bit in an extent is corrupt, by one level and by two") {
         source.expect(of.coming());
         REQUIRE(gathers(source, file, of.own));
         const std::string name = (folder / "extents").string();
-        any_engine engine = engines();
-        gneiss::file raw(engine, name, {.write = true});
-        std::vector<std::byte> bit{disk.contents(name)[5000] ^ std::byte{1}};
-        io_queue queue(engine);
-        queue.write(raw, 5000, bit);
-        queue.drain();
+        flip_bit(disk, name, 5000);
         source.select(0);
         try {
             (void)gathers(source, file, of.batches[0]);
@@ -524,12 +529,7 @@ TEST_CASE("a damaged piece leaves no read of its extent in flight, and other bat
         source.expect(of.coming());
         REQUIRE(gathers(source, file, of.own));
         const std::string name = (folder / "extents").string();
-        any_engine engine = engines();
-        gneiss::file raw(engine, name, {.write = true});
-        std::vector<std::byte> bit{disk.contents(name)[500] ^ std::byte{1}};
-        io_queue queue(engine);
-        queue.write(raw, 500, bit);
-        queue.drain();
+        flip_bit(disk, name, 500);
         source.select(0);
         storage_test::gathered_rows to(of.batches[0].size(), 512);
         const auto gather = [&] {
