@@ -378,6 +378,36 @@ TEST_CASE("nodes move each epoch by default where a state of edges holds some pa
     CHECK(chosen(wide + "--memory " + std::to_string(moving) + "KiB") == 1);
 }
 
+TEST_CASE("nodes placed by locality keep their partitions by default") {
+    const gneiss::test::workshop shop("gneiss-mariusgnn");
+    std::string edges;
+    for (int i = 0; i < 800; ++i) // eight groups of 100, each linked by offsets within, and one edge in 20 to anywhere
+        for (const int step : {1, 7, 30}) {
+            const int to = i % 100 == step ? i * 37 % 800 : i / 100 * 100 + (i + step) % 100;
+            edges += "n" + std::to_string(i) + "\tn" + std::to_string(to) + "\n";
+        }
+    shop.write("edges.tsv", edges);
+    const auto makes = [&](const std::string& command) {
+        const auto got = shop.run(command, "gneiss-data");
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+    };
+    makes("import edges.tsv --fractions .9,.05,.05 --partitions 8 --out data");
+    makes("partition data --partitioner semi --partitions 8 --out parts.npy");
+    makes("reorder data --by parts.npy --out parted");
+    const auto chosen = [&](const std::string& flags) {
+        const auto got = shop.run("train " + flags + " --task link --store disk --epochs 3 --no-eval --dry-run --json --quiet");
+        CAPTURE(flags);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out)["config"]["reshuffle"];
+    };
+    CHECK(chosen("data --partitions 8 --buffer 4") == 1);
+    CHECK(chosen("parted --partitions 8 --buffer 4") == 0);
+    CHECK(chosen("parted --partitions 8 --buffer 4 --reshuffle 1") == 1);
+    CHECK(chosen("parted --partitions 32 --buffer 16") == 1); // partitions of random parts of these eight
+}
+
 TEST_CASE("if training nodes come first and fit, an epoch on disk is one state, even if nodes are reshuffled") {
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);

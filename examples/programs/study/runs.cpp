@@ -59,7 +59,7 @@ struct run_case {
 programs::arguments words_of(std::string_view text) {
     programs::arguments words;
     for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find(' ', begin), text.size());
+        const std::size_t end = std::min(text.find_first_of(" \t\n", begin), text.size());
         if (end != begin) words.emplace_back(text.substr(begin, end - begin));
         begin = end + 1;
     }

@@ -55,4 +55,27 @@ TEST_CASE("the coverage of a partition is the share of its nodes' edges whose ot
     }
 }
 
+TEST_CASE("the relative cut is 1 where partitions are random, and the share of edges that leave theirs in any case") {
+    const row_partitioning rows{400, 8};
+    const auto cut = [&](const std::vector<edge>& edges, const row_partitioning& of) {
+        const test::temporary_directory directory;
+        return relative_cut(test::build(directory.path(), bucket_layout{of, 1}, edges));
+    };
+    const auto node = [&](partition_id p, std::uint64_t i) { return static_cast<node_id>(rows.begin(p) + i % rows.size(p)); };
+    random_stream draws(random_key(1, random_domain::user));
+    std::vector<edge> anywhere, within;
+    for (int i = 0; i < 40'000; ++i) {
+        const auto from = static_cast<node_id>(draws.below(rows.nodes)), to = static_cast<node_id>(draws.below(rows.nodes));
+        anywhere.push_back({from, 0, to});
+        within.push_back({from, 0, node(rows.of(from), to)});
+    }
+    CHECK(cut(anywhere, rows) == doctest::Approx(1).epsilon(.02));
+    CHECK(cut(within, rows) == 0);
+    for (std::size_t i = 0; i < within.size(); i += 10) within[i] = {node(0, 0), 0, node(7, 0)};
+    const auto left = std::ranges::count_if(within, [&](const edge& e) { return rows.of(e.source) != rows.of(e.destination); });
+    CHECK(cut(within, rows) == doctest::Approx(static_cast<double>(left) / 40'000 * 8 / 7));
+    CHECK(cut(anywhere, {400, 1}) == 0);
+    CHECK(cut({}, rows) == 0);
+}
+
 } // namespace test_storage_adjacency_neighbor_coverage

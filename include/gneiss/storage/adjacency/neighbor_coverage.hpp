@@ -61,4 +61,15 @@ private:
     bool complete_ = true;
 };
 
+/// Returns the edges between partitions as a share of those that random partitions of equal sizes have between them, 1 − 1/p of
+/// all in the mean: 1 for random partitions, near 0 for partitions by locality. 0 without edges, or for one partition. O(p).
+[[nodiscard]] inline double relative_cut(const bucket_store& store) {
+    const partition_id partitions = store.rows().partitions;
+    std::uint64_t inside = 0;
+    for (partition_id p = 0; p < partitions; ++p) inside += store.extent({p, p}).edges;
+    const std::uint64_t all = store.edges();
+    if (all == 0 || partitions < 2) return 0;
+    return static_cast<double>(all - inside) / static_cast<double>(all) / (1 - 1.0 / partitions);
+}
+
 } // namespace gneiss
