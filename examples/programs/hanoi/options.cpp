@@ -23,7 +23,7 @@ void options::add_to(programs::command& to) {
     to.option("macro", macro, "partitions of a macro-batch").range(1).default_text("largest of which two fit in memory");
     to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
     to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does").value_name("FILE");
-    add_coverage(to, "false");
+    add_coverage(to, "if few nodes train, on the CPU");
     to.group("Partitioner");
     partitioning.add_balance(to, "1.5 for gap, else off");
     partitioning.add_method(to, "gap without --initial: 10; else the partitioner's", "gap without --passes: none and semi, whichever cuts less");
@@ -40,8 +40,8 @@ void options::add_to(programs::command& to) {
 options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
     o.resolve_node_classification(data);
-    o.resolve_coverage(false);
     const gneiss::dataset_manifest& graph = data.manifest();
+    o.resolve_coverage(trainers::few_train(graph));
     if (!o.partitioner) {
         if (o.assignment)
             o.partitioner = "file";

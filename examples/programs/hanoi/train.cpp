@@ -233,6 +233,8 @@ public:
         const options& o = config_.flags;
         classes_.emplace(*data_);
         budget_.emplace(plan_.budget);
+        if (const float scale = o.neighbor_scale(plan_.slots, plan_.partitioning.partitions, gneiss::relative_cut(buckets_)); scale != 1)
+            gneiss::scale_neighbor_weights(net_.weights, scale);
         return std::make_unique<hanoi_trainer>(hanoi_trainer::parts{o, config_.command(), *context_.data, *data_, features_, *classes_, plan_, opened,
             context_.engine, net_, *budget_, backend_ ? &*backend_ : nullptr, context_.stop, program, context_.live}, o,
             measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);

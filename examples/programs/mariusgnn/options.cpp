@@ -150,7 +150,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
             o.links() ? "" : ": use training-first, or memory (all partitions at once)"));
     if (o.uses_features() && !o.normalize_features) o.normalize_features = data.has("features.indptr");
     o.resolve_direction(data);
-    o.resolve_coverage(!o.links() && graph.node_attributes.train * 10 < graph.nodes);
+    o.resolve_coverage(!o.links() && trainers::few_train(graph));
     if (o.uses_rows() || o.links()) {
         if (!o.dim) o.dim = o.links() ? 100 : 64;
         if (!o.row_optimizer) o.row_optimizer = "adagrad";

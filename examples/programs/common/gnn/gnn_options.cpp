@@ -95,7 +95,7 @@ void gnn_options::resolve_node_task(const gneiss::dataset_manifest& graph) {
 
 void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     const std::uint64_t train = graph.node_attributes.train;
-    const bool few = train * 10 < graph.nodes, small = graph.nodes <= 200'000;
+    const bool few = few_train(graph), small = graph.nodes <= 200'000;
     if (!layers) layers = few ? "gcn:64:row,gcn:row" : "sage:256,sage";
     if (!dropout) dropout = graph.node_attributes.target == gneiss::node_target_kind::regression ? 0 : 0.5;
     if (!batch) batch = 1000;
@@ -164,15 +164,17 @@ std::vector<gneiss::layer_options> gnn_options::layer_options(std::size_t output
     }
 }
 
-float gnn_options::neighbor_scale(std::uint32_t resident, std::uint32_t partitions) const {
+float gnn_options::neighbor_scale(std::uint32_t resident, std::uint32_t partitions, double cut) const {
     if (!coverage_correction.value_or(false) || resident >= partitions) return 1;
-    return static_cast<float>(1 / (1 - coverage_share * (1 - static_cast<double>(resident) / partitions)));
+    return static_cast<float>(1 / (1 - coverage_share * cut * (1 - static_cast<double>(resident) / partitions)));
 }
 
 gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch, double plateau) const {
     return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(learning_rate(epoch, plateau)),
         {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
 }
+
+bool few_train(const gneiss::dataset_manifest& graph) { return graph.node_attributes.train * 10 < graph.nodes; }
 
 bool looks_undirected(const gneiss::dataset& data) {
     if (data.manifest().train_edges == 0) return false;

@@ -74,8 +74,9 @@ struct gnn_options : run_options, rate_options {
     }
     /// Returns the options of node batches and their samples.
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
-    /// Returns the scale of neighbor weights, see `scale_neighbor_weights`, if `resident` of `partitions` random partitions are.
-    [[nodiscard]] float neighbor_scale(std::uint32_t resident, std::uint32_t partitions) const;
+    /// Returns the scale of neighbor weights, see `scale_neighbor_weights`, if `resident` of `partitions` partitions are.
+    /// \param cut  `gneiss::relative_cut`; 1: random partitions
+    [[nodiscard]] float neighbor_scale(std::uint32_t resident, std::uint32_t partitions, double cut = 1) const;
     /// Returns the learning rate of the weights in an epoch; `plateau` is the factor of validations so far.
     [[nodiscard]] double learning_rate(std::uint64_t epoch, double plateau = 1) const { return *lr * (rate_factor(epoch, *epochs) * plateau); }
     /// Returns the optimizer with that learning rate.
@@ -92,6 +93,8 @@ struct hidden_rows_flag {
     }
 };
 
+/// True if fewer than a tenth of the nodes train.
+[[nodiscard]] bool few_train(const gneiss::dataset_manifest& graph);
 /// True if every edge among the nodes of the first partition exists in both directions, as `--undirected` stores them. Cost:
 /// reads one bucket.
 [[nodiscard]] bool looks_undirected(const gneiss::dataset& data);
