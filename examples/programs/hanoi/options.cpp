@@ -26,7 +26,7 @@ void options::add_to(programs::command& to) {
     add_coverage(to, "if few nodes train, on the CPU");
     to.group("Partitioner");
     partitioning.add_balance(to, "1.5 for gap, else off");
-    partitioning.add_method(to, "gap without --initial: 10; else the partitioner's", "gap without --passes: none and semi, whichever cuts less");
+    partitioning.add_method(to, "gap without --initial: 10, or 1 if that finds no communities; else the partitioner's", "gap without --passes: none and semi, whichever cuts less");
     add_budget(to);
     add_disk(to);
     add_execution(to);

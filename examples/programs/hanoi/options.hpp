@@ -35,10 +35,15 @@ struct options : trainers::node_classification_options {
     [[nodiscard]] bool hubs_by_default() const { return hubs && *hubs == "auto"; }
     /// True if the run partitions the graph, rather than reordering rows by a given assignment.
     [[nodiscard]] bool makes_parts() const { return *partitioner != "given" && *partitioner != "file"; }
-    /// True if no flag says how GAP begins and how long it refines. Then it begins with nothing and with the partitions of
-    /// `initial_partitioner`, makes `default_passes`, and the fewer cut edges count.
+    /// True if no flag says how GAP begins and how long it refines. Then one pass decides by `most_relative_cut`; if it goes on,
+    /// it begins with nothing and with the partitions of `initial_partitioner`, makes `default_passes`, and the fewer cut edges
+    /// count.
     [[nodiscard]] bool gap_by_default() const { return *partitioner == "gap" && !partitioning.initial && !partitioning.method.passes; }
     static constexpr std::uint32_t default_passes = 10;
+    /// Without communities that fit in partitions, further passes gather classes, and macro-batches of few classes train badly:
+    /// if a first pass cuts more than this share of what random partitions cut, it is the only one. Measured: .89 is better with
+    /// one pass, .22 to .65 with ten (docs/results/hanoi.md).
+    static constexpr double most_relative_cut = .8;
     static constexpr double default_label_cap = 1.5; ///< of GAP
     static constexpr double least_hub_influence = .1; ///< share of the walks that ends in hubs chosen by default
     static constexpr const char* initial_partitioner = "semi";

@@ -95,6 +95,7 @@ private:
     }
     [[nodiscard]] std::filesystem::path record_path() const { return directory_ / "preprocessing.json"; }
     [[nodiscard]] std::filesystem::path parts_path() const { return directory_ / "parts.npy"; }
+    [[nodiscard]] std::filesystem::path first_path() const { return directory_ / "parts-first.npy"; }
     [[nodiscard]] std::filesystem::path refined_path() const { return directory_ / "parts-refined.npy"; }
     [[nodiscard]] std::filesystem::path hubs_path() const { return directory_ / "hubs.npy"; }
 
@@ -132,8 +133,23 @@ private:
         if (!job.out) job.out = parts_path();
         return programs::make_parts(of_.from, job, with);
     }
-    /// Partitions from nothing and from the initial partitions by default, and keeps the assignment with fewer cut edges; the
-    /// first one if memory is too short for the other.
+    /// Partitions by one pass, and if that finds communities by `partition_twice`.
+    programs::partition_result partition_by_default() {
+        programs::partition_job job = of_.how.partition_job();
+        job.flags.passes = 1;
+        job.out = first_path();
+        programs::partition_result first = partition_once(job);
+        if (first.quality.cut > options::most_relative_cut * (1 - 1.0 / first.quality.parts)) {
+            gneiss::rename_into_place(first_path(), parts_path());
+            return first;
+        }
+        programs::partition_result best = partition_twice();
+        best.partition_seconds += first.partition_seconds;
+        std::filesystem::remove(first_path());
+        return best;
+    }
+    /// Partitions from nothing and from the initial partitions, and keeps the assignment with fewer cut edges; the first one if
+    /// memory is too short for the other.
     programs::partition_result partition_twice() {
         programs::partition_job job = of_.how.partition_job();
         programs::partition_result best = partition_once(job);
@@ -154,7 +170,7 @@ private:
         return best;
     }
     void partition() {
-        const programs::partition_result result = of_.how.gap_by_default() ? partition_twice() : partition_once(of_.how.partition_job());
+        const programs::partition_result result = of_.how.gap_by_default() ? partition_by_default() : partition_once(of_.how.partition_job());
         const gneiss::partition_quality& q = result.quality;
         of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts, result.method, 100 * q.cut,
             100 * q.label_imbalance, result.seconds()));
