@@ -369,6 +369,33 @@ TEST_CASE("a resume with a file of flags takes those that it leaves out from the
     shop.refuses(2, "train " + resume, {"--resume with another configuration: partitions: 6, was 5"});
 }
 
+TEST_CASE("by default gap makes one pass over a graph without communities; coverage is corrected if few nodes train") {
+    const hanoi_workshop shop(3000);
+    CHECK(shop.train("data" + task + "--macro 2 --partitions 7 --reuse 1 --dry-run")["config"]["coverage-correction"] == false);
+    shop.succeed("generate planted --nodes 3000 --edges 120000 --classes 4 --undirected --mixing 1 --out even --seed 5 --task node --num-features 8 "
+                 "--train-fraction .05", "gneiss-data");
+    const auto run = shop.train("even" + task + "--partitioner gap --partitions 7 --macro 2 --reuse 1 --out run");
+    CHECK(run["config"]["coverage-correction"] == true);
+    std::vector<double> cuts;
+    for (const std::string passes : {"1", "10"}) {
+        const auto alone = shop.run("partition even --json --partitioner gap --partitions 7 --seed 3 --label-cap 1.5 --passes " + passes, "gneiss-data");
+        CAPTURE(alone.err);
+        REQUIRE(alone.code == 0);
+        cuts.push_back(nlohmann::json::parse(alone.out)["cut"]);
+    }
+    CHECK(cuts[1] < cuts[0]);
+    CHECK(run["preprocessing"]["partition"]["cut"] == cuts[0]);
+    for (const auto& entry : fs::directory_iterator(shop / "run/checkpoint")) CHECK(!entry.path().filename().string().starts_with("parts"));
+    // The correction is part of what is trained, with equal bits after an interruption.
+    const std::string base = "even --epochs 6 --layers sage:16,sage --fanout 5,5 --batch 5 --early-stop 0 --no-eval --memory 256MiB --partitioner random "
+                             "--partitions 6 --hubs 0 --macro 2 --reuse 1 ";
+    (void)shop.train(base + "--coverage-correction false --out plain");
+    (void)shop.train(base + "--out whole");
+    CHECK(shop.predictions("plain") != shop.predictions("whole"));
+    CHECK(shop.run_stopped("train " + base + "--quiet --out cut --resume", "INT").code == 0);
+    CHECK(shop.predictions("cut") == shop.predictions("whole"));
+}
+
 TEST_CASE("a run interrupted or killed during partitioning resumes to the bits of an uninterrupted one") {
     const hanoi_workshop shop(10000, "--partitions 4");
     const std::string base = "data --partitioner gap --passes 1 --label-cap 1.05 --partitions 24 --macro 6 --reuse 1 --epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "
