@@ -48,7 +48,7 @@ void options::add_to(programs::command& to) {
     to.option("seed", seed, "random seed");
     add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; training-first for node classification", "comet; training-first");
     to.option("training-first", training_first, "node classification: copy the graph with training nodes in the first partitions").value_name("BOOL").default_text("on disk, if it saves reads");
-    to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes, each a pass over graph and embeddings; 0: never").value_name("N").default_text("1 with --task link, if the buffer holds some partitions only");
+    to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes, each a pass over graph and embeddings; 0: never").value_name("N").default_text("1 with --task link, if the buffer holds some partitions only, and they cut many edges");
     add_execution(to);
     to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there").choices({"cpu", "gpu"}).neutral();
     add_validation(to, "from the graph");

@@ -493,9 +493,10 @@ private:
     /// not decide: a disk too small for the moves refuses the run.
     [[nodiscard]] tuned_plan choose_reshuffle(tuned_plan found) {
         if (asked_.reshuffle) return found;
-        if (local(found.plan.partitioning.partitions)) {
+        const std::uint32_t partitions = found.plan.partitioning.partitions;
+        if (found.plan.slots < partitions && local(partitions)) {
             found.reasons.emplace_back("nodes keep their partitions, which have few edges between them");
-        } else if (found.plan.slots < found.plan.partitioning.partitions) {
+        } else if (found.plan.slots < partitions) {
             asked_.reshuffle = 1;
             try {
                 tuned_plan moving = plan_now();
