@@ -29,4 +29,6 @@ diff <(cd "${archive%.tar.gz}" && find . -type f -printf '%P\n' | LC_ALL=C sort)
 
 code=0
 "$root/scripts/release" --out "$scratch/c" no-such-revision 2>"$scratch/said" || code=$?
-[ "$code" = 1 ] && grep -qF "no-such-revision is no commit" "$scratch/said" || wrong "an unknown revision: $code, $(cat "$scratch/said")"
+if [ "$code" != 1 ] || ! grep -qF "no-such-revision is no commit" "$scratch/said"; then
+    wrong "an unknown revision: $code, $(cat "$scratch/said")"
+fi
