@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <unistd.h>
@@ -73,6 +74,15 @@ TEST_CASE("a warning has a color if the output has") {
     }
     CHECK(styled(text_style::heading, "t", false) == "t");
     CHECK(styled(text_style::heading, "t", true) == "\x1b[1mt\x1b[0m");
+}
+
+TEST_CASE("a quiet program gives its warnings, and keeps each text once") {
+    stage s;
+    progress p(s.output(false, true));
+    p.say("talk");
+    for (int i = 0; i < 2; ++i) p.warn("columns were guessed");
+    CHECK(s.text == "warning: columns were guessed\nwarning: columns were guessed\n");
+    CHECK(std::ranges::count(given_warnings(), "columns were guessed") == 1);
 }
 
 TEST_CASE("a terminal shows colors unless NO_COLOR has a value or TERM is dumb; a file never does") {

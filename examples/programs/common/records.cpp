@@ -13,6 +13,7 @@
 #include <gneiss/core/error.hpp>
 
 #include "common/machine.hpp"
+#include "common/terminal.hpp"
 
 namespace programs {
 namespace {
@@ -281,10 +282,29 @@ std::string pretty(const json& object) { return object.dump(2, ' ', false, json:
 
 std::string compact(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-void print_json(const json& object) {
-    const std::string text = pretty(object);
+namespace {
+
+void print_result(const std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
         throw gneiss::io_error(errno, "cannot write", {.path = "standard output"});
+}
+
+json with_warnings(json object) {
+    std::vector<std::string> warnings;
+    get(object, "warnings", warnings);
+    add_given_warnings(warnings);
+    if (!warnings.empty()) object["warnings"] = warnings;
+    return object;
+}
+
+} // namespace
+
+void print_json(json object) { print_result(pretty(with_warnings(std::move(object)))); }
+void print_json_line(json object) { print_result(compact(with_warnings(std::move(object))) + '\n'); }
+
+void add_given_warnings(std::vector<std::string>& warnings) {
+    for (std::string& text : given_warnings())
+        if (std::ranges::find(warnings, text) == warnings.end()) warnings.push_back(std::move(text));
 }
 
 } // namespace programs

@@ -142,7 +142,12 @@ struct metric_order {
 /// Formats JSON on one line, invalid UTF-8 replaced: a path may have any bytes.
 [[nodiscard]] std::string compact(const nlohmann::ordered_json& object);
 
-/// Prints the result of a command with `--json` to stdout. Throws `gneiss::io_error` on failure.
-void print_json(const nlohmann::ordered_json& object);
+/// Prints the result of a command with `--json` to stdout, indented or on one line. Adds the warnings given so far to those
+/// of its member "warnings". Throws `gneiss::io_error` on failure.
+void print_json(nlohmann::ordered_json object);
+void print_json_line(nlohmann::ordered_json object);
+
+/// Appends the warnings given so far that `warnings` lacks.
+void add_given_warnings(std::vector<std::string>& warnings);
 
 } // namespace programs

@@ -18,6 +18,25 @@ std::size_t characters(std::string_view text) {
     return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
 }
 
+struct warning_list {
+    std::mutex mutex{};
+    std::vector<std::string> texts{};
+};
+warning_list& all_warnings() {
+    static warning_list all;
+    return all;
+}
+
+/// Keeps the text of a warning, and returns its line.
+std::string warning_line(std::string_view text, bool color) {
+    {
+        warning_list& all = all_warnings();
+        const std::scoped_lock lock(all.mutex);
+        if (std::ranges::find(all.texts, text) == all.texts.end()) all.texts.emplace_back(text);
+    }
+    return styled(text_style::caution, "warning:", color) + ' ' + std::string(text);
+}
+
 } // namespace
 
 unsigned terminal_width(int descriptor) {
@@ -49,8 +68,14 @@ std::string styled(text_style style, std::string_view text, bool color) {
 }
 
 void print_warning(std::string_view text) {
-    const std::string line = styled(text_style::caution, "warning:", shows_color(STDERR_FILENO)) + ' ' + std::string(text) + '\n';
-    std::fputs(line.c_str(), stderr);
+    const std::string line = warning_line(text, shows_color(STDERR_FILENO)) + '\n';
+    std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+std::vector<std::string> given_warnings() {
+    warning_list& all = all_warnings();
+    const std::scoped_lock lock(all.mutex);
+    return all.texts;
 }
 
 std::string_view truncated(std::string_view text, std::size_t width) {
@@ -105,19 +130,20 @@ void progress::erase_locked() {
     shown_.clear();
 }
 
-void progress::say(std::string_view text) {
-    if (output_.quiet) return;
+void progress::print_above(std::string_view line) {
     const std::scoped_lock lock(mutex_);
     const std::string live = shown_;
     erase_locked();
-    output_.write(std::string(text) + '\n');
+    output_.write(std::string(line) + '\n');
     if (!live.empty()) output_.write(live);
     shown_ = live;
 }
 
-void progress::warn(std::string_view text) {
-    say(styled(text_style::caution, "warning:", output_.color) + ' ' + std::string(text));
+void progress::say(std::string_view text) {
+    if (!output_.quiet) print_above(text);
 }
+
+void progress::warn(std::string_view text) { print_above(warning_line(text, output_.color)); }
 
 void progress::clear() {
     const std::scoped_lock lock(mutex_);

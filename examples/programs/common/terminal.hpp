@@ -22,8 +22,10 @@ enum class text_style { heading, good, caution, bad };
 [[nodiscard]] const char* style_off(bool color) noexcept;
 [[nodiscard]] std::string styled(text_style style, std::string_view text, bool color);
 
-/// Prints a line "warning: TEXT" on stderr.
+/// Prints a line "warning: TEXT" on stderr, also under --quiet, and keeps the text for --json. Thread-safe.
 void print_warning(std::string_view text);
+/// Returns the texts of this process's warnings, each once, in the order of their first time.
+[[nodiscard]] std::vector<std::string> given_warnings();
 
 /// Returns the first `width` characters of `text` (UTF-8, one column each).
 [[nodiscard]] std::string_view truncated(std::string_view text, std::size_t width);
@@ -57,13 +59,14 @@ public:
     void update(const std::function<std::string()>& line);
     /// Prints a permanent line above the live one. Not shown if quiet.
     void say(std::string_view text);
-    /// Says "warning: TEXT".
+    /// Prints a permanent line "warning: TEXT", also if quiet, and keeps the text for --json.
     void warn(std::string_view text);
     /// Removes the live line before results are printed.
     void clear();
 
 private:
     void erase_locked();
+    void print_above(std::string_view line);
 
     progress_output output_;
     std::mutex mutex_;

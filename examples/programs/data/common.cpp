@@ -16,6 +16,7 @@
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
+#include "common/records.hpp"
 
 namespace data_tool {
 
@@ -241,8 +242,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         if (created.skipped != 0) result["skipped_lines"] = created.skipped;
         if (created.duplicates != 0) result["duplicate_edges"] = created.duplicates;
         for (const auto& [file, columns] : created.columns) result["columns"][file.string()] = columns;
-        if (!created.warnings.empty()) result["warnings"] = created.warnings;
-        fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        programs::print_json_line(std::move(result));
     } else if (!common.quiet) {
         fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
             output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges, created.test_edges,

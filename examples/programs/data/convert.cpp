@@ -38,9 +38,8 @@ programs::exit_code run_convert(const convert_flags& flags) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const std::uint64_t after = gneiss::dataset(flags.out).features().bytes();
     if (flags.common.json)
-        fmt::print("{}\n",
-            programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"feature_type", flags.feature_type},
-                {"feature_bytes_before", before}, {"feature_bytes", after}, {"dataset", flags.out.string()}}));
+        programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"feature_type", flags.feature_type},
+            {"feature_bytes_before", before}, {"feature_bytes", after}, {"dataset", flags.out.string()}});
     else
         fmt::print("{}: features of {}, {} (before: {})\n{}, peak RSS {}\n", flags.out.string(), flags.feature_type,
             gneiss::format_bytes(after), gneiss::format_bytes(before), programs::human_seconds(seconds), gneiss::format_bytes(programs::peak_rss()));

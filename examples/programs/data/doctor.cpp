@@ -101,7 +101,7 @@ exit_code doctor(const doctor_flags& flags) {
         if (const std::string commit = programs::this_build().commit; !commit.empty()) result["commit"] = commit;
         result.update({{"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()},
             {"peak_rss_bytes", programs::peak_rss()}, {"machine", found.facts}, {"checks", checks}, {"problems", problems}, {"notes", notes}});
-        fmt::print("{}\n", programs::compact(result));
+        programs::print_json_line(result);
         return exit_code::done;
     }
     constexpr programs::text_style styles[] = {programs::text_style::good, programs::text_style::caution, programs::text_style::bad};

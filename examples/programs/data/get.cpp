@@ -70,7 +70,7 @@ programs::exit_code get(const get_flags& flags) {
                                                                     : debian_graph(state);
     if (options.provenance.empty()) options.provenance = "get " + flags.name;
     flags.features.apply(options.node_attributes);
-    if (!note.empty() && !flags.common.quiet) programs::print_warning(note);
+    if (!note.empty()) programs::print_warning(note);
     const programs::exit_code code = run_import(std::move(options), flags.output, flags.common, held);
     std::error_code ignored;
     std::filesystem::remove_all(state, ignored);

@@ -47,10 +47,9 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (flags.common.json)
-        fmt::print("{}\n",
-            programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", nodes}, {"edges", result.edges},
-                {"training_nodes", training}, {"hubs", result.hubs}, {"influence_share", result.influence_share}, {"steps", flags.steps},
-                {"graph", result.in_memory ? "memory" : "disk"}, {"out", flags.out.string()}}));
+        programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", nodes}, {"edges", result.edges},
+            {"training_nodes", training}, {"hubs", result.hubs}, {"influence_share", result.influence_share}, {"steps", flags.steps},
+            {"graph", result.in_memory ? "memory" : "disk"}, {"out", flags.out.string()}});
     else
         fmt::print("{}: {} hubs of {} nodes, where {} of the walks from {} training nodes end\n{}, peak RSS {}\n", flags.out.string(),
             result.hubs, nodes, programs::human_percent(result.influence_share), training, programs::human_seconds(seconds),

@@ -121,7 +121,7 @@ exit_code inspect(const read_flags& flags) {
         if (nodes.classes != 0) result.update({{"node_task", std::string(to_string(nodes.target))}, {"classes", nodes.classes}});
         if (nodes.train != 0)
             result.update({{"train_nodes", nodes.train}, {"valid_nodes", nodes.valid}, {"test_nodes", nodes.test}});
-        fmt::print("{}\n", programs::compact(result));
+        programs::print_json_line(result);
         return exit_code::done;
     }
     programs::table facts({{"dataset", programs::align::left}, {m.name, programs::align::left}});
@@ -181,18 +181,17 @@ exit_code verify(const read_flags& flags) {
     live.clear();
     const double seconds = seconds_since(start);
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
+    if (overlap.pairs != 0)
+        programs::print_warning(fmt::format("pairs in two splits: {} {} of valid and test are in another split too", overlap.pairs,
+            overlap.undirected ? "undirected pairs" : "edges"));
     if (flags.common.json) {
-        fmt::print(
-            "{}\n", programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
-                        {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes},
-                        {"undirected", overlap.undirected}, {"pairs_in_two_splits", overlap.pairs}}));
+        programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
+            {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes},
+            {"undirected", overlap.undirected}, {"pairs_in_two_splits", overlap.pairs}});
         return exit_code::done;
     }
     fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
         flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges, programs::human_seconds(seconds));
-    if (overlap.pairs != 0 && !flags.common.quiet)
-        programs::print_warning(fmt::format("pairs in two splits: {} {} of valid and test are in another split too", overlap.pairs,
-            overlap.undirected ? "undirected pairs" : "edges"));
     return exit_code::done;
 }
 
@@ -225,9 +224,8 @@ exit_code run_export(const read_flags& flags) {
     const dataset_manifest& m = data.manifest();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     if (flags.common.json)
-        fmt::print(
-            "{}\n", programs::compact({{"seconds", seconds_since(start)}, {"peak_rss_bytes", programs::peak_rss()},
-                        {"nodes", m.nodes}, {"edges", edges}, {"out", flags.out.string()}}));
+        programs::print_json_line({{"seconds", seconds_since(start)}, {"peak_rss_bytes", programs::peak_rss()},
+            {"nodes", m.nodes}, {"edges", edges}, {"out", flags.out.string()}});
     else
         fmt::print("{}: {} edges\n", flags.out.string(), edges);
     return exit_code::done;

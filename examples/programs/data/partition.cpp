@@ -71,7 +71,7 @@ void print_result(const partition_flags& flags, const dataset& data, const progr
         result["kept"] = kept_json(q);
         if (created.resumed_step != 0) result["resumed_step"] = created.resumed_step;
         if (flags.out) result["out"] = flags.out->string();
-        fmt::print("{}\n", programs::compact(result));
+        programs::print_json_line(result);
         return;
     }
     programs::table table({{"partitioner", programs::align::left}, {"partitions"}, {"cut"}, {"nodes"}, {"edges"}, {"labels"}, {"seconds"},

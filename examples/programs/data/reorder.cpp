@@ -63,9 +63,8 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     const dataset_manifest& m = to.manifest();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges, hubs = to.rows().begin(m.pinned);
     if (flags.common.json)
-        fmt::print("{}\n",
-            programs::compact({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
-                {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}}));
+        programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
+            {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}});
     else
         fmt::print("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
             flags.training_first ? fmt::format("; the {} training nodes come first", m.node_attributes.train)

@@ -208,7 +208,7 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
             {"ms_min", std::ranges::min(created.ms)}, {"ms_max", std::ranges::max(created.ms)},
             {"nodes_per_batch", programs::median(created.nodes)}, {"edges_per_batch", programs::median(created.edges)},
             {"ns_per_edge", programs::median(created.ns_per_edge)}};
-        fmt::print("{}\n", programs::compact(result));
+        programs::print_json_line(result);
         return exit_code::done;
     }
     programs::table table({{"sampler", programs::align::left}, {"batches"}, {"ms per batch"}, {"least"}, {"most"},

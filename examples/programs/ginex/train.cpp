@@ -286,7 +286,7 @@ private:
         live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
             graph.name, graph.nodes, graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers, graph.node_attributes.features,
             *o.fanout, *o.direction, *o.topology, *o.feature_cache, *o.pipeline));
-        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.say(doubt);
+        if (const std::string doubt = trainers::doubt_features(data_, features_); !doubt.empty()) live.warn(doubt);
         trainers::check_warm_start(program, o, config_.command(), data_);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);

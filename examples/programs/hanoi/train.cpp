@@ -181,7 +181,7 @@ public:
         check_files(o, *data_, o.memory->bytes);
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {}, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
             graph.train_edges, trainers::classes_text(graph), graph.node_attributes.train, *o.layers, graph.node_attributes.features, *o.fanout, *o.direction));
-        if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty()) context_.live.say(doubt);
+        if (const std::string doubt = trainers::doubt_features(*data_, features_); !doubt.empty()) context_.live.warn(doubt);
         trainers::check_warm_start(program, o, config_.command(), *data_);
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         partitions_choice chosen = choose_partitions(o, *data_, features_, net_);

@@ -428,7 +428,7 @@ public:
         if (o.links() && o.warm_start && !given.lr) context_.live.say(trainers::warm_rate_text("--lr", *o.lr));
         if (o.links() && o.warm_start && !given.row_lr) context_.live.say(trainers::warm_rate_text("--row-lr", *o.row_lr));
         if (trained_->features() != nullptr)
-            if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features()); !doubt.empty()) context_.live.say(doubt);
+            if (const std::string doubt = trainers::doubt_features(trained_->data(), *trained_->features()); !doubt.empty()) context_.live.warn(doubt);
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
         if (o.training_first.value_or(false))
             context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));

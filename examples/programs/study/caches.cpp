@@ -297,7 +297,7 @@ programs::exit_code caches(caches_flags flags) {
             {"batch", options.batch}, {"batches", options.batches}, {"accesses", trace.accesses}, {"row_bytes", seen.row_bytes},
             {"trace", std::holds_alternative<gneiss::memory_trace>(trace.rows) ? "memory" : "disk"},
             {"sizes", json_of(seen.by_size, seen)}, {"superbatches", json_of(seen.by_superbatch, seen)}};
-        fmt::print("{}\n", programs::compact(output));
+        programs::print_json_line(output);
     } else {
         fmt::print("{}: {} rows of {}; {} batches request {} rows, {:.0f} each\n{}{}, peak RSS {}\n", seen.name, seen.nodes,
             gneiss::format_bytes(seen.row_bytes), options.batches, trace.accesses,

@@ -168,7 +168,7 @@ programs::exit_code draw(const draw_flags& flags) {
         list.push_back(std::move(object));
         table.add(std::move(cells));
     }
-    if (flags.json) fmt::print("{}\n", programs::compact(ordered_json{{"runs", list}}));
+    if (flags.json) programs::print_json_line(ordered_json{{"runs", list}});
     else fmt::print("{}", table.str());
     return programs::exit_code::done;
 }

@@ -253,7 +253,7 @@ programs::exit_code drop(const drop_flags& flags) {
             }
         output["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         output["peak_rss_bytes"] = programs::peak_rss();
-        fmt::print("{}\n", programs::compact(output));
+        programs::print_json_line(output);
         return programs::exit_code::done;
     }
     programs::table table({{"dropped"}, {"random"}, {"neighbor"}, {"influence"}});

@@ -122,7 +122,7 @@ programs::exit_code grem(const grem_flags& flags) {
     if (flags.json) {
         nlohmann::ordered_json output{{"dataset", name}, {"parts", parts}, {"seeds", flags.seeds}, {"chunks", flags.chunks}};
         for (const curve& c : curves) output["cut"][c.key] = c.cut;
-        fmt::print("{}\n", programs::compact(output));
+        programs::print_json_line(output);
         return programs::exit_code::done;
     }
     std::vector<programs::table::column> columns{{"chunk"}};

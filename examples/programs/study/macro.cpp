@@ -272,7 +272,7 @@ programs::exit_code macro(macro_flags flags) {
     if (flags.json) {
         ordered_json output = json_of(seen);
         output.update({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}});
-        fmt::print("{}\n", programs::compact(output));
+        programs::print_json_line(output);
     } else {
         fmt::print("{}: {} training nodes, {} partitions, {} hubs\n\n{}\n{}, peak RSS {}\n", seen.name, seen.training, seen.partitions, seen.hubs, tables_of(seen),
             programs::human_seconds(seconds), gneiss::format_bytes(programs::peak_rss()));

@@ -145,7 +145,7 @@ programs::exit_code orders(const orders_flags& flags) {
         for (const seen_order& one : seen)
             list.push_back({{"order", one.name}, {"partitions", one.partitions}, {"buffer", one.slots}, {"states", one.states},
                 {"partitions_read", one.reads}, {"bias", one.bias}, {"uniform_bias", one.uniform}, {"imbalance", one.imbalance}});
-        fmt::print("{}\n", programs::compact({{"dataset", name}, {"orders", list}}));
+        programs::print_json_line({{"dataset", name}, {"orders", list}});
         return programs::exit_code::done;
     }
     programs::table table({{"order", programs::align::left}, {"partitions"}, {"buffer"}, {"states"}, {"partitions read"}, {"B"}, {"B, equal degrees"}, {"edges of a state, max/mean"}});

@@ -44,7 +44,7 @@ std::string doubt_features(const gneiss::dataset& data, const gneiss::node_featu
     const std::vector<float> means = columns.means(), deviations = columns.deviations();
     for (std::size_t c = 0; c < means.size(); ++c)
         if (std::abs(means[c]) > large || deviations[c] > large)
-            return fmt::format("warning: column {} of the features has mean {:.4g} and standard deviation {:.4g}: layers train poorly on values "
+            return fmt::format("column {} of the features has mean {:.4g} and standard deviation {:.4g}: layers train poorly on values "
                                "far from 0; import {} again with --standardize FILE", c, means[c], deviations[c], data.manifest().name);
     return {};
 }

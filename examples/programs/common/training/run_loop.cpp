@@ -391,7 +391,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
                 some ? settings_.validated + ", " : "", done.evaluation ? done.evaluation->seconds : 0);
         live_.say(summary);
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
-            if (watch.validated == 0) live_.say("warning: " + warning);
+            if (watch.validated == 0) live_.warn(warning);
         watch.add(done);
         if (best) {
             best_ = {done.valid, test, by_class(test)};
@@ -459,6 +459,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.seconds = seconds();
     record.start = start_;
     record.warnings = warnings_of(record.epochs, watch.order);
+    programs::add_given_warnings(record.warnings);
     record.evaluation = evaluation_of(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
     of.add_to(record);
