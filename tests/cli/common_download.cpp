@@ -10,7 +10,9 @@
 
 #include <gneiss/core/error.hpp>
 
+#include "common/process.hpp"
 #include "support/http_server.hpp"
+#include "support/pseudo_terminal.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace test_cli_common_download {
@@ -152,6 +154,63 @@ TEST_CASE("another size or checksum is refused and the download removed, unless 
     const obtained_file got = obtain({.url = url, .bytes = 1, .sha256 = sha256}, here.at.path(), {.verify = false, .quiet = true});
     CHECK(got.bytes == bytes);
     CHECK(got.sha256 != sha256);
+}
+
+TEST_CASE("a server that sends more than is expected is cut off, whether it states the length or not") {
+    http_server server({{"/graph.txt", content()}});
+    const place here;
+    for (const bool stated : {true, false}) {
+        server.states_length = stated;
+        const std::string failed = here.failure_of({.url = server.url() + "/graph.txt", .most_bytes = 1000});
+        CAPTURE(failed);
+        CHECK(has(failed, {"/graph.txt: the server sends more than 1000 B"}));
+        CHECK_FALSE(fs::exists(here.part));
+        CHECK_FALSE(fs::exists(here.file));
+    }
+    const std::string published = here.failure_of({.url = server.url() + "/graph.txt", .bytes = bytes - 1});
+    CAPTURE(published);
+    CHECK(has(published, {"the server sends more than 341 KiB"}));
+}
+
+TEST_CASE("a redirect is followed to HTTP and HTTPS alone") {
+    http_server server({{"/there/graph.txt", content()}});
+    const place here;
+    server.redirect("/graph.txt", server.url() + "/there/graph.txt");
+    server.redirect("/local/graph.txt", "file:///etc/passwd");
+    CHECK(here.failure_of({.url = server.url() + "/graph.txt", .bytes = bytes, .sha256 = sha256}).empty());
+    fs::remove(here.file);
+    CHECK(has(here.failure_of({.url = server.url() + "/local/graph.txt"}), {"is neither HTTPS nor"}));
+    CHECK(has(here.failure_of({.url = "file:///etc/passwd"}), {"is neither HTTPS nor"}));
+    CHECK_FALSE(fs::exists(here.file));
+}
+
+TEST_CASE("a server of HTTPS that redirects to HTTP is refused") {
+    if (!has_program("openssl")) {
+        MESSAGE("skipped: openssl was not found");
+        return;
+    }
+    http_server plain({{"/graph.txt", content()}});
+    const place here;
+    const std::string key = (here.at / "key.pem").string(), certificate = (here.at / "certificate.pem").string();
+    (void)output_of({"sh", "-c",
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout \"$0\" -out \"$1\" -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>&1",
+        key, certificate});
+    // openssl sends files of its working directory as whole replies.
+    write(here.at / "graph.txt", "HTTP/1.1 302 Found\r\nLocation: " + plain.url() + "/graph.txt\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    process_source server({"sh", "-c", "cd \"$0\" && exec openssl s_server -HTTP -accept 127.0.0.1:0 -key \"$1\" -cert \"$2\"", here.at.path().string(), key, certificate}, true);
+    std::string said;
+    for (char c = 0; said.find("ACCEPT") == std::string::npos || said.back() != '\n'; said += c) REQUIRE(server.read(&c, 1) == 1);
+    const std::string port = said.substr(said.rfind(':') + 1, said.size() - said.rfind(':') - 2);
+    const gneiss::test::environment_variable trusted("CURL_CA_BUNDLE", certificate.c_str()), direct("no_proxy", "localhost,127.0.0.1");
+    const fs::path to = here.at / "download";
+    try {
+        (void)obtain({.url = "https://localhost:" + port + "/graph.txt"}, to, {.quiet = true});
+        FAIL("a redirect from HTTPS to HTTP was followed");
+    } catch (const gneiss::error& refused) {
+        CHECK(has(refused.what(), {"is neither HTTPS nor"}));
+    }
+    CHECK(plain.requests().empty());
+    CHECK_FALSE(fs::exists(to / "graph.txt"));
 }
 
 TEST_CASE("a missing file and a missing network are errors that name the URL and a remedy") {

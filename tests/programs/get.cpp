@@ -237,7 +237,7 @@ TEST_CASE("files of another content, absent files and an absent network are one-
     shop.refuses(1, "get ogbn-arxiv" + mirror, {"arxiv.zip", "has 138 bytes, the published file has 83058288", "is removed", "--no-verify"});
     CHECK_FALSE(fs::exists(shop / "new.download/arxiv.zip"));
     shop.refuses(1, "get ogbn-arxiv --no-verify" + mirror, {"arxiv.zip", "has no arxiv/raw", "is it the published archive?"});
-    shop.refuses(1, "get ogbl-citation2" + mirror, {"citation-v2.zip", "cannot be unpacked", "is the archive complete"});
+    shop.refuses(1, "get ogbl-citation2 --unchecked" + mirror, {"citation-v2.zip", "cannot be unpacked", "is the archive complete"});
     shop.refuses(1, "get fb15k" + mirror, {"/train.txt: the server answers HTTP 404", "--from"});
     shop.refuses(1, "get livejournal --out new --mirror http://127.0.0.1:1",
         {"cannot download http://127.0.0.1:1/soc-LiveJournal1.txt.gz", "is there a network?", "--from FILE"});
@@ -252,9 +252,20 @@ TEST_CASE("files of another content, absent files and an absent network are one-
     shop.refuses(1, "get wn18rr --out new --from .", {"train.txt", "its SHA-256 is", "038612e783c215ee5f3ca9fbfca27b8d0739be1028fe4ee7c174aecf0b83d5df"});
 }
 
+TEST_CASE("a graph without a published checksum is downloaded if the user says so") {
+    const std::string text = lines([](std::int64_t v) { return std::to_string(v) + "\t" + std::to_string((v + 1) % nodes); });
+    http_server server({{"/twitter-2010.txt.gz", gzip(text)}});
+    const workshop shop;
+    for (const std::string name : {"twitter", "ogbl-citation2", "ogbl-wikikg2", "freebase86m", "wikikg90mv2"})
+        shop.refuses(2, "get " + name + " --out new --mirror " + server.url(), {"no checksum of " + name + " is published", "--unchecked", "--from PATH"});
+    CHECK(server.requests().empty());
+    shop.refuses(1, "get twitter --unchecked --out new --mirror " + server.url(), {"the published file has 5501785223"}); // what is published is compared
+    CHECK(server.requests().size() == 1);
+}
+
 TEST_CASE("flags that a graph does not use are refused") {
     const workshop shop;
-    shop.refuses(2, "get debian --from x --out new", {"--from, --mirror and --no-verify: debian is not downloaded"});
+    shop.refuses(2, "get debian --from x --out new", {"--from, --mirror, --no-verify and --unchecked: debian is not downloaded"});
     shop.refuses(2, "get wordnet --no-verify --out new", {"wordnet is not downloaded"});
     shop.refuses(2, "get fb15k --candidates c --out new", {"--candidates: none are published with fb15k"});
     shop.refuses(2, "get fb15k --from x --mirror http://a --out new", {"--from and --mirror exclude each other"});

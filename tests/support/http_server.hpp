@@ -29,6 +29,8 @@ public:
     std::atomic<std::size_t> cut = std::numeric_limits<std::size_t>::max(); ///< bytes after which a reply ends, too early
     std::atomic<bool> ranges = true;                                        ///< replies to requests for a part of a file
 
+    std::atomic<bool> states_length = true;                                 ///< in a reply's header
+
     explicit http_server(std::map<std::string, std::string> files) : files_(std::move(files)) {
         ::setenv("no_proxy", "127.0.0.1", 1);
         socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -51,6 +53,8 @@ public:
         ::close(socket_);
     }
 
+    /// Redirects requests for "/NAME". Before the first request.
+    void redirect(const std::string& name, std::string url) { moved_[name] = std::move(url); }
     [[nodiscard]] const std::string& url() const noexcept { return url_; }
     /// Returns the requests so far, each "/NAME FIRST", and removes them from the log.
     [[nodiscard]] std::vector<std::string> requests() {
@@ -91,17 +95,20 @@ private:
             requests_.push_back(name + " " + std::to_string(first));
         }
         const auto file = files_.find(name);
+        if (const auto elsewhere = moved_.find(name); elsewhere != moved_.end())
+            return send(client, "HTTP/1.1 302 Found\r\nLocation: " + elsewhere->second + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         if (file == files_.end()) return send(client, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         const std::string& all = file->second;
         if (!ranges) first = 0;
         if (first != 0 && first >= all.size())
             return send(client, "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         std::string head = first == 0 ? "HTTP/1.1 200 OK\r\n" : "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " + std::to_string(first) + "-" + std::to_string(all.size() - 1) + "/" + std::to_string(all.size()) + "\r\n";
-        head += "Content-Length: " + std::to_string(all.size() - first) + "\r\nConnection: close\r\n\r\n";
+        if (states_length) head += "Content-Length: " + std::to_string(all.size() - first) + "\r\n";
+        head += "Connection: close\r\n\r\n";
         send(client, head + all.substr(first, cut));
     }
 
-    std::map<std::string, std::string> files_; ///< by "/NAME"
+    std::map<std::string, std::string> files_, moved_; ///< by "/NAME"
     int socket_ = -1;
     std::string url_;
     std::mutex mutex_;

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <stop_token>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
+#include "common/periodic.hpp"
 #include "common/process.hpp"
 #include "common/terminal.hpp"
 
@@ -24,12 +27,15 @@ namespace fs = std::filesystem;
 /// Exit codes of curl that mean something to the loop of tries.
 enum curl_exit : int {
     curl_done = 0,
-    curl_partial = 18,      ///< the connection ended early
-    curl_http = 22,         ///< HTTP 400 and above
+    curl_protocol = 1,   ///< refused, also after a redirect
+    curl_partial = 18,   ///< the connection ended early
+    curl_http = 22,      ///< HTTP 400 and above
     curl_timeout = 28,
-    curl_no_ranges = 33,    ///< the server cannot resume
+    curl_no_ranges = 33, ///< the server cannot resume
+    curl_redirects = 47,
     curl_empty_reply = 52,
-    curl_receive = 56
+    curl_receive = 56,
+    curl_too_large = 63  ///< by the length that the server states
 };
 
 /// Returns 0 for a file that does not exist.
@@ -41,6 +47,8 @@ std::uint64_t size_of(const fs::path& file) {
 
 std::string cause_of(const process_result& curl) {
     switch (curl.exit_code) {
+    case curl_protocol: return "the URL, or one that the server redirects to, is neither HTTPS nor, if the first is none, HTTP";
+    case curl_redirects: return "the server redirects more than ten times";
     case 5: return "the name of the proxy cannot be resolved (is there a network?)";
     case 6: return "the name of the host cannot be resolved (is there a network?)";
     case 7: return "the host accepts no connection (is there a network?)";
@@ -65,22 +73,33 @@ std::string cause_of(const process_result& curl) {
             url, cause, kept == 0 ? std::string() : fmt::format(", which resumes after the {} of {}", gneiss::format_bytes(kept), part.string())));
 }
 
-/// Downloads into `part` until curl reports the end.
-void download(const std::string& url, const fs::path& part, const download_options& options) {
+/// Downloads into `part`, of at most `most` bytes, until curl reports the end.
+void download(const std::string& url, const fs::path& part, std::uint64_t most, const download_options& options) {
     if (!has_program("curl"))
         throw error(errc::unsupported,
             "downloading needs curl: install it, or fetch " + url + " elsewhere and pass the file by --from FILE");
     const bool meter = !options.quiet && ::isatty(STDERR_FILENO) == 1;
+    const std::string protocols = url.starts_with("https:") ? "=https" : "=http,https"; // none of a redirect is weaker
+    const auto too_large = [&] {
+        fs::remove(part);
+        fail(url, fmt::format("the server sends more than {}, the most that is expected", gneiss::format_bytes(most)), part);
+    };
     for (int idle = 0;;) {
         const std::uint64_t before = size_of(part);
         progress(options.quiet).say(before == 0 ? "downloading " + url
                                                 : fmt::format("downloading {} from byte {} on", url, before));
-        arguments command{"curl", "--fail", "--location", "--globoff", "--connect-timeout", "30", "--speed-limit", "1",
-            "--speed-time", "60", "--continue-at", "-", "--output", part.string(), "--write-out", "%{http_code}"};
+        arguments command{"curl", "--fail", "--location", "--max-redirs", "10", "--proto", protocols, "--proto-redir", protocols,
+            "--globoff", "--connect-timeout", "30", "--speed-limit", "1", "--speed-time", "60", "--max-filesize", std::to_string(most),
+            "--continue-at", "-", "--output", part.string(), "--write-out", "%{http_code}"};
         command.insert(command.end(), {meter ? "--progress-bar" : "--silent", "--url", url});
-        const process_result curl = result_of(command, options.stop);
+        std::stop_source end; // by the caller, or by the size: a server need not state it, or be honest
+        const std::stop_callback stopped(options.stop, [&] { end.request_stop(); });
+        periodic_task watch([&] { if (size_of(part) > most) end.request_stop(); }, std::chrono::milliseconds(100));
+        const process_result curl = result_of(command, end.get_token());
+        watch.stop();
         if (options.stop.stop_requested())
             throw error(errc::canceled, "interrupted: the same command resumes the download");
+        if (size_of(part) > most) too_large();
         switch (curl.exit_code) {
         case curl_done:
             if (size_of(part) == 0) fail(url, "the server sends an empty file", part);
@@ -89,6 +108,7 @@ void download(const std::string& url, const fs::path& part, const download_optio
             if (before == 0) fail(url, cause_of(curl), part);
             fs::remove(part);
             break;
+        case curl_too_large: too_large(); break;
         case curl_http:
             if (curl.output == "416" && before != 0) return; // nothing after what is here: the checksum decides
             fail(url, cause_of(curl), part);
@@ -131,7 +151,8 @@ obtained_file obtain(const published_file& file, const fs::path& directory, cons
             fs::create_directories(directory);
             const fs::path part = result.path.string() + ".part";
             if (options.verify && file.bytes != 0 && size_of(part) > file.bytes) fs::remove(part);
-            if (!options.verify || file.bytes == 0 || size_of(part) != file.bytes) download(url, part, options);
+            const std::uint64_t most = options.verify && file.bytes != 0 ? file.bytes : file.most_bytes;
+            if (!options.verify || file.bytes == 0 || size_of(part) != file.bytes) download(url, part, most, options);
             gneiss::rename_into_place(part, result.path);
         }
     }

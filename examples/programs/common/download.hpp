@@ -15,7 +15,10 @@ struct published_file {
     std::uint64_t bytes = 0; ///< 0: not published
     std::string sha256{};    ///< hexadecimal; empty: not published
     std::string md5{};       ///< the same; not used if there is a SHA-256
+    /// Bound of a download whose size is not published, or not verified.
+    std::uint64_t most_bytes = std::uint64_t{16} << 30;
 
+    [[nodiscard]] bool has_checksum() const noexcept { return !sha256.empty() || !md5.empty(); }
     [[nodiscard]] std::string name() const { return url.substr(url.rfind('/') + 1); }
 };
 
@@ -37,7 +40,9 @@ struct obtained_file {
 /// Returns a published file: that of `options.from`, or `directory`/NAME, downloaded unless it is there.
 ///
 /// A download that is cut leaves `directory`/NAME.part. It resumes there, by a range request, as long as each try brings more,
-/// and at the next call. Cost: one pass over the file for its SHA-256.
+/// and at the next call. Only HTTP and HTTPS are used, and a server of HTTPS redirects to HTTPS alone. A download that grows
+/// beyond the published size, or `most_bytes`, ends, whatever length its server stated. Cost: one pass over the file for its
+/// SHA-256.
 /// Errors: errc::io with the URL tried, the cause and a remedy; errc::corrupt for another size or checksum than the published
 /// one, after which a download is removed; errc::unsupported without curl; errc::canceled after a stop.
 [[nodiscard]] obtained_file obtain(

@@ -162,7 +162,7 @@ const std::vector<published_graph>& published_graphs() {
         // the test triples are not published
         {.name = "wikikg90mv2",
             .files_are = layout::zip_members,
-            .files = {{.url = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/wikikg90m-v2.zip"}},
+            .files = {{.url = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/wikikg90m-v2.zip", .most_bytes = std::uint64_t{256} << 30}},
             .members = {{"wikikg90m-v2/processed/train_hrt.npy", edge_split::train}},
             .edges = 601062811,
             .format = gneiss::edge_format::npy,
@@ -257,6 +257,10 @@ std::vector<std::string> downloadable_graphs() {
 
 gneiss::dataset_task published_task(const std::string& name) {
     return graph_of(name).files_are == layout::ogb_nodes ? gneiss::dataset_task::node : gneiss::dataset_task::link;
+}
+
+bool has_published_checksums(const std::string& name) {
+    return std::ranges::all_of(graph_of(name).files, &published_file::has_checksum);
 }
 
 bool has_published_features(const std::string& name) { return graph_of(name).features; }

@@ -15,7 +15,7 @@ struct get_flags {
     std::string name{};
     std::optional<std::filesystem::path> from{}, candidates{};
     std::optional<std::string> mirror{};
-    bool no_verify = false;
+    bool no_verify = false, unchecked = false;
     output_flags output{};
     feature_flags features{};
     common_flags common{};
@@ -35,12 +35,15 @@ void check_flags(const get_flags& flags) {
     if (!features && (flags.features.project != 0 || flags.features.feature_type))
         throw programs::usage_error("--project and --feature-type: " + flags.name + " has no node features" +
                                     (debian ? " without --task node" : ""));
-    if (!downloads && (flags.from || flags.mirror || flags.no_verify))
-        throw programs::usage_error("--from, --mirror and --no-verify: " + flags.name + " is not downloaded from a URL");
+    if (!downloads && (flags.from || flags.mirror || flags.no_verify || flags.unchecked))
+        throw programs::usage_error("--from, --mirror, --no-verify and --unchecked: " + flags.name + " is not downloaded from a URL");
     if (flags.candidates && !(downloads && has_published_candidates(flags.name)))
         throw programs::usage_error("--candidates: none are published with " + flags.name);
     if (flags.candidates)
         for (const char* file : {"valid.npz", "test.npz"}) check_file_out(*flags.candidates / file, flags.common);
+    if (downloads && !has_published_checksums(flags.name) && !flags.from && !flags.no_verify && !flags.unchecked)
+        throw programs::usage_error("no checksum of " + flags.name + " is published, so a download cannot be checked: accept it by --unchecked, or "
+                                    "compare a copy yourself and pass it by --from PATH");
     if (flags.from && flags.mirror) throw programs::usage_error("--from and --mirror exclude each other");
 }
 
@@ -94,6 +97,7 @@ void add_get(programs::command_line& to) {
     command.option("from", flags->from, "use a file fetched by hand, or a directory with several").value_name("PATH");
     command.option("mirror", flags->mirror, "URL of a directory that holds the files, instead of the publisher's").value_name("URL");
     command.option("no-verify", flags->no_verify, "accept files with another size, checksum or counts than the published ones");
+    command.option("unchecked", flags->unchecked, "accept a download of which no checksum is published");
     command.option("candidates", flags->candidates, "write the published candidates too: DIR/valid.npz and DIR/test.npz, for --eval-candidates")
         .value_name("DIR");
     command.group("Features");

@@ -33,6 +33,8 @@ namespace data_tool {
 
 /// Returns the purpose of a graph for download. Throws errc::not_found for another name, as the next ones.
 [[nodiscard]] gneiss::dataset_task published_task(const std::string& name);
+/// True if each file of the graph has a published checksum.
+[[nodiscard]] bool has_published_checksums(const std::string& name);
 [[nodiscard]] bool has_published_features(const std::string& name);
 /// Returns true if lists of candidates to rank are published with the valid and test edges.
 [[nodiscard]] bool has_published_candidates(const std::string& name);
