@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -121,6 +122,19 @@ TEST_CASE("only features of bf16 and int8 need version 5") {
         CHECK(gneiss::parse_manifest(text, "x") == m);
         CHECK(text[text.find("\"version\": ") + 11] == expected);
     }
+}
+
+TEST_CASE("edges stored both ways are recorded, or unknown as in older datasets; the version stays") {
+    for (const auto both : {std::optional<bool>{}, std::optional(true), std::optional(false)}) {
+        const gneiss::dataset_manifest m{.nodes = 10, .partitions = 2, .both_ways = both};
+        const std::string text = gneiss::format_manifest(m);
+        CHECK((text.find("both_ways") != std::string::npos) == both.has_value());
+        CHECK(gneiss::parse_manifest(text, "x") == m);
+        CHECK(text[text.find("\"version\": ") + 11] == '1');
+    }
+    const auto e = reading(changed([](auto& root) { root["both_ways"] = 1; }));
+    CHECK(e.code() == gneiss::errc::invalid_format);
+    CHECK(e.place().field == "both_ways");
 }
 
 TEST_CASE("fields of later versions are accepted") {

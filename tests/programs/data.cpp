@@ -194,6 +194,32 @@ TEST_CASE("too little memory is refused with numbers, exit 3") {
     shop.refuses(3, "import relations.tsv --out new --memory 32MiB", {"names of relations", "MiB"});
 }
 
+TEST_CASE("a dataset records whether every edge is stored both ways, and so do those made of it") {
+    const workshop shop;
+    std::string edges, bipartite;
+    for (int i = 0; i < 60; ++i) edges += std::to_string(i) + "\t" + std::to_string(i * 7 % 61) + "\n";
+    shop.write("edges.tsv", edges);
+    shop.write("loops.tsv", "0\t0\n1\t1\n2\t2\n0\t1\n");
+    const auto both_ways = [&](const std::string& name) { return nlohmann::json::parse(shop.run("inspect " + name + " --json").out)["both_ways"]; };
+    for (const bool undirected : {false, true})
+        for (int seed = 0; seed < 3; ++seed)
+            for (const std::string file : {"edges.tsv", "loops.tsv"}) {
+                REQUIRE(shop.run("import " + file + " --out data --force --ids int --seed " + std::to_string(seed) + (undirected ? " --undirected" : "")).code == 0);
+                CHECK(both_ways("data") == undirected);
+            }
+    CHECK(shop.run("inspect data").out.find("every training edge") != std::string::npos);
+    REQUIRE(shop.run("import edges.tsv --out directed").code == 0);
+    REQUIRE(shop.run("expand directed --factor 2 --out expanded").code == 0);
+    CHECK(both_ways("expanded") == false);
+    REQUIRE(shop.run("generate planted --nodes 300 --edges 2000 --undirected --num-features 3 --task node --out planted").code == 0);
+    CHECK(both_ways("planted") == true);
+    REQUIRE(shop.run("convert planted --feature-type f16 --out converted").code == 0);
+    CHECK(both_ways("converted") == true);
+    REQUIRE(shop.run("partition planted --partitioner ldg --partitions 3 --out parts.npy").code == 0);
+    REQUIRE(shop.run("reorder planted --by parts.npy --out reordered").code == 0);
+    CHECK(both_ways("reordered") == true);
+}
+
 TEST_CASE("generated graphs are the same for one seed, and valid") {
     const workshop shop;
     for (const std::string name : {"one", "two"})

@@ -112,6 +112,7 @@ exit_code inspect(const read_flags& flags) {
             {"bucket_edges", {{"least", least}, {"mean", mean}, {"most", most}, {"empty", empty}}}, {"seed", m.seed},
             {"generation", m.generation}, {"bytes", bytes}, {"arrays", arrays},
             {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}}};
+        if (m.both_ways) result["both_ways"] = *m.both_ways;
         if (nodes.features != 0) {
             result["features"] = nodes.features;
             result["feature_type"] = std::string(to_string(features.type()));
@@ -130,6 +131,7 @@ exit_code inspect(const read_flags& flags) {
     facts.add({"relations", relations_text(data)});
     facts.add(
         {"edges", fmt::format("{}: {} train, {} valid, {} test", edges, m.train_edges, m.valid_edges, m.test_edges)});
+    if (m.both_ways) facts.add({"stored both ways", *m.both_ways ? "every training edge" : "not every training edge"});
     if (nodes.features != 0)
         facts.add(
             {"features", features.sparse() ? fmt::format("{}, sparse: {:.1f} a node, {}", nodes.features,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -101,6 +102,7 @@ struct dataset_manifest {
     std::vector<std::uint64_t> partition_sizes{}; ///< nodes of each partition; empty: ranges of equal size
     /// number of leading partitions that hold hubs and stay in memory while others are swapped; with sizes
     std::uint32_t pinned = 0;
+    std::optional<bool> both_ways{};           ///< `stored_both_ways` of the training edges; none: unknown
     std::uint64_t seed = 0;                    ///< seed of the permutation from the source's nodes to rows
     std::uint64_t generation = 1;              ///< increases when arrays are replaced, as by another partitioning
     dataset_node_attributes node_attributes{}; ///< attributes of nodes

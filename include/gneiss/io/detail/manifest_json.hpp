@@ -48,6 +48,10 @@ public:
         if (!at(key).is_string()) throw wrong(key, "must be a text");
         return at(key).get<std::string>();
     }
+    [[nodiscard]] bool flag(std::string_view key) const {
+        if (!at(key).is_boolean()) throw wrong(key, "must be true or false");
+        return at(key).get<bool>();
+    }
     template <class T = std::uint64_t>
     [[nodiscard]] T count(std::string_view key) const {
         if (!at(key).is_number_unsigned()) throw wrong(key, "must be a count");
@@ -146,6 +150,7 @@ GNEISS_INLINE std::string format_manifest(const dataset_manifest& m) {
         root["partition_sizes"] = m.partition_sizes;
         root["pinned"] = m.pinned;
     }
+    if (m.both_ways) root["both_ways"] = *m.both_ways;
     root["seed"] = m.seed;
     root["generation"] = m.generation;
     if (const dataset_node_attributes& d = m.node_attributes; d != dataset_node_attributes{})
@@ -199,6 +204,7 @@ GNEISS_INLINE dataset_manifest parse_manifest(std::string text, const std::files
         m.pinned = fields.count<std::uint32_t>("pinned");
         if (m.pinned > m.partitions) throw fields.wrong("pinned", "must be at most the partitions", errc::out_of_range);
     }
+    if (fields.has("both_ways")) m.both_ways = fields.flag("both_ways");
     m.seed = fields.count("seed");
     m.generation = fields.count("generation");
     if (fields.has("node_data")) {

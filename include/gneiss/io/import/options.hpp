@@ -119,6 +119,7 @@ struct import_report {
     std::uint64_t moved = 0;  ///< those of them moved to train
     std::uint64_t skipped = 0;    ///< wrong lines left out
     std::uint64_t duplicates = 0; ///< repeated edges left out
+    bool both_ways = false;       ///< every training edge is stored both ways
     dataset_node_attributes node_attributes{}; ///< attributes written
     std::uint64_t unlabeled_tests = 0;         ///< test nodes without a label: in no part
     /// files, and first lines that look like headers but were read as edges

@@ -21,6 +21,7 @@
 #include <gneiss/io/import/state.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/edge/both_ways.hpp>
 #include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -163,8 +164,12 @@ inline void publish_dataset(import_state& state) {
     state.report.skipped = state.bad.count();
     state.report.duplicates = state.journal["duplicates"];
     state.report.unlabeled_tests = state.journal["unlabelled_tests"];
-    write_manifest(partial / "manifest.json", make_manifest(state));
-    (void)dataset(partial).buckets(); // opens it as a reader would
+    dataset_manifest manifest = make_manifest(state);
+    write_manifest(partial / "manifest.json", manifest);
+    manifest.both_ways = stored_both_ways( // opens it as a reader would
+        dataset(partial).buckets(), state.options.memory / 4, [&] { state.throw_if_stopped(); });
+    write_manifest(partial / "manifest.json", manifest);
+    state.report.both_ways = *manifest.both_ways;
     check_absent(state.options); // before the files of the phases go
     for (const auto& entry : std::filesystem::directory_iterator(partial)) {
         const std::string name = entry.path().filename().string();
