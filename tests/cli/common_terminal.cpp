@@ -85,6 +85,26 @@ TEST_CASE("a quiet program gives its warnings, and keeps each text once") {
     CHECK(std::ranges::count(given_warnings(), "columns were guessed") == 1);
 }
 
+TEST_CASE("text of a file cannot control the terminal: controls, direction marks and bytes that are not UTF-8 are escaped") {
+    CHECK(visible("x\x1b]0;t\x07\x1b[31m") == "x\\x1b]0;t\\x07\\x1b[31m");
+    CHECK(visible("a\tb\nc\r\x7f") == "a\\x09b\\x0ac\\x0d\\x7f");
+    CHECK(visible("a\tb\nc", "\t\n") == "a\tb\nc");
+    CHECK(visible("h\xc2\x9b[31m") == "h\\x9b[31m");             // U+009B, CSI
+    CHECK(visible("\x9b[31m\xff\xc2") == "\\x9b[31m\\xff\\xc2"); // bytes that are not UTF-8
+    CHECK(visible("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80"); // overlong; a surrogate
+    CHECK(visible("a\u202eb\u2066c\u200fd\u061ce\u2028f") == "a\\u202eb\\u2066c\\u200fd\\u061ce\\u2028f");
+    for (const std::string text : {"Zürich Åsa 李 … – 🪨", "\\x1b", ""}) CHECK(visible(text) == text);
+    stage s;
+    progress p(s.output(true));
+    p.say("a\x1b[2Jb");
+    p.warn("c\x1b[2Jd");
+    p.update([] { return "e\x1b[2J\nf"; });
+    CHECK(s.text == "a\\x1b[2Jb\nwarning: c\\x1b[2Jd\n\re\\x1b[2J\\x0af");
+    table names({{"name", align::left}, {"n"}});
+    names.add({"x\x1b[31m", "1"});
+    CHECK(names.str() == "name       n\n---------  -\nx\\x1b[31m  1\n");
+}
+
 TEST_CASE("a terminal shows colors unless NO_COLOR has a value or TERM is dumb; a file never does") {
     const gneiss::test::pseudo_terminal terminal;
     const gneiss::test::environment_variable no_color("NO_COLOR", nullptr), term("TERM", "xterm");

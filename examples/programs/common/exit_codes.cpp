@@ -46,9 +46,8 @@ void print_error(const char* message, const char* more = "") noexcept {
 
 std::string one_line(std::string_view text) {
     std::string line;
-    for (const char c : text) {
-        const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-        if (!control)
+    for (const char c : visible(text, "\t\n\v\f\r")) {
+        if (c < '\t' || c > '\r')
             line += c;
         else if (!line.empty() && line.back() != ' ')
             line += ' ';

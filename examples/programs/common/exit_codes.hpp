@@ -37,7 +37,7 @@ struct failure {
 /// disk) is a failure too. Never throws.
 [[nodiscard]] int run_program(const std::function<exit_code()>& body) noexcept;
 
-/// Returns `text` on one line: line breaks and other control characters become blanks.
+/// Returns `text` on one line, as `visible` shows it: runs of line breaks and tabs become a blank.
 [[nodiscard]] std::string one_line(std::string_view text);
 
 } // namespace programs

@@ -9,8 +9,23 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <gneiss/io/import/fields.hpp>
+
 namespace programs {
 namespace {
+
+/// Returns the bytes of the character of UTF-8 that begins the text; 0: it does not begin with one.
+std::size_t character_size(std::string_view text) {
+    const auto lead = static_cast<unsigned char>(text[0]);
+    const std::size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    return size <= text.size() && gneiss::importing::find_invalid_utf8(text.substr(0, size)) == std::string_view::npos ? size : 0;
+}
+
+/// True for a character that a terminal obeys, or that changes how text around it looks.
+bool controls_terminal(std::uint32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
@@ -34,7 +49,7 @@ std::string warning_line(std::string_view text, bool color) {
         const std::scoped_lock lock(all.mutex);
         if (std::ranges::find(all.texts, text) == all.texts.end()) all.texts.emplace_back(text);
     }
-    return styled(text_style::caution, "warning:", color) + ' ' + std::string(text);
+    return styled(text_style::caution, "warning:", color) + ' ' + visible(text, "\n");
 }
 
 } // namespace
@@ -65,6 +80,28 @@ const char* style_off(bool color) noexcept { return color ? "\x1b[0m" : ""; }
 
 std::string styled(text_style style, std::string_view text, bool color) {
     return style_on(style, color) + std::string(text) + style_off(color);
+}
+
+std::string visible(std::string_view text, std::string_view keep) {
+    std::string shown;
+    shown.reserve(text.size());
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t size = character_size(text.substr(at));
+        const auto first = static_cast<unsigned char>(text[at]);
+        std::uint32_t c = size > 1 ? first & (0x7fU >> size) : first;
+        for (std::size_t i = 1; i < size; ++i) c = c << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3fU);
+        if (size == 0 || (controls_terminal(c) && keep.find(text[at]) == std::string_view::npos))
+            shown += c < 0x100 ? fmt::format("\\x{:02x}", c) : fmt::format("\\u{:04x}", c);
+        else
+            shown += text.substr(at, size);
+        at += std::max<std::size_t>(size, 1);
+    }
+    return shown;
+}
+
+void print_text(std::string_view text) {
+    const std::string shown = visible(text, "\t\n");
+    std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 
 void print_warning(std::string_view text) {
@@ -111,7 +148,7 @@ void progress::update(const std::function<std::string()>& line) {
     const double now = output_.clock();
     if (now < next_) return;
     next_ = now + (output_.live ? progress_output::live_seconds : progress_output::plain_seconds);
-    const std::string text = line();
+    const std::string text = visible(line());
     if (!output_.live) {
         output_.write(text + '\n');
         return;
@@ -140,7 +177,7 @@ void progress::print_above(std::string_view line) {
 }
 
 void progress::say(std::string_view text) {
-    if (!output_.quiet) print_above(text);
+    if (!output_.quiet) print_above(visible(text, "\n"));
 }
 
 void progress::warn(std::string_view text) { print_above(warning_line(text, output_.color)); }
@@ -153,6 +190,7 @@ void progress::clear() {
 void table::add(std::vector<std::string> cells) {
     if (cells.size() > columns_.size()) throw std::invalid_argument("a row with more cells than the table has columns");
     cells.resize(columns_.size());
+    for (std::string& cell : cells) cell = visible(cell);
     rows_.push_back(std::move(cells));
 }
 

@@ -4,7 +4,10 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace programs {
 
@@ -21,6 +24,19 @@ enum class text_style { heading, good, caution, bad };
 [[nodiscard]] const char* style_on(text_style style, bool color) noexcept;
 [[nodiscard]] const char* style_off(bool color) noexcept;
 [[nodiscard]] std::string styled(text_style style, std::string_view text, bool color);
+
+/// Returns text of a file, such as a name, as a terminal may show it: escapes control characters (C0, DEL, C1), marks that
+/// change the direction of text, line separators of Unicode, and bytes that are not UTF-8, as \x1b or \u202e. Characters of
+/// `keep` stay.
+[[nodiscard]] std::string visible(std::string_view text, std::string_view keep = "");
+
+/// Prints text on stdout, as `visible` shows it; tabs and line breaks stay. JSON and files have the text itself.
+void print_text(std::string_view text);
+/// Formats text and prints it so.
+template <class First, class... Rest>
+void print_text(fmt::format_string<First, Rest...> form, First&& first, Rest&&... rest) {
+    print_text(std::string_view(fmt::format(form, std::forward<First>(first), std::forward<Rest>(rest)...)));
+}
 
 /// Prints a line "warning: TEXT" on stderr, also under --quiet, and keeps the text for --json. Thread-safe.
 void print_warning(std::string_view text);
@@ -46,7 +62,7 @@ struct progress_output {
 [[nodiscard]] progress_output progress_on_stderr(bool quiet = false);
 
 /// Reports progress: one live line on a terminal (at most 5 updates a second), a line every 10 s elsewhere, nothing if quiet.
-/// Thread-safe. The destructor ends the live line.
+/// Shows text as `visible` does; line breaks stay. Thread-safe. The destructor ends the live line.
 class progress {
 public:
     explicit progress(progress_output output);
@@ -76,7 +92,7 @@ private:
 
 enum class align { left, right };
 
-/// Rows under titles, in plain ASCII, columns aligned:
+/// Rows under titles, columns aligned, cells as `visible` shows them:
 ///
 ///     stage    seconds  share
 ///     -----    -------  -----

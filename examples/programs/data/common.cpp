@@ -17,6 +17,7 @@
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
 #include "common/records.hpp"
+#include "common/terminal.hpp"
 
 namespace data_tool {
 
@@ -202,7 +203,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         created = gneiss::import_dataset(options, executor);
     } catch (const gneiss::bad_lines_error& wrong) {
         live.clear();
-        for (const std::string& line : wrong.lines()) fmt::print(stderr, "wrong: {}\n", line);
+        for (const std::string& line : wrong.lines()) fmt::print(stderr, "wrong: {}\n", programs::visible(line));
         throw;
     }
     live.clear();
@@ -244,13 +245,13 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         for (const auto& [file, columns] : created.columns) result["columns"][file.string()] = columns;
         programs::print_json_line(std::move(result));
     } else if (!common.quiet) {
-        fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
+        programs::print_text("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
             output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges, created.test_edges,
             created.relations, created.relations == 1 ? "" : "s", created.partitions);
         if (data.features != 0 || data.classes != 0)
-            fmt::print("{} features, {} {}; nodes: {} train, {} valid, {} test\n", data.features, data.classes,
+            programs::print_text("{} features, {} {}; nodes: {} train, {} valid, {} test\n", data.features, data.classes,
                 data.target == gneiss::node_target_kind::regression ? "targets" : "classes", data.train, data.valid, data.test);
-        fmt::print("{} ({}), peak RSS {}\n", programs::human_seconds(seconds),
+        programs::print_text("{} ({}), peak RSS {}\n", programs::human_seconds(seconds),
             programs::human_rate(static_cast<double>(created.edges) / seconds, "edges"),
             gneiss::format_bytes(programs::peak_rss()));
     }

@@ -9,6 +9,7 @@
 
 #include "commands.hpp"
 #include "common/records.hpp"
+#include "common/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -41,7 +42,7 @@ programs::exit_code run_convert(const convert_flags& flags) {
         programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"feature_type", flags.feature_type},
             {"feature_bytes_before", before}, {"feature_bytes", after}, {"dataset", flags.out.string()}});
     else
-        fmt::print("{}: features of {}, {} (before: {})\n{}, peak RSS {}\n", flags.out.string(), flags.feature_type,
+        programs::print_text("{}: features of {}, {} (before: {})\n{}, peak RSS {}\n", flags.out.string(), flags.feature_type,
             gneiss::format_bytes(after), gneiss::format_bytes(before), programs::human_seconds(seconds), gneiss::format_bytes(programs::peak_rss()));
     return programs::exit_code::done;
 }

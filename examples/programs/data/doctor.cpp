@@ -108,8 +108,8 @@ exit_code doctor(const doctor_flags& flags) {
     const bool color = programs::shows_color(STDOUT_FILENO);
     for (const finding& f : found.findings) {
         const auto s = static_cast<std::size_t>(f.status);
-        fmt::print("{}{}  {:<15}{}\n", programs::styled(styles[s], words[s], color), std::string(7 - std::string_view(words[s]).size(), ' '), f.name, f.value);
-        if (!f.advice.empty()) fmt::print("{:24}{}\n", "", f.advice);
+        fmt::print("{}{}  {:<15}{}\n", programs::styled(styles[s], words[s], color), std::string(7 - std::string_view(words[s]).size(), ' '), programs::visible(f.name), programs::visible(f.value));
+        if (!f.advice.empty()) programs::print_text("{:24}{}\n", "", f.advice);
     }
     fmt::print("{} problem{}, {} note{}\n", problems, problems == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
     return exit_code::done;

@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "common/partitioning.hpp"
 #include "common/records.hpp"
+#include "common/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -51,7 +52,7 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
             {"training_nodes", training}, {"hubs", result.hubs}, {"influence_share", result.influence_share}, {"steps", flags.steps},
             {"graph", result.in_memory ? "memory" : "disk"}, {"out", flags.out.string()}});
     else
-        fmt::print("{}: {} hubs of {} nodes, where {} of the walks from {} training nodes end\n{}, peak RSS {}\n", flags.out.string(),
+        programs::print_text("{}: {} hubs of {} nodes, where {} of the walks from {} training nodes end\n{}, peak RSS {}\n", flags.out.string(),
             result.hubs, nodes, programs::human_percent(result.influence_share), training, programs::human_seconds(seconds),
             format_bytes(programs::peak_rss()));
     return programs::exit_code::done;

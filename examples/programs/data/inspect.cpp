@@ -17,6 +17,7 @@
 #include "commands.hpp"
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
+#include "common/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -153,18 +154,18 @@ exit_code inspect(const read_flags& flags) {
                               std::uint64_t{m.partitions} * m.partitions, least, mean, most)});
     facts.add({"seed", fmt::format("{}, generation {}", m.seed, m.generation)});
     facts.add({"size", gneiss::format_bytes(bytes)});
-    fmt::print("{}\n", facts.str());
+    programs::print_text("{}\n", facts.str());
     programs::table arrays({{"array", programs::align::left}, {"type", programs::align::left}, {"shape"}, {"bytes"}});
     for (const dataset_array& a : m.arrays)
         arrays.add({a.name, std::string(to_string(a.dtype)), shape_text(a.shape), std::to_string(a.bytes)});
-    fmt::print("{}", arrays.str());
+    programs::print_text(arrays.str());
     constexpr std::size_t shown_edges = 3;
     const mapped_edges valid = m.valid_edges != 0 ? data.split("valid") : mapped_edges();
     const std::span<const edge> shown = valid.edges().first(std::min(shown_edges, valid.edges().size()));
     std::vector<edge> some(shown.begin(), shown.end());
     if (some.empty() && data.has("edges.table")) some = first_training_edges(data, shown_edges);
-    if (!some.empty()) fmt::print("\nsome edges of {}\n", m.valid_edges != 0 ? "valid" : "train");
-    for (const edge& e : some) fmt::print("  {}\n", programs::one_line(triple(data, e)));
+    if (!some.empty()) programs::print_text("\nsome edges of {}\n", m.valid_edges != 0 ? "valid" : "train");
+    for (const edge& e : some) programs::print_text("  {}\n", programs::one_line(triple(data, e)));
     return exit_code::done;
 }
 
@@ -192,7 +193,7 @@ exit_code verify(const read_flags& flags) {
             {"undirected", overlap.undirected}, {"pairs_in_two_splits", overlap.pairs}});
         return exit_code::done;
     }
-    fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
+    programs::print_text("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
         flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges, programs::human_seconds(seconds));
     return exit_code::done;
 }
@@ -229,7 +230,7 @@ exit_code run_export(const read_flags& flags) {
         programs::print_json_line({{"seconds", seconds_since(start)}, {"peak_rss_bytes", programs::peak_rss()},
             {"nodes", m.nodes}, {"edges", edges}, {"out", flags.out.string()}});
     else
-        fmt::print("{}: {} edges\n", flags.out.string(), edges);
+        programs::print_text("{}: {} edges\n", flags.out.string(), edges);
     return exit_code::done;
 }
 

@@ -17,6 +17,7 @@
 #include "common/partitioner_options.hpp"
 #include "common/partitioning.hpp"
 #include "common/records.hpp"
+#include "common/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -79,13 +80,13 @@ void print_result(const partition_flags& flags, const dataset& data, const progr
     const auto percent = [](double share) { return fmt::format("{:+.1f}%", 100 * share); };
     table.add({created.method, std::to_string(q.parts), fmt::format("{:.4f}", q.cut), percent(q.node_imbalance), percent(q.edge_imbalance),
         created.labels ? percent(q.label_imbalance) : "-", fmt::format("{:.2f}", created.partition_seconds), format_bytes(programs::peak_rss())});
-    fmt::print("{}", table.str());
-    fmt::print("{} nodes, {} edges, {} cut; neighbors in memory with 1, 2, 4 … partitions together:", data.manifest().nodes, q.edges, q.cut_edges);
+    programs::print_text(table.str());
+    programs::print_text("{} nodes, {} edges, {} cut; neighbors in memory with 1, 2, 4 … partitions together:", data.manifest().nodes, q.edges, q.cut_edges);
     const neighbor_counts& of = q.training.nodes != 0 ? q.training : q.all;
     for (std::uint32_t together = 1; together <= q.parts; together *= 2)
-        fmt::print(" {}", programs::human_percent(of.neighbors == 0 ? 1 : of.kept(together, q.parts) / of.mean()));
-    fmt::print("\n");
-    if (flags.out) fmt::print("{}\n", flags.out->string());
+        programs::print_text(" {}", programs::human_percent(of.neighbors == 0 ? 1 : of.kept(together, q.parts) / of.mean()));
+    programs::print_text("\n");
+    if (flags.out) programs::print_text("{}\n", flags.out->string());
 }
 
 exit_code run_partition(const partition_flags& flags, const programs::command& self) {

@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "common/node_file.hpp"
 #include "common/records.hpp"
+#include "common/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -66,7 +67,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
         programs::print_json_line({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
             {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}});
     else
-        fmt::print("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
+        programs::print_text("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
             flags.training_first ? fmt::format("; the {} training nodes come first", m.node_attributes.train)
             : m.partition_sizes.empty()
                 ? ""

@@ -26,6 +26,7 @@
 #include "common/records.hpp"
 #include "common/sample_memory.hpp"
 #include "common/statistics.hpp"
+#include "common/terminal.hpp"
 
 namespace data_tool {
 namespace {
@@ -217,8 +218,8 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
         fmt::format("{:.3f}", programs::median(created.ms)), fmt::format("{:.3f}", std::ranges::min(created.ms)),
         fmt::format("{:.3f}", std::ranges::max(created.ms)), fmt::format("{:.0f}", programs::median(created.nodes)),
         fmt::format("{:.0f}", programs::median(created.edges)), fmt::format("{:.1f}", programs::median(created.ns_per_edge))});
-    fmt::print("{}", table.str());
-    fmt::print("medians; the graph takes {} and was loaded in {}\n", format_bytes(graph_bytes),
+    programs::print_text(table.str());
+    programs::print_text("medians; the graph takes {} and was loaded in {}\n", format_bytes(graph_bytes),
         programs::human_seconds(load_seconds));
     return exit_code::done;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/signals.hpp"
+#include "common/terminal.hpp"
 #include "trained_model.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/link_queries.hpp"
@@ -60,7 +61,7 @@ programs::exit_code export_run(const export_flags& flags) {
         programs::print_json({{"program", program}, {"out", out.path().string()}, {"nodes", nodes},
             {"relations", relations}, {"dim", trained.rows->dim()}});
     else
-        fmt::print("{} nodes and {} relations of {} floats are in {}\n", nodes, relations, trained.rows->dim(),
+        programs::print_text("{} nodes and {} relations of {} floats are in {}\n", nodes, relations, trained.rows->dim(),
             out.path().string());
     return programs::exit_code::done;
 }

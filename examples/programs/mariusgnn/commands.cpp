@@ -8,6 +8,7 @@
 #include "common/signals.hpp"
 #include "trained_model.hpp"
 #include "common/gnn/node_classification_predictions.hpp"
+#include "common/terminal.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/link_queries.hpp"
 #include "common/training/run_flags.hpp"
@@ -145,7 +146,7 @@ programs::exit_code export_run(const export_flags& flags) {
     if (flags.json)
         programs::print_json({{"program", program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", flags.what}, {"dim", rows.dim()}});
     else
-        fmt::print("{} of {} nodes, {} floats each, are in {}\n", flags.what, nodes, rows.dim(), out.path().string());
+        programs::print_text("{} of {} nodes, {} floats each, are in {}\n", flags.what, nodes, rows.dim(), out.path().string());
     return programs::exit_code::done;
 }
 

@@ -299,7 +299,7 @@ programs::exit_code caches(caches_flags flags) {
             {"sizes", json_of(seen.by_size, seen)}, {"superbatches", json_of(seen.by_superbatch, seen)}};
         programs::print_json_line(output);
     } else {
-        fmt::print("{}: {} rows of {}; {} batches request {} rows, {:.0f} each\n{}{}, peak RSS {}\n", seen.name, seen.nodes,
+        programs::print_text("{}: {} rows of {}; {} batches request {} rows, {:.0f} each\n{}{}, peak RSS {}\n", seen.name, seen.nodes,
             gneiss::format_bytes(seen.row_bytes), options.batches, trace.accesses,
             static_cast<double>(trace.accesses) / static_cast<double>(options.batches), tables_of(seen), programs::human_seconds(seconds),
             gneiss::format_bytes(programs::peak_rss()));

@@ -97,7 +97,7 @@ programs::exit_code curves(const curves_flags& flags) {
         chart.lines.push_back(std::move(line));
     }
     if (flags.out) plot::write_svg(*flags.out, chart);
-    fmt::print("{}", table.str());
+    programs::print_text(table.str());
     return programs::exit_code::done;
 }
 

@@ -169,7 +169,7 @@ programs::exit_code draw(const draw_flags& flags) {
         table.add(std::move(cells));
     }
     if (flags.json) programs::print_json_line(ordered_json{{"runs", list}});
-    else fmt::print("{}", table.str());
+    else programs::print_text(table.str());
     return programs::exit_code::done;
 }
 

@@ -262,7 +262,7 @@ programs::exit_code drop(const drop_flags& flags) {
         for (const named_policy& policy : neighborhood_policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
         table.add(std::move(cells));
     }
-    fmt::print("{}: test accuracy, means of {} seeds\n\n{}", name, flags.seeds, table.str());
+    programs::print_text("{}: test accuracy, means of {} seeds\n\n{}", name, flags.seeds, table.str());
     return programs::exit_code::done;
 }
 

@@ -133,7 +133,7 @@ programs::exit_code grem(const grem_flags& flags) {
         for (const curve& c : curves) cells.push_back(fmt::format("{:.4f}", c.cut[i]));
         table.add(std::move(cells));
     }
-    fmt::print("{}: edges cut in {} partitions, means of {} seeds\n\n{}", name, parts, flags.seeds, table.str());
+    programs::print_text("{}: edges cut in {} partitions, means of {} seeds\n\n{}", name, parts, flags.seeds, table.str());
     return programs::exit_code::done;
 }
 

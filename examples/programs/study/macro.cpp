@@ -274,7 +274,7 @@ programs::exit_code macro(macro_flags flags) {
         output.update({{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}});
         programs::print_json_line(output);
     } else {
-        fmt::print("{}: {} training nodes, {} partitions, {} hubs\n\n{}\n{}, peak RSS {}\n", seen.name, seen.training, seen.partitions, seen.hubs, tables_of(seen),
+        programs::print_text("{}: {} training nodes, {} partitions, {} hubs\n\n{}\n{}, peak RSS {}\n", seen.name, seen.training, seen.partitions, seen.hubs, tables_of(seen),
             programs::human_seconds(seconds), gneiss::format_bytes(programs::peak_rss()));
     }
     return programs::exit_code::done;

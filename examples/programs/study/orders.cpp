@@ -152,7 +152,7 @@ programs::exit_code orders(const orders_flags& flags) {
     for (const seen_order& one : seen)
         table.add({one.name, std::to_string(one.partitions), std::to_string(one.slots), fmt::format("{:.0f}", one.states), fmt::format("{:.0f}", one.reads),
             fmt::format("{:.3f}", one.bias), fmt::format("{:.3f}", one.uniform), fmt::format("{:.2f}", one.imbalance)});
-    fmt::print("{}: means of {} epochs\n\n{}", name, flags.epochs, table.str());
+    programs::print_text("{}: means of {} epochs\n\n{}", name, flags.epochs, table.str());
     return programs::exit_code::done;
 }
 

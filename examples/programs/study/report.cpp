@@ -20,6 +20,7 @@
 #include "common/records.hpp"
 #include "common/report.hpp"
 #include "common/run_directory.hpp"
+#include "common/terminal.hpp"
 #include "common/units.hpp"
 
 namespace study {
@@ -245,7 +246,7 @@ programs::exit_code report(const report_flags& flags) {
     for (std::size_t i = 0; i < runs.size(); ++i) // runs of one name are shown by their paths
         if (std::ranges::count(flags.runs, runs[i].name, programs::directory_name) > 1) runs[i].name = flags.runs[i].string();
     programs::write_file_atomically(flags.out, page_of(runs, flags.metric));
-    fmt::print("{}\n", flags.out.string());
+    programs::print_text("{}\n", flags.out.string());
     return programs::exit_code::done;
 }
 

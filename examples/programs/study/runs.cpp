@@ -302,7 +302,7 @@ programs::exit_code runs(const runs_flags& flags) {
     if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: time of an epoch by stage", flags.trainer, name)));
     if (flags.differences) plot::write_svg(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
     if (flags.json) programs::print_json_line(json_of(seen, flags));
-    else fmt::print("{}", table_of(seen, flags));
+    else programs::print_text(table_of(seen, flags));
     for (const outcome& one : seen)
         if (one.has_results() && one.test.count == 0 && !flags.metric.empty())
             throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} have no '{}' of the test split", one.name, flags.metric));

@@ -12,6 +12,7 @@
 #include "common/gnn/node_classification_predictions.hpp"
 #include "common/gnn/node_metrics.hpp"
 #include "common/signals.hpp"
+#include "common/terminal.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/link_evaluation.hpp"
@@ -116,7 +117,7 @@ programs::exit_code export_run(const node_classification_program& of, const expo
     if (flags.json)
         programs::print_json({{"program", of.program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}});
     else
-        fmt::print("predictions of {} nodes are in {}\n", nodes, out.path().string());
+        programs::print_text("predictions of {} nodes are in {}\n", nodes, out.path().string());
     return programs::exit_code::done;
 }
 

@@ -12,6 +12,7 @@
 #include "common/gnn/node_truth.hpp"
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
+#include "common/terminal.hpp"
 #include "common/training/name_lines.hpp"
 #include "common/training/run_flags.hpp"
 
@@ -124,7 +125,7 @@ void predict_classes(const std::string& program, const classified& of, const std
     };
     const auto write = [&](const std::string& line) {
         if (json) list.push_back(nlohmann::ordered_json::parse(line));
-        else fmt::print("{}", line);
+        else programs::print_text(line);
     };
     std::vector<gneiss::node_id> sorted = asked.value_or(std::vector<gneiss::node_id>{});
     std::ranges::sort(sorted);

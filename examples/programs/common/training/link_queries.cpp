@@ -168,9 +168,9 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
             one["answers"] = answers_json(data, answers[i]);
             list.push_back(std::move(one));
         } else {
-            fmt::print("{}\n", similar ? known : tails ? fmt::format("{}  {}  ?", known, relation) : fmt::format("?  {}  {}", relation, known));
+            programs::print_text("{}\n", similar ? known : tails ? fmt::format("{}  {}  ?", known, relation) : fmt::format("?  {}  {}", relation, known));
             for (const gneiss::scored_node& a : answers[i])
-                fmt::print("  {:>9.4f}  {}\n", a.score, data.node_label(a.node));
+                programs::print_text("  {:>9.4f}  {}\n", a.score, data.node_label(a.node));
         }
     }
     if (!json) return;

@@ -123,7 +123,7 @@ void report_metrics(const std::string& program, const run_flags& flags, const st
     } else {
         programs::table table({{"metric", programs::align::left}, {split}});
         for (const auto& [name, value] : metrics) table.add({name, fmt::format("{:.6g}", value)});
-        fmt::print("{}", table.str());
+        programs::print_text(table.str());
         if (per_class.is_null()) return;
         std::vector<programs::table::column> columns;
         for (const auto& [key, value] : per_class.at("classes").at(0).items())
@@ -135,7 +135,7 @@ void report_metrics(const std::string& program, const run_flags& flags, const st
                 cells.push_back(value.is_string() ? value.get<std::string>() : value.is_number_float() ? fmt::format("{:.4f}", value.get<double>()) : value.dump());
             classes.add(cells);
         }
-        fmt::print("\n{}", classes.str());
+        programs::print_text("\n{}", classes.str());
     }
 }
 

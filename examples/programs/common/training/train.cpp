@@ -5,6 +5,7 @@
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/report.hpp"
+#include "common/terminal.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/warm_start.hpp"
@@ -43,7 +44,7 @@ void report_finished(const run_result& result) {
         if (split == "per_class") continue;
         for (const auto& [name, value] : values.items()) metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
     }
-    fmt::print("{}: finished already; --force trains it again\n{}", result.run.string(), metrics.str());
+    programs::print_text("{}: finished already; --force trains it again\n{}", result.run.string(), metrics.str());
 }
 
 } // namespace
@@ -90,7 +91,7 @@ void report_dry_run(const prepared_run& prepared) {
     if (prepared.flags().json)
         programs::print_json({{"program", prepared.context().program}, {"config", prepared.command().configuration()}, {"plan", programs::to_json(record)}});
     else
-        fmt::print("{}", describe(prepared.plan(), record));
+        programs::print_text("{}", describe(prepared.plan(), record));
 }
 
 programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& live) {
@@ -105,7 +106,7 @@ programs::exit_code report_result(const run_result& result, const run_options& f
     if (flags.json)
         programs::print_json(programs::to_json(record));
     else
-        fmt::print("{}", programs::summary_text(record));
+        programs::print_text(programs::summary_text(record));
     const bool done = record.status == programs::run_status::done;
     live.say(fmt::format("{} is in {}{}", done ? "the run" : "interrupted: the state", result.run.string(),
         !done ? "; --resume --out " + result.run.string() + " continues" : flags.no_report ? "" : "; open report.html there"));
