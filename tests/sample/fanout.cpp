@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace test_sample_fanout {
@@ -34,6 +35,7 @@ TEST_CASE("an invalid fan-out is refused with its text") {
         } catch (const error& e) {
             CHECK(e.code() == errc::invalid_argument);
             CHECK(std::string(e.what()).find("'" + std::string(text) + "'") != std::string::npos);
+            if (std::string_view(text) == "-1") CHECK(std::string(e.what()).find("'all'") != std::string::npos);
         }
     }
 }

@@ -268,6 +268,14 @@ for folder in examples tests bench scripts cmake; do
     done < <(grep -rnIE 'TO''DO|FIX''ME' $folder || true)
 done
 
+# A cast cuts the value of a flag to 32 bits or fewer without a word: programs::narrow refuses it. These objects hold flags.
+narrow='(std::)?(u?int(8|16|32)_t|unsigned|int|short)|(gneiss::)?(node_id|relation_id|class_id|partition_id(16)?)'
+flags='\*?((of|this)[_.>-]+)?(flags|how|o|options)_?\.[a-z_]+(\.value_or\([^()]*\))?|[a-z_.]+->count|programs::parse_count\([^()]*\)'
+while IFS=: read -r file line _; do
+    echo "$file:$line: casts the value of a flag; programs::narrow checks it"
+    violations=$((violations + 1))
+done < <([ ! -d examples/programs ] || grep -rnE "static_cast<($narrow)>\(($flags)( [/*%+-] [^()]*)?\)" examples/programs || true)
+
 if [ -f README.md ] && [ -f examples/00_hello.cpp ]; then # the first block of C++ there
     # shellcheck disable=SC2016 # backquotes of Markdown
     if ! sed -n '/^```cpp$/,/^```$/{//!p;/^```$/q}' README.md | cmp -s - examples/00_hello.cpp; then

@@ -126,6 +126,10 @@ echo '// nothing' >"$scratch/tree/include/gneiss/core/many.hpp"
 echo '#pragma once' >"$scratch/tree/include/gneiss/core/unlicensed.hpp"
 echo '// FIX''ME' >"$scratch/tree/tests/a.cpp"
 echo 'int main() { return 0; }' >"$scratch/tree/examples/00_hello.cpp"
+mkdir -p "$scratch/tree/examples/programs"
+printf '%s\n' 'f(static_cast<std::uint32_t>(flags.steps));' 'f(static_cast<unsigned>(of.how.threads.value_or(0)));' \
+    'f(static_cast<int>(negatives->count));' 'f(static_cast<std::uint64_t>(flags.steps));' 'f(static_cast<float>(o.rate));' \
+    'f(static_cast<std::uint32_t>(o.model().floats()));' >"$scratch/tree/examples/programs/a.cpp"
 sed -i 1d "$scratch/tree/examples/recipes/a.toml"
 echo 'what a neigh''bour to''ld' >>"$scratch/tree/README.md"
 sed -i 's/x\.b/x.c/' "$scratch/tree/tests/structure/snippets.cpp"
@@ -134,6 +138,8 @@ expected+=('include/gneiss/core/long.hpp:502: is longer than 500 lines'
     'include/gneiss/core/many.hpp:1: has no #pragma once'
     'include/gneiss/core/unlicensed.hpp:1: does not begin with its license (SPDX)'
     'tests/a.cpp:1: leaves something to be done'
+    'examples/programs/a.cpp:1: casts the value of a flag' 'examples/programs/a.cpp:2: casts the value of a flag'
+    'examples/programs/a.cpp:3: casts the value of a flag'
     'README.md:1: its first program is not examples/00_hello.cpp'
     "examples/recipes/a.toml:1: expects a paper's figure"
     'README.md:7: has a retired word: what a neigh''bour to''ld'

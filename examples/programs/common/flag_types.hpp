@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -16,6 +17,15 @@
 #include "common/units.hpp"
 
 namespace programs {
+
+/// Returns the value of --NAME as a narrower integer. Throws `usage_error` for one that it cannot hold: a cast would cut it.
+template <class To, class From>
+[[nodiscard]] To narrow(From value, std::string_view name) {
+    if (!std::in_range<To>(value))
+        throw usage_error("--" + std::string(name) + " " + std::to_string(value) + " is out of range: at most " +
+                          std::to_string(std::numeric_limits<To>::max()));
+    return static_cast<To>(value);
+}
 
 /// Conversions of a flag's type: from a flag (`read`), to scripts and files (`write`), and its name in the help (`name`).
 /// Specialize it to pass your own type to `command::option`.
@@ -56,7 +66,12 @@ struct flag_type<double> {
 template <>
 struct flag_type<float> {
     static constexpr const char* name = "X";
-    static float read(std::string_view text) { return static_cast<float>(parse_number(text)); }
+    static float read(std::string_view text) {
+        const double value = parse_number(text);
+        if (value > std::numeric_limits<float>::max() || value < std::numeric_limits<float>::lowest())
+            throw usage_error("'" + std::string(text) + "' is beyond the numbers of 32 bits");
+        return static_cast<float>(value);
+    }
     /// Writes the shortest decimal text: 0.1f as 0.1, not as 0.10000000149.
     static nlohmann::ordered_json write(float value);
 };

@@ -37,7 +37,7 @@ std::uint64_t common_flags::memory_bytes() const {
 }
 
 unsigned common_flags::thread_count() const {
-    return threads != 0 ? static_cast<unsigned>(threads) : programs::usable_cpus();
+    return threads != 0 ? programs::narrow<unsigned>(threads, "threads") : programs::usable_cpus();
 }
 
 void output_flags::add_to(programs::command& to) {

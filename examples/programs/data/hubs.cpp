@@ -33,8 +33,8 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     const auto start = std::chrono::steady_clock::now();
     const dataset data(flags.dataset);
     const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_attributes.train;
-    const programs::hub_job job{.count = flags.hubs.of(nodes), .steps = static_cast<std::uint32_t>(flags.steps),
-        .lazy = flags.lazy == "half" ? lazy_walk::half : lazy_walk::self_loop, .sampled = static_cast<std::uint32_t>(flags.sampled),
+    const programs::hub_job job{.count = flags.hubs.of(nodes), .steps = programs::narrow<std::uint32_t>(flags.steps, "steps"),
+        .lazy = flags.lazy == "half" ? lazy_walk::half : lazy_walk::self_loop, .sampled = programs::narrow<std::uint32_t>(flags.sampled, "sampled"),
         .seed = flags.common.seed, .out = flags.out};
     if (job.count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects no node: give more", programs::to_flag(flags.hubs), nodes));
     memory_budget budget(flags.common.memory_bytes());

@@ -38,7 +38,7 @@ struct partition_flags {
 
 programs::partition_job job_of(const partition_flags& flags) {
     programs::partition_job job{.method = *programs::find_method(*flags.partitioner),
-        .parts = static_cast<std::uint32_t>(flags.partitions),
+        .parts = programs::narrow<std::uint32_t>(flags.partitions, "partitions"),
         .seed = flags.common.seed,
         .out = flags.out,
         .format = flags.format == "metis"     ? assignment_format::metis
@@ -113,7 +113,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     const tbb_executor executor(flags.common.thread_count());
     programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
     const programs::partition_result result =
-        scores ? programs::score_parts(data, *flags.score, static_cast<std::uint32_t>(flags.partitions), with) : programs::make_parts(data, *job, with);
+        scores ? programs::score_parts(data, *flags.score, programs::narrow<std::uint32_t>(flags.partitions, "partitions"), with) : programs::make_parts(data, *job, with);
     live.clear();
     print_result(flags, data, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return exit_code::done;

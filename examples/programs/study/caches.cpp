@@ -252,7 +252,7 @@ programs::exit_code caches(caches_flags flags) {
 
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const gneiss::tbb_executor executor(flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
     gneiss::memory_budget budget(flags.memory ? flags.memory->bytes : programs::available_memory() / 2);
     const auto program = budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
     std::filesystem::path scratch = flags.out.value_or(seen.name);

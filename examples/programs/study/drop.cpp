@@ -136,7 +136,7 @@ public:
         train.upload({.dense = optimizer});
         gneiss::training_batch trained;
         const auto labels = gneiss::classes_of(data_.labels.values());
-        const auto hops = static_cast<std::uint32_t>(flags_.layers);
+        const auto hops = programs::narrow<std::uint32_t>(flags_.layers, "layers");
         std::vector<node_id> batch;
         double best = -1, tested = 0;
         for (std::uint64_t epoch = 0, step = 0; epoch < flags_.epochs; ++epoch) {
@@ -209,7 +209,7 @@ programs::exit_code drop(const drop_flags& flags) {
     const auto charge = budget.charge("the graph, and rows of neighborhoods", bytes_of(data, flags));
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const gneiss::tbb_executor executor(flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
     const labeled_graph graph(data, budget, interrupts.token());
     dropped_training training(graph, flags, executor);
 

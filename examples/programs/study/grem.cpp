@@ -61,13 +61,13 @@ programs::exit_code grem(const grem_flags& flags) {
     const auto chunks = budget.charge("edges in chunks", 48 * data.manifest().train_edges);
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const gneiss::tbb_executor executor(flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
     programs::graph_stream from = programs::open_graph(data, budget, "memory", executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
             live.update([&] { return fmt::format("{}  {}", phase, programs::human_percent(static_cast<double>(done) / static_cast<double>(total))); });
         });
     gneiss::any_adjacency& stream = from.graph;
-    const auto parts = static_cast<std::uint32_t>(flags.parts);
+    const auto parts = programs::narrow<std::uint32_t>(flags.parts, "partitions");
     gneiss::partition_request request{.parts = parts};
     request.stop = interrupts.token();
     const auto cut_of = [&](std::span<const gneiss::partition_id16> assignment) { return gneiss::measure_partition(stream, assignment, parts).cut; };

@@ -173,7 +173,7 @@ programs::exit_code macro(macro_flags flags) {
     const std::uint32_t pinned = graph.pinned;
     macro_study seen{.name = programs::directory_name(flags.dataset), .training = seeds.size()};
     const bool own = graph.partitions > pinned + 1;
-    seen.partitions = own ? graph.partitions - pinned : static_cast<std::uint32_t>(flags.partitions.value_or(16));
+    seen.partitions = own ? graph.partitions - pinned : programs::narrow<std::uint32_t>(flags.partitions.value_or(16), "partitions");
     if (own && flags.partitions && *flags.partitions != seen.partitions)
         throw programs::usage_error(fmt::format("--partitions {} is for datasets without: {} has {}", *flags.partitions, seen.name, seen.partitions));
     seen.macro = flags.macro;
@@ -188,7 +188,7 @@ programs::exit_code macro(macro_flags flags) {
 
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const gneiss::tbb_executor executor(flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
     gneiss::memory_budget budget(flags.memory ? flags.memory->bytes : programs::available_memory() / 2);
     const auto program = budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
 
@@ -224,7 +224,7 @@ programs::exit_code macro(macro_flags flags) {
         std::iota(hubs.begin(), hubs.end(), gneiss::node_id{0});
     } else if (const std::uint64_t count = flags.hubs.of(graph.nodes); count != 0) {
         live.update([] { return std::string("hubs"); });
-        hubs = gneiss::most_influential(std::span<const float>(gneiss::influence(from.graph, seeds, {.steps = static_cast<std::uint32_t>(flags.steps), .stop = interrupts.token()})),
+        hubs = gneiss::most_influential(std::span<const float>(gneiss::influence(from.graph, seeds, {.steps = programs::narrow<std::uint32_t>(flags.steps, "steps"), .stop = interrupts.token()})),
             static_cast<std::size_t>(count));
     }
     seen.hubs = hubs.size();

@@ -118,12 +118,12 @@ programs::exit_code orders(const orders_flags& flags) {
     programs::progress live(flags.quiet);
     std::vector<seen_order> seen;
     for (const std::uint64_t p : flags.partitions) {
-        const auto partitions = static_cast<std::uint32_t>(p);
+        const auto partitions = programs::narrow<std::uint32_t>(p, "partitions");
         const bucketed_edges edges(store, partitions);
         for (const std::string& name : flags.names) {
             if (interrupts.token().stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
             live.update([&] { return fmt::format("{}, {} partitions", name, p); });
-            seen.push_back(look_at(name, partitions, static_cast<std::uint32_t>(p / flags.share), edges, data.manifest().nodes, flags));
+            seen.push_back(look_at(name, partitions, programs::narrow<std::uint32_t>(p / flags.share, "partitions"), edges, data.manifest().nodes, flags));
         }
     }
     live.clear();

@@ -44,6 +44,7 @@ struct hop_fanout {
     };
     const auto count = [&](std::string_view word) {
         if (word == "all") return all_neighbors;
+        if (word == "-1") throw refuse("'-1' is not a number of neighbors; all of them are 'all'");
         std::uint32_t value = 0;
         const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
         if (word.empty() || code != std::errc{} || end != word.data() + word.size() || value == all_neighbors)

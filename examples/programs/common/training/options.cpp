@@ -241,7 +241,7 @@ gneiss::link_model_options link_options::model_options() const {
 }
 
 gneiss::negative_options link_options::negative_options() const {
-    return {.per_chunk = static_cast<std::uint32_t>(negatives->count),
+    return {.per_chunk = programs::narrow<std::uint32_t>(negatives->count, "negatives"),
         .chunks = *chunks,
         .degree_fraction = negatives_by_degree,
         .filtered = filter_negatives,

@@ -26,7 +26,7 @@ namespace {
 
 /// Returns the number of slots to load ahead and write behind.
 std::uint32_t prefetch_slots(const std::string& word) {
-    return static_cast<std::uint32_t>(word == "auto" ? 2 : word == "off" ? 0 : programs::parse_count(word));
+    return word == "auto" ? 2 : word == "off" ? 0 : programs::narrow<std::uint32_t>(programs::parse_count(word), "prefetch");
 }
 
 } // namespace
