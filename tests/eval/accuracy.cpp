@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -37,9 +39,9 @@ TEST_CASE("accuracy and macro-F1 equal their definitions, however counts are gro
         const double precision = said == 0 ? 0 : hit / said, recall = hit / is;
         CHECK(all.labeled(c) == is);
         CHECK(all.predicted(c) == said);
-        CHECK(all.precision(c) == doctest::Approx(precision));
-        CHECK(all.recall(c) == doctest::Approx(recall));
-        CHECK(all.f1(c) == doctest::Approx(precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall)));
+        CHECK(all.precision(c).value() == doctest::Approx(precision));
+        CHECK(all.recall(c).value() == doctest::Approx(recall));
+        CHECK(all.f1(c).value() == doctest::Approx(precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall)));
         f1 += precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall);
     }
     CHECK(all.count() == 200);
@@ -93,16 +95,55 @@ TEST_CASE("the area under the ROC curve is the fraction of pairs in order, ties 
                     ++pairs;
                     wins += scores[i] > scores[j] ? 1 : scores[i] == scores[j] ? 0.5 : 0;
                 }
-        CHECK(roc_auc(scores, [&](std::size_t i) { return positive[i]; }) == doctest::Approx(pairs == 0 ? 0.5 : wins / pairs));
+        CHECK(roc_auc(scores, [&](std::size_t i) { return positive[i]; }).value() == doctest::Approx(wins / pairs));
     }
-    CHECK(roc_auc({}, [](std::size_t) { return true; }) == 0.5);
+    const std::vector<float> some{1, 2, 2};
+    for (const bool all : {false, true}) CHECK(roc_auc(some, [&](std::size_t) { return all; }) == std::nullopt);
+    CHECK(roc_auc({}, [](std::size_t) { return true; }) == std::nullopt);
+}
+
+TEST_CASE("metrics of a class that does not occur are absent, and the mean leaves it out") {
+    classification_metrics metrics(4); // class 2 is only a label, 3 only a prediction; 1 does not occur
+    metrics.add(0, 0);
+    metrics.add(2, 0);
+    metrics.add(0, 3);
+    CHECK(metrics.precision(1) == std::nullopt);
+    CHECK(metrics.recall(1) == std::nullopt);
+    CHECK(metrics.f1(1) == std::nullopt);
+    CHECK(metrics.precision(2) == std::nullopt);
+    CHECK(metrics.recall(2) == 0);
+    CHECK(metrics.f1(2) == 0);
+    CHECK(metrics.precision(3) == 0);
+    CHECK(metrics.recall(3) == std::nullopt);
+    CHECK(metrics.macro_f1() == doctest::Approx(0.5 / 3));
+}
+
+TEST_CASE("a score that is not a number is an error, in any place") {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const auto code_of = [](const auto& rank) {
+        try {
+            (void)rank();
+        } catch (const error& e) {
+            return e.code();
+        }
+        return errc::io;
+    };
+    for (std::size_t at = 0; at < 6; ++at) {
+        std::vector<float> scores{1, 2, 3, 4, 5, 6};
+        for (const float bad : {nan, std::numeric_limits<float>::infinity()}) {
+            scores[at] = bad;
+            const std::vector<class_id> labels{0, 1, 1};
+            CHECK(code_of([&] { return macro_roc_auc({scores.data(), 3, 2}, labels); }) == errc::not_finite);
+            if (std::isnan(bad)) CHECK(code_of([&] { return roc_auc(scores, [](std::size_t i) { return i < 3; }); }) == errc::not_finite);
+        }
+    }
 }
 
 namespace {
 
 /// Returns the fraction of (positive, negative) pairs in order by softmax probability, one class against the rest, as a mean
-/// over the classes for which both occur. Values equal within 1e-9 tie. O(classes · n²).
-double pairs_in_order(const std::vector<std::vector<double>>& logits, const std::vector<class_id>& labels) {
+/// over the classes for which both occur; absent without one. Values equal within 1e-9 tie. O(classes · n²).
+std::optional<double> pairs_in_order(const std::vector<std::vector<double>>& logits, const std::vector<class_id>& labels) {
     const std::size_t classes = logits[0].size();
     double sum = 0;
     std::size_t counted = 0;
@@ -124,7 +165,8 @@ double pairs_in_order(const std::vector<std::vector<double>>& logits, const std:
         sum += wins / pairs;
         ++counted;
     }
-    return counted == 0 ? 0.5 : sum / static_cast<double>(counted);
+    if (counted == 0) return std::nullopt;
+    return sum / static_cast<double>(counted);
 }
 
 } // namespace
@@ -148,9 +190,12 @@ TEST_CASE("the area uses softmax probabilities: a constant added to a row does n
             }
             labels.push_back(static_cast<class_id>(draw.below(classes)));
         }
-        const double expected = pairs_in_order(logits, labels);
-        CHECK(macro_roc_auc({plain.data(), nodes, classes}, labels) == doctest::Approx(expected).epsilon(1e-12));
-        CHECK(macro_roc_auc({shifted.data(), nodes, classes}, labels) == doctest::Approx(expected).epsilon(1e-12));
+        const std::optional<double> expected = pairs_in_order(logits, labels);
+        for (const std::vector<float>& scores : {plain, shifted}) {
+            const auto area = macro_roc_auc({scores.data(), nodes, classes}, labels);
+            REQUIRE(area.has_value() == expected.has_value());
+            if (area) CHECK(*area == doctest::Approx(*expected).epsilon(1e-12));
+        }
     }
 }
 
@@ -159,19 +204,19 @@ TEST_CASE("probabilities that a float rounds to 0 or 1 are still ranked") {
     std::vector<float> two{0, 50, 0, 60, 0, 55};
     CHECK(macro_roc_auc({two.data(), 3, 2}, labels) == 1);
     std::vector<float> three{-2000, 0, -900, -1000, 0, -900, -3000, 0, -900}; // class 0: rarest, but in order
-    CHECK(macro_roc_auc({three.data(), 3, 3}, std::vector<class_id>{1, 0, 2}) == doctest::Approx((1 + .5 + .5) / 3));
+    CHECK(macro_roc_auc({three.data(), 3, 3}, std::vector<class_id>{1, 0, 2}).value() == doctest::Approx((1 + .5 + .5) / 3));
     const std::vector<float> one{3, 4};
-    CHECK(macro_roc_auc({one.data(), 2, 1}, std::vector<class_id>{0, 0}) == 0.5);
+    CHECK(macro_roc_auc({one.data(), 2, 1}, std::vector<class_id>{0, 0}) == std::nullopt);
 }
 
 TEST_CASE("with several classes the area is the mean over those that occur; with two it is that of the second") {
     std::vector<float> scores{9, 1, 0, 2, 3, 0, 4, 8, 0}; // 3 nodes, 3 classes; class 2 does not occur
     const std::vector<std::uint32_t> labels{0, 1, 1};
-    CHECK(macro_roc_auc({scores.data(), 3, 3}, labels) == doctest::Approx((1.0 + 1.0) / 2));
+    CHECK(macro_roc_auc({scores.data(), 3, 3}, labels).value() == doctest::Approx((1.0 + 1.0) / 2));
     std::vector<float> two{0, 5, 0, 7, 0, 6};
-    CHECK(macro_roc_auc({two.data(), 3, 2}, labels) == doctest::Approx(1));
+    CHECK(macro_roc_auc({two.data(), 3, 2}, labels).value() == doctest::Approx(1));
     const std::vector<std::uint32_t> same{1, 1, 1};
-    CHECK(macro_roc_auc({two.data(), 3, 2}, same) == 0.5);
+    CHECK(macro_roc_auc({two.data(), 3, 2}, same) == std::nullopt);
     CHECK_THROWS_AS((void)macro_roc_auc({two.data(), 2, 2}, labels), error);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace test_eval_multilabel {
@@ -61,15 +62,17 @@ TEST_CASE("micro and macro F1 equal their definitions, however nodes are grouped
         const double precision = said == 0 ? 0 : hit / said, recall = is == 0 ? 0 : hit / is;
         const double f1 = precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall);
         macro += f1;
-        CHECK(all.precision(static_cast<class_id>(c)) == doctest::Approx(precision));
-        CHECK(all.recall(static_cast<class_id>(c)) == doctest::Approx(recall));
-        CHECK(all.f1(static_cast<class_id>(c)) == doctest::Approx(f1));
+        const auto close = [](std::optional<double> got, bool exists, double expected) {
+            CHECK(got.has_value() == exists);
+            if (got) CHECK(*got == doctest::Approx(expected));
+        };
+        close(all.precision(static_cast<class_id>(c)), said != 0, precision);
+        close(all.recall(static_cast<class_id>(c)), is != 0, recall);
+        close(all.f1(static_cast<class_id>(c)), said + is != 0, f1);
         CHECK(all.labeled(static_cast<class_id>(c)) == is);
     }
     CHECK(all.micro_f1() == doctest::Approx(2 * hits / (2 * hits + wrong + missed)));
     CHECK(all.macro_f1() == doctest::Approx(macro / 4)); // class 4 does not occur
-    CHECK(multilabel_metrics(3).micro_f1() == 0);
-    CHECK(multilabel_metrics(3).macro_f1() == 0);
     CHECK_THROWS_AS(all.add(from.scores_view()[0].first(2), from.targets_view()[0]), error);
     CHECK_THROWS_AS(all += multilabel_metrics(2), error);
 }
@@ -96,17 +99,35 @@ TEST_CASE("average precision and the area under the ROC curve equal brute force,
                 precision += hits / above;
             }
             const auto positive = [&](std::size_t i) { return bool{labels[i]}; };
-            CHECK(average_precision(scores, positive) == doctest::Approx(positives == 0 ? 0 : precision / positives));
+            const auto got = average_precision(scores, positive);
+            CHECK(got.has_value() == (positives != 0));
+            if (got) CHECK(*got == doctest::Approx(precision / positives));
             if (positives == 0 || pairs == 0) continue;
             ++ranked;
             precisions += precision / positives;
             areas += wins / pairs;
         }
-        const multilabel_ranking got = multilabel_ranking::of(from.scores_view(), from.targets_view());
+        const multilabel_ranking got = multilabel_ranking::of(from.scores_view(), from.targets_view()).value();
         CHECK(got.roc_auc == doctest::Approx(areas / ranked));
         CHECK(got.average_precision == doctest::Approx(precisions / ranked));
     }
-    CHECK(multilabel_ranking::of({}, {}).roc_auc == .5);
+    CHECK(!multilabel_ranking::of({}, {}));
+}
+
+TEST_CASE("metrics without labels are absent, and a score that is not a number is an error") {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    multilabel_metrics metrics(2);
+    CHECK(metrics.micro_f1() == std::nullopt);
+    CHECK(metrics.macro_f1() == std::nullopt);
+    const float scores[2] = {1, -1}, targets[2] = {1, 0}, bad[2] = {1, nan};
+    metrics.add(scores, targets);
+    CHECK(metrics.macro_f1() == 1); // of the first class alone
+    CHECK(metrics.f1(1) == std::nullopt);
+    CHECK_THROWS_WITH_AS(metrics.add(bad, targets), "the score of class 1 is not a number", error);
+    CHECK(metrics.macro_f1() == 1);
+    const float column[4] = {1, nan, 2, 3}, wanted[4] = {1, 0, 0, 1};
+    CHECK_THROWS_WITH_AS((void)average_precision(column, [&](std::size_t i) { return wanted[i] > 0; }), "score 1 is not a number", error);
+    CHECK_THROWS_AS((void)multilabel_ranking::of({column, 4, 1}, {wanted, 4, 1}), error);
 }
 
 } // namespace test_eval_multilabel

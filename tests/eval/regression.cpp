@@ -39,17 +39,19 @@ TEST_CASE("squared error, absolute error and R² equal their definitions, withou
             variation += (t - mean) * (t - mean);
         }
         CHECK(static_cast<double>(metrics.count(c)) == count);
-        CHECK(metrics.mse(c) == doctest::Approx(squared / count));
-        CHECK(metrics.mae(c) == doctest::Approx(absolute / count));
-        CHECK(metrics.r2(c) == doctest::Approx(1 - squared / variation));
+        CHECK(metrics.mse(c).value() == doctest::Approx(squared / count));
+        CHECK(metrics.mae(c).value() == doctest::Approx(absolute / count));
+        CHECK(metrics.r2(c).value() == doctest::Approx(1 - squared / variation));
         squares += squared / count / 2;
         absolutes += absolute / count / 2;
         explained += (1 - squared / variation) / 2;
     }
-    CHECK(metrics.mse() == doctest::Approx(squares));
-    CHECK(metrics.mae() == doctest::Approx(absolutes));
-    CHECK(metrics.r2() == doctest::Approx(explained));
-    CHECK(regression_metrics(2).mse() == 0);
+    CHECK(metrics.mse().value() == doctest::Approx(squares));
+    CHECK(metrics.mae().value() == doctest::Approx(absolutes));
+    CHECK(metrics.r2().value() == doctest::Approx(explained));
+    CHECK(metrics.mse(2) == std::nullopt); // no target
+    CHECK(metrics.r2(2) == std::nullopt);
+    CHECK(regression_metrics(2).mse() == std::nullopt);
     CHECK_THROWS_AS(metrics.add(std::span(outputs).first(2), std::span(targets).first(3)), error);
     regression_metrics constant(1);
     const float one = 1, two = 2;
@@ -58,7 +60,13 @@ TEST_CASE("squared error, absolute error and R² equal their definitions, withou
     CHECK(constant.r2() == 1);
     regression_metrics off(1);
     off.add({&two, 1}, {&one, 1});
+    CHECK(off.r2() == std::nullopt); // one node has no variation
+    CHECK(off.mse() == 1);
+    off.add({&two, 1}, {&one, 1});
     CHECK(off.r2() == 0);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    CHECK_THROWS_WITH_AS(off.add({&nan, 1}, {&one, 1}), "output 0 is not a finite number", error);
+    CHECK(off.mse() == 1);
 }
 
 } // namespace test_eval_regression

@@ -278,6 +278,18 @@ run_record run_from_json(const json& object) {
     return run;
 }
 
+std::vector<std::string> keys_of(const json& list) {
+    std::vector<std::string> keys;
+    for (const json& one : list) {
+        auto at = keys.begin();
+        for (const auto& [key, value] : one.items()) {
+            const auto found = std::ranges::find(keys, key);
+            at = (found != keys.end() ? found : keys.insert(at, key)) + 1;
+        }
+    }
+    return keys;
+}
+
 std::string pretty(const json& object) { return object.dump(2, ' ', false, json::error_handler_t::replace) + '\n'; }
 
 std::string compact(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }

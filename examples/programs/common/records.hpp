@@ -136,6 +136,9 @@ struct metric_order {
 /// invalid count.
 [[nodiscard]] epoch_record epoch_from_json(const nlohmann::ordered_json& object);
 
+/// Returns the keys of a list of objects with keys in one order, of which some objects lack some.
+[[nodiscard]] std::vector<std::string> keys_of(const nlohmann::ordered_json& list);
+
 /// Formats JSON as the programs print and store it: indented by two, ending in a line break, invalid UTF-8 replaced.
 [[nodiscard]] std::string pretty(const nlohmann::ordered_json& object);
 

@@ -461,12 +461,11 @@ std::string class_tables(const run_record& run) {
         return value.is_string() ? value.get<std::string>() : value.is_number_float() ? metric_text(value.get<double>()) : value.dump();
     };
     const auto box = [&](const std::string& title, const nlohmann::ordered_json& from, page::span over) {
-        std::vector<std::string> titles;
+        const std::vector<std::string> titles = keys_of(from);
         std::vector<std::vector<cell>> rows;
-        for (const auto& [key, value] : from.front().items()) titles.push_back(key);
         for (const auto& one : from) {
             rows.emplace_back();
-            for (const auto& [key, value] : one.items()) rows.back().push_back({text(value)});
+            for (const std::string& key : titles) rows.back().push_back({text(one.value(key, nlohmann::ordered_json("")))});
         }
         return table_box(title, page::table(titles, rows), over, rows.size() > 20);
     };

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,21 +65,18 @@ public:
     [[nodiscard]] std::uint64_t labeled(class_id c) const noexcept { return of_[c].labeled; }
     /// Returns the number of predictions of class `c`.
     [[nodiscard]] std::uint64_t predicted(class_id c) const noexcept { return of_[c].predicted; }
-    /// Returns the share of the predictions of class `c` that are correct; 0 without any.
-    [[nodiscard]] double precision(class_id c) const noexcept { return share(of_[c].right, of_[c].predicted); }
-    /// Returns the share of the nodes of class `c` that are predicted as such; 0 without any.
-    [[nodiscard]] double recall(class_id c) const noexcept { return share(of_[c].right, of_[c].labeled); }
-    /// Returns the harmonic mean of precision and recall of class `c`; 0 if it does not occur.
-    [[nodiscard]] double f1(class_id c) const noexcept { return share(2 * of_[c].right, of_[c].labeled + of_[c].predicted); }
+    /// Returns the share of the predictions of class `c` that are correct; absent without any.
+    [[nodiscard]] std::optional<double> precision(class_id c) const noexcept { return share(of_[c].right, of_[c].predicted); }
+    /// Returns the share of the nodes of class `c` that are predicted as such; absent without any.
+    [[nodiscard]] std::optional<double> recall(class_id c) const noexcept { return share(of_[c].right, of_[c].labeled); }
+    /// Returns the harmonic mean of precision and recall of class `c`; absent if it is neither a label nor a prediction.
+    [[nodiscard]] std::optional<double> f1(class_id c) const noexcept { return share(2 * of_[c].right, of_[c].labeled + of_[c].predicted); }
     /// Mean over classes of F1 = 2 · right / (labeled + predicted), over classes that occur as a label or a prediction.
     [[nodiscard]] double macro_f1() const noexcept {
         double sum = 0;
         std::size_t classes = 0;
-        for (std::size_t c = 0; c < of_.size(); ++c) {
-            if (of_[c].labeled + of_[c].predicted == 0) continue;
-            ++classes;
-            sum += f1(static_cast<class_id>(c));
-        }
+        for (std::size_t c = 0; c < of_.size(); ++c)
+            if (const auto own = f1(static_cast<class_id>(c))) ++classes, sum += *own;
         return classes == 0 ? 0 : sum / static_cast<double>(classes);
     }
 
@@ -86,8 +85,9 @@ private:
         std::uint64_t labeled = 0, predicted = 0, right = 0;
         friend bool operator==(const per_class&, const per_class&) = default;
     };
-    [[nodiscard]] static double share(std::uint64_t part, std::uint64_t whole) noexcept {
-        return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+    [[nodiscard]] static std::optional<double> share(std::uint64_t part, std::uint64_t whole) noexcept {
+        if (whole == 0) return std::nullopt;
+        return static_cast<double>(part) / static_cast<double>(whole);
     }
 
     std::uint64_t count_ = 0;
@@ -121,10 +121,20 @@ private:
 
 namespace detail {
 
+/// Returns the scores with their kind. Throws `not_finite`, naming the row, for a NaN, which has no place in an order.
 template <class T, class Positive>
-[[nodiscard]] double roc_auc_of(std::span<const T> scores, Positive&& positive) {
-    std::vector<std::pair<T, bool>> order(scores.size());
-    for (std::size_t i = 0; i < scores.size(); ++i) order[i] = {scores[i], static_cast<bool>(positive(i))};
+[[nodiscard]] std::vector<std::pair<T, bool>> labeled_scores(std::span<const T> scores, Positive&& positive) {
+    std::vector<std::pair<T, bool>> result(scores.size());
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        if (std::isnan(scores[i])) throw error(errc::not_finite, "score " + std::to_string(i) + " is not a number");
+        result[i] = {scores[i], static_cast<bool>(positive(i))};
+    }
+    return result;
+}
+
+template <class T, class Positive>
+[[nodiscard]] std::optional<double> roc_auc_of(std::span<const T> scores, Positive&& positive) {
+    auto order = labeled_scores(scores, positive);
     std::sort(order.begin(), order.end());
     double wins = 0;
     std::uint64_t negatives = 0, positives = 0;
@@ -137,7 +147,8 @@ template <class T, class Positive>
         positives += equal_positives;
         i = j;
     }
-    return positives == 0 || negatives == 0 ? 0.5 : wins / (static_cast<double>(positives) * static_cast<double>(negatives));
+    if (positives == 0 || negatives == 0) return std::nullopt;
+    return wins / (static_cast<double>(positives) * static_cast<double>(negatives));
 }
 
 /// Log-odds of single classes under the softmax of logit rows: log p / (1 − p). They ascend with the probability and differ
@@ -145,11 +156,14 @@ template <class T, class Positive>
 /// columns, give it the same bits. Memory: 24 bytes per row.
 class softmax_log_odds {
 public:
-    /// Logits [n, classes], classes ≥ 2, all finite; they must outlive this. O(n · classes · log classes).
+    /// Logits [n, classes], classes ≥ 2; they must outlive this. O(n · classes · log classes). Throws `not_finite`, naming the
+    /// row, for a logit that is not finite.
     explicit softmax_log_odds(matrix_view<const float> logits) : logits_(logits), rows_(logits.rows()) {
         std::vector<float> x(logits.columns());
         for (std::size_t i = 0; i < rows_.size(); ++i) {
             std::ranges::copy(logits[i], x.begin());
+            if (!std::ranges::all_of(x, [](float score) { return std::isfinite(score); }))
+                throw error(errc::not_finite, "a score of row " + std::to_string(i) + " is not a finite number");
             std::ranges::sort(x, std::greater<>{}); // makes sums independent of the order of columns
             double all = 1, others = 0;
             for (std::size_t c = 1; c < x.size(); ++c) {
@@ -181,22 +195,23 @@ private:
 } // namespace detail
 
 /// Area under the ROC curve: the probability that a random positive scores above a random negative, ties counting half.
-/// `positive(i)` is true for the scores of positives. 0.5 if either kind is absent. Precondition: no score is NaN. O(n log n)
-/// time, O(n) memory.
+/// `positive(i)` is true for the scores of positives. Absent if either kind is. O(n log n) time, O(n) memory. Throws
+/// `not_finite`, naming the score, for a NaN.
 template <class Positive>
-[[nodiscard]] double roc_auc(std::span<const float> scores, Positive&& positive) {
+[[nodiscard]] std::optional<double> roc_auc(std::span<const float> scores, Positive&& positive) {
     return detail::roc_auc_of(scores, positive);
 }
 
 /// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur; for two
-/// classes, that of class 1. 0.5 if there is none. Nodes are ranked by softmax probability, so adding a constant to a row has
+/// classes, that of class 1. Absent if there is none. Nodes are ranked by softmax probability, so adding a constant to a row has
 /// no effect. Equals scikit-learn's `roc_auc_score(labels, softmax(logits), multi_class="ovr")`, and for two classes
 /// `roc_auc_score(labels, softmax(logits)[:, 1])`.
 ///
-/// Logits [n, classes], labels [n]. Precondition: logits are finite. O(classes · n · log(classes · n)) time, O(n) memory.
-[[nodiscard]] inline double macro_roc_auc(matrix_view<const float> logits, std::span<const class_id> labels) {
+/// Logits [n, classes], labels [n]. O(classes · n · log(classes · n)) time, O(n) memory. Throws `not_finite`, naming the row, for
+/// a logit that is not finite.
+[[nodiscard]] inline std::optional<double> macro_roc_auc(matrix_view<const float> logits, std::span<const class_id> labels) {
     if (labels.size() != logits.rows()) throw error(errc::invalid_argument, "every row of scores needs a label");
-    if (logits.columns() < 2) return 0.5;
+    if (logits.columns() < 2) return std::nullopt;
     const detail::softmax_log_odds odds(logits);
     std::vector<double> column(logits.rows());
     double sum = 0;
@@ -206,9 +221,10 @@ template <class Positive>
         if (own == 0 || own == std::ssize(labels)) continue;
         ++classes;
         for (std::size_t i = 0; i < column.size(); ++i) column[i] = odds(i, c);
-        sum += detail::roc_auc_of(std::span<const double>(column), [&](std::size_t i) { return labels[i] == c; });
+        sum += *detail::roc_auc_of(std::span<const double>(column), [&](std::size_t i) { return labels[i] == c; });
     }
-    return classes == 0 ? 0.5 : sum / static_cast<double>(classes);
+    if (classes == 0) return std::nullopt;
+    return sum / static_cast<double>(classes);
 }
 
 } // namespace gneiss

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -22,10 +24,13 @@ public:
     /// Starts without predictions.
     explicit regression_metrics(std::size_t columns = 0) : of_(columns) {}
 
-    /// Adds a node by its outputs [columns] and targets [columns]. Throws `invalid_argument` for other lengths.
+    /// Adds a node by its outputs [columns] and targets [columns]. Throws `invalid_argument` for other lengths, `not_finite`, before
+    /// any change, for an output that is not finite.
     void add(std::span<const float> outputs, std::span<const float> targets) {
         if (outputs.size() != of_.size() || targets.size() != of_.size())
             throw error(errc::invalid_argument, "a node has another number of targets");
+        for (std::size_t c = 0; c < of_.size(); ++c)
+            if (!std::isfinite(outputs[c])) throw error(errc::not_finite, "output " + std::to_string(c) + " is not a finite number");
         for (std::size_t c = 0; c < of_.size(); ++c) {
             if (std::isnan(targets[c])) continue;
             column& to = of_[c];
@@ -42,23 +47,24 @@ public:
     [[nodiscard]] std::size_t columns() const noexcept { return of_.size(); }
     /// Returns the number of targets of column `c`.
     [[nodiscard]] std::uint64_t count(std::size_t c) const noexcept { return of_[c].count; }
-    /// Returns the mean squared error of column `c`; 0 without targets.
-    [[nodiscard]] double mse(std::size_t c) const noexcept { return of_[c].mean_of(of_[c].squared); }
-    /// Returns the mean absolute error of column `c`; 0 without targets.
-    [[nodiscard]] double mae(std::size_t c) const noexcept { return of_[c].mean_of(of_[c].absolute); }
-    /// Returns 1 − Σ (output − target)² / Σ (target − mean)² of column `c`; if all targets are equal, 1 for outputs that are too,
-    /// else 0.
-    [[nodiscard]] double r2(std::size_t c) const noexcept {
+    /// Returns the mean squared error of column `c`; absent without targets.
+    [[nodiscard]] std::optional<double> mse(std::size_t c) const noexcept { return of_[c].mean_of(of_[c].squared); }
+    /// Returns the mean absolute error of column `c`; absent without targets.
+    [[nodiscard]] std::optional<double> mae(std::size_t c) const noexcept { return of_[c].mean_of(of_[c].absolute); }
+    /// Returns 1 − Σ (output − target)² / Σ (target − mean)² of column `c`; absent with fewer than two targets. If all targets are
+    /// equal, 1 for outputs that are too, else 0.
+    [[nodiscard]] std::optional<double> r2(std::size_t c) const noexcept {
         const column& of = of_[c];
-        if (of.variation == 0) return of.squared == 0 ? 1 : 0;
+        if (of.count < 2) return std::nullopt;
+        if (of.variation == 0) return of.squared == 0 ? 1.0 : 0.0;
         return 1 - of.squared / of.variation;
     }
-    /// Returns the mean over columns that have targets; 0 without any.
-    [[nodiscard]] double mse() const noexcept { return mean([this](std::size_t c) { return mse(c); }); }
-    /// Returns the mean over columns that have targets; 0 without any.
-    [[nodiscard]] double mae() const noexcept { return mean([this](std::size_t c) { return mae(c); }); }
-    /// Returns the mean over columns that have targets; 0 without any.
-    [[nodiscard]] double r2() const noexcept { return mean([this](std::size_t c) { return r2(c); }); }
+    /// Returns the mean over columns that have it; absent if none has.
+    [[nodiscard]] std::optional<double> mse() const noexcept { return mean([this](std::size_t c) { return mse(c); }); }
+    /// Returns the mean over columns that have it; absent if none has.
+    [[nodiscard]] std::optional<double> mae() const noexcept { return mean([this](std::size_t c) { return mae(c); }); }
+    /// Returns the mean over columns that have it; absent if none has.
+    [[nodiscard]] std::optional<double> r2() const noexcept { return mean([this](std::size_t c) { return r2(c); }); }
 
 private:
     struct column {
@@ -66,15 +72,19 @@ private:
         double squared = 0, absolute = 0;
         double mean = 0, variation = 0; ///< of the targets; variation: Σ (target − mean)²
 
-        [[nodiscard]] double mean_of(double sum) const noexcept { return count == 0 ? 0 : sum / static_cast<double>(count); }
+        [[nodiscard]] std::optional<double> mean_of(double sum) const noexcept {
+            if (count == 0) return std::nullopt;
+            return sum / static_cast<double>(count);
+        }
     };
     template <class Of>
-    [[nodiscard]] double mean(const Of& of) const noexcept {
+    [[nodiscard]] std::optional<double> mean(const Of& of) const noexcept {
         double sum = 0;
         std::size_t with = 0;
         for (std::size_t c = 0; c < of_.size(); ++c)
-            if (of_[c].count != 0) sum += of(c), ++with;
-        return with == 0 ? 0 : sum / static_cast<double>(with);
+            if (const auto own = of(c)) sum += *own, ++with;
+        if (with == 0) return std::nullopt;
+        return sum / static_cast<double>(with);
     }
 
     std::vector<column> of_;

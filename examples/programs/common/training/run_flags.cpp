@@ -126,13 +126,15 @@ void report_metrics(const std::string& program, const run_flags& flags, const st
         programs::print_text(table.str());
         if (per_class.is_null()) return;
         std::vector<programs::table::column> columns;
-        for (const auto& [key, value] : per_class.at("classes").at(0).items())
-            columns.push_back({key, value.is_string() ? programs::align::left : programs::align::right});
+        const std::vector<std::string> keys = programs::keys_of(per_class.at("classes"));
+        for (const std::string& key : keys) columns.push_back({key, columns.empty() ? programs::align::left : programs::align::right}); // the name first
         programs::table classes(columns);
         for (const auto& one : per_class.at("classes")) {
             std::vector<std::string> cells;
-            for (const auto& [key, value] : one.items())
+            for (const std::string& key : keys) {
+                const nlohmann::ordered_json value = one.value(key, nlohmann::ordered_json(""));
                 cells.push_back(value.is_string() ? value.get<std::string>() : value.is_number_float() ? fmt::format("{:.4f}", value.get<double>()) : value.dump());
+            }
             classes.add(cells);
         }
         programs::print_text("\n{}", classes.str());
