@@ -26,6 +26,7 @@ class multilabel_metrics;
 class rank_metrics;
 class recommendation_metrics;
 class regression_metrics;
+class score_not_finite;
 struct answer_limits;
 struct candidate_sampling;
 struct link_metrics;

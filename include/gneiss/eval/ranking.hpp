@@ -24,6 +24,20 @@ namespace gneiss {
 /// Receives the counts of an edge: its position, and the counts of its head and its tail.
 using rank_visitor = std::function<void(std::size_t position, const rank_counts& head, const rank_counts& tail)>;
 
+/// A score that is not a number, by the query whose answers it ranks: the model diverged, or its parameters are damaged.
+class score_not_finite : public error {
+public:
+    /// \param of  the query in words, by ids
+    score_not_finite(const std::string& of, const link_query& query)
+        : error(errc::not_finite, "a score of " + of + " is not a number"), query_(query) {}
+
+    /// Returns the query.
+    [[nodiscard]] const link_query& query() const noexcept { return query_; }
+
+private:
+    link_query query_;
+};
+
 /// Memory plan of a ranking, made in advance.
 struct ranking_plan {
     std::size_t edges_per_block = 0; ///< edges ranked at once; each block streams the table twice
@@ -62,8 +76,8 @@ template <score_kernel K = fixed_order_kernel>
 ///
 /// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, if filtered, two scans of the
 /// known edges. The result is the same, bit for bit, for any memory, table blocks and number of threads.
-/// Errors: out_of_range for an edge with an unknown row or relation; not_finite if a score is NaN; over_budget if one edge does
-/// not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
+/// Errors: out_of_range for an edge with an unknown row or relation; `score_not_finite`; over_budget if one edge does not fit.
+/// Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
 template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
     const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {},
@@ -86,8 +100,8 @@ inline void check_edges(const link_scorer& score, std::span<const edge> edges, s
 }
 
 [[noreturn]] inline void throw_not_finite(std::size_t position, const edge& e, side target_side) {
-    throw error(errc::not_finite, "a score of " + describe(position, e) + " among its " +
-                                      (target_side == side::tail ? "tails" : "heads") + " is not a number");
+    throw score_not_finite(
+        describe(position, e) + " among its " + (target_side == side::tail ? "tails" : "heads"), query_of(e, target_side));
 }
 
 /// Returns the two queries of each edge: number 2i asks for the tail of edge i, 2i + 1 for its head.

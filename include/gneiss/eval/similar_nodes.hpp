@@ -37,7 +37,7 @@ enum class similarity_measure : std::uint8_t { cosine, dot };
 /// Returns min(k, candidates) nodes for each, in the order of `nodes`.
 /// Cost: nodes · n · dim multiply-adds; two passes over the table per block of nodes that fits in memory, and for cosines n ·
 /// dim operations per pass. The result is the same, bit for bit, for any memory, table blocks and number of threads.
-/// Errors: out_of_range for an unknown node; not_finite if a similarity is NaN; over_budget if one node does not fit.
+/// Errors: out_of_range for an unknown node; `score_not_finite` for a similarity; over_budget if one node does not fit.
 template <class Rows, class E, class K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const node_id> nodes, std::size_t k,
     similarity_measure measure, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const K& kernel = {},

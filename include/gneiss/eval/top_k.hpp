@@ -45,7 +45,7 @@ struct answer_limits {
 /// Returns min(k, candidates) nodes per query, in the order of the queries.
 /// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out, two scans
 /// of them. The result is the same for any memory, table blocks and number of threads.
-/// Errors: out_of_range for a query with an unknown row or relation; not_finite if a score is NaN; over_budget.
+/// Errors: out_of_range for a query with an unknown row or relation; `score_not_finite`; over_budget.
 ///
 /// From examples/26_evaluate.cpp:
 /// \snippet 26_evaluate.cpp evaluate
@@ -133,7 +133,7 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
         for (std::size_t group = 0; group < tile_shape::groups; ++group) {
             const std::size_t slot = group * queries.size() + q;
             if (not_a_number[slot] != 0)
-                throw error(errc::not_finite, "a score of " + describe(first + q, queries[q]) + " is not a number");
+                throw score_not_finite(describe(first + q, queries[q]), queries[q]);
             result.insert(result.end(), heaps[slot].held().begin(), heaps[slot].held().end());
         }
         std::ranges::sort(result, best_heap::better);

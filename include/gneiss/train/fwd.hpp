@@ -29,6 +29,7 @@ class buffered_embeddings;
 class buffered_features;
 class buffered_topology;
 class cached_features;
+class divergence;
 class embedding_trainer;
 class features_in_memory;
 class gnn_trainer;

@@ -225,7 +225,7 @@ private:
         if (backend_.transfers()) {
             result.to_device = [this](training_batch& b) { backend_.to_device(b); };
             result.to_host = [this](training_batch& b) {
-                backend_.to_host(b);
+                name_divergence(b, [&] { backend_.to_host(b); });
                 embeddings_.computed(b);
             };
         }
@@ -324,14 +324,27 @@ private:
     }
 
     void compute(training_batch& b) {
-        if constexpr (steps_each_batch) {
-            backend_.compute(b);
-        } else {
-            backend_.differentiate(b);
-            reducer_.reduce(backend_.gradients(), static_cast<std::uint32_t>(b.key.number.index % Reducer::batches_per_step), b.ends_step);
-            if (b.ends_step) backend_.step(b.step);
-        }
+        name_divergence(b, [&] {
+            if constexpr (steps_each_batch) {
+                backend_.compute(b);
+            } else {
+                backend_.differentiate(b);
+                reducer_.reduce(backend_.gradients(), static_cast<std::uint32_t>(b.key.number.index % Reducer::batches_per_step), b.ends_step);
+                if (b.ends_step) backend_.step(b.step);
+            }
+        });
         if (!backend_.transfers()) embeddings_.computed(b);
+    }
+
+    /// Calls `part` of a batch, whose errors of numbers that are not finite then name the batch.
+    template <class Part>
+    static void name_divergence(const training_batch& b, Part&& part) {
+        try {
+            part();
+        } catch (const error& e) {
+            if (e.code() != errc::not_finite) throw;
+            throw divergence(b.key, e.what());
+        }
     }
 
     void update(training_batch& b) {

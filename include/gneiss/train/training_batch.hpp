@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <typeinfo>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
@@ -24,6 +26,19 @@
 #include <gneiss/train/statistics.hpp>
 
 namespace gneiss {
+
+/// A loss or a gradient of a batch that is not finite: training diverged, or its input is not finite. `what()` is the backend's.
+class divergence : public error {
+public:
+    /// \param key  of the batch
+    divergence(const batch_key& key, const std::string& what) : error(errc::not_finite, what), key_(key) {}
+
+    /// Returns the key of the batch.
+    [[nodiscard]] const batch_key& key() const noexcept { return key_; }
+
+private:
+    batch_key key_;
+};
 
 /// Start of an epoch, or of the rest of one. A view: the plan outlives it.
 struct epoch_start {

@@ -13,6 +13,7 @@
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
+#include "common/training/divergence.hpp"
 #include "common/training/name_lines.hpp"
 #include "common/training/run_flags.hpp"
 
@@ -116,6 +117,7 @@ void predict_classes(const std::string& program, const classified& of, const std
     auto list = nlohmann::ordered_json::array();
     std::vector<std::string> lines; // text or JSON of the distinct requested nodes
     const auto text_of = [&](std::uint64_t row, std::span<const float> outputs) {
+        check_outputs(of.data, row, outputs);
         const std::vector<float>& values = answer.of(outputs);
         const std::string name = of.data.node_label(row);
         if (!json) return fmt::format("{}\t{}\n", name, answer.text(values));
@@ -154,6 +156,7 @@ void export_predictions(const classified& of, const score_stream& scores, const 
     scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
         if (npy && !array) array.emplace(to / "predictions.npy", gneiss::npy_dtype::f32, std::vector<std::uint64_t>{some.columns()});
         for (std::size_t i = 0; i < some.rows(); ++i) {
+            check_outputs(of.data, first + i, some[i]);
             const std::vector<float>& values = answer.of(some[i]);
             const std::string name = of.data.node_label(first + i);
             text.write(!npy ? fmt::format("{}\t{}\n", name, answer.text(values))

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include <gneiss/model/classify.hpp>
+
+#include "common/training/divergence.hpp"
 
 namespace trainers {
 
@@ -74,6 +78,7 @@ void node_metrics::clear() {
 void node_metrics::add(gneiss::node_id node, std::span<const float> outputs) {
     const auto at = std::ranges::lower_bound(nodes_, node);
     if (at == nodes_.end() || *at != node) return;
+    check_outputs(truth_->data(), node, outputs);
     if (!scores_.empty())
         std::ranges::copy(outputs, scores_.begin() + (at - nodes_.begin()) * static_cast<std::ptrdiff_t>(truth_->columns()));
     if (truth_->kind() == node_target_kind::classes) {
@@ -91,25 +96,37 @@ void node_metrics::add(gneiss::node_id node, std::span<const float> outputs) {
 
 programs::metric_values node_metrics::values() const {
     if (nodes_.empty()) return {};
+    programs::metric_values result;
+    const auto put = [&](const char* name, std::optional<double> value) {
+        if (value) result.emplace_back(name, *value);
+    };
     const std::size_t columns = truth_->columns();
     const gneiss::matrix_view<const float> scores(scores_.data(), scores_.empty() ? 0 : nodes_.size(), columns);
-    if (truth_->kind() == node_target_kind::regression) return {{"r2", numbers_.r2()}, {"mse", numbers_.mse()}, {"mae", numbers_.mae()}};
+    if (truth_->kind() == node_target_kind::regression) {
+        put("r2", numbers_.r2());
+        put("mse", numbers_.mse());
+        put("mae", numbers_.mae());
+        return result;
+    }
     if (truth_->kind() == node_target_kind::multilabel) {
-        programs::metric_values result{{"micro_f1", labels_.micro_f1()}, {"macro_f1", labels_.macro_f1()}};
+        put("micro_f1", labels_.micro_f1());
+        put("macro_f1", labels_.macro_f1());
         if (scores_.empty()) return result;
         std::vector<float> targets(nodes_.size() * columns);
         for (std::size_t i = 0; i < nodes_.size(); ++i) truth_->targets().read(nodes_[i], std::span(targets).subspan(i * columns, columns));
-        const auto ranking = gneiss::multilabel_ranking::of(scores, {targets.data(), nodes_.size(), columns});
-        result.emplace_back("roc_auc", ranking.roc_auc);
-        result.emplace_back("average_precision", ranking.average_precision);
+        if (const auto ranking = gneiss::multilabel_ranking::of(scores, {targets.data(), nodes_.size(), columns})) {
+            put("roc_auc", ranking->roc_auc);
+            put("average_precision", ranking->average_precision);
+        }
         return result;
     }
-    programs::metric_values result{{"accuracy", classes_.accuracy()}, {"macro_f1", classes_.macro_f1()}};
+    put("accuracy", classes_.accuracy());
+    put("macro_f1", classes_.macro_f1());
     if (!scores_.empty()) {
         std::vector<gneiss::class_id> own;
         own.reserve(nodes_.size());
         for (const gneiss::node_id node : nodes_) own.push_back(truth_->labels()[node]);
-        result.emplace_back("roc_auc", gneiss::macro_roc_auc(scores, own));
+        put("roc_auc", gneiss::macro_roc_auc(scores, own));
     }
     return result;
 }
@@ -121,15 +138,21 @@ nlohmann::ordered_json node_metrics::per_class(const std::string& split, const g
     json rows = json::array();
     for (gneiss::class_id c = 0; c < truth_->columns(); ++c) {
         const std::string name = names.class_label(static_cast<std::int32_t>(c));
+        const auto with = [](json row, std::initializer_list<std::pair<const char*, std::optional<double>>> values) {
+            for (const auto& [key, value] : values)
+                if (value) row[key] = *value;
+            return row;
+        };
         const auto of = [&](const auto& counts) {
-            return json{{"class", name}, {"nodes", counts.labeled(c)}, {"predicted", counts.predicted(c)}, {"precision", counts.precision(c)},
-                {"recall", counts.recall(c)}, {"f1", counts.f1(c)}};
+            return with({{"class", name}, {"nodes", counts.labeled(c)}, {"predicted", counts.predicted(c)}},
+                {{"precision", counts.precision(c)}, {"recall", counts.recall(c)}, {"f1", counts.f1(c)}});
         };
         switch (truth_->kind()) {
         case node_target_kind::classes: rows.push_back(of(classes_)); break;
         case node_target_kind::multilabel: rows.push_back(of(labels_)); break;
         case node_target_kind::regression:
-            rows.push_back({{"target", name}, {"nodes", numbers_.count(c)}, {"r2", numbers_.r2(c)}, {"mse", numbers_.mse(c)}, {"mae", numbers_.mae(c)}});
+            rows.push_back(with({{"target", name}, {"nodes", numbers_.count(c)}},
+                {{"r2", numbers_.r2(c)}, {"mse", numbers_.mse(c)}, {"mae", numbers_.mae(c)}}));
         }
     }
     json result{{"split", split}, {"classes", std::move(rows)}};

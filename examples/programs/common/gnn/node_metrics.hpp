@@ -40,11 +40,12 @@ public:
     [[nodiscard]] std::span<const gneiss::node_id> nodes() const noexcept { return nodes_; }
     /// Resets all counts.
     void clear();
-    /// Adds the outputs of a node; ignores nodes that are not in `nodes`.
+    /// Adds the outputs of a node; ignores nodes that are not in `nodes`. Throws errc::not_finite, naming the node.
     void add(gneiss::node_id node, std::span<const float> outputs);
-    /// Returns the values of `metrics_of`; those of rankings only if scores of all nodes take at most 64 MiB. Empty without nodes.
+    /// Returns those values of `metrics_of` that exist (ROC-AUC needs positives and negatives, R² two nodes); those of rankings only
+    /// if scores of all nodes take at most 64 MiB. Empty without nodes.
     [[nodiscard]] programs::metric_values values() const;
-    /// Returns the metrics of each class or target, named as in `names`; for one class per node also the confusion matrix of up to
+    /// Returns the metrics of each class or target that exist, named as in `names`; for one class per node also the confusion matrix of up to
     /// `most_shown` classes, else the most frequent confusions. Null without nodes.
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split, const gneiss::dataset& names) const;
 

@@ -43,7 +43,7 @@ void target_scale::unscale(std::span<float> outputs) const {
 }
 
 node_truth::node_truth(const gneiss::dataset& data)
-    : kind_(data.manifest().node_attributes.target), columns_(static_cast<std::size_t>(data.manifest().node_attributes.classes)),
+    : data_(&data), kind_(data.manifest().node_attributes.target), columns_(static_cast<std::size_t>(data.manifest().node_attributes.classes)),
       labels_(data.labels()), targets_(data.targets()), scale_(data) {}
 
 gneiss::gnn_task node_truth::task(std::function<void(std::uint32_t, std::vector<gneiss::node_id>&)> nodes,

@@ -35,7 +35,7 @@ private:
 class node_truth {
 public:
     node_truth() = default;
-    /// Maps the labels or targets of `data`, verified.
+    /// Maps the labels or targets of `data`, verified. `data` outlives this.
     explicit node_truth(const gneiss::dataset& data);
     node_truth(const node_truth&) = delete;
     node_truth& operator=(const node_truth&) = delete;
@@ -47,6 +47,8 @@ public:
     [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(labels_.values()); }
     [[nodiscard]] const gneiss::mapped_targets& targets() const noexcept { return targets_; }
     [[nodiscard]] const target_scale& scale() const noexcept { return scale_; }
+    /// Returns the dataset. Precondition: constructed with one.
+    [[nodiscard]] const gneiss::dataset& data() const noexcept { return *data_; }
 
     /// Returns the node task of a trainer: `nodes` writes the seeds of a state, and classes or targets weigh as by --class-weights.
     [[nodiscard]] gneiss::gnn_task task(std::function<void(std::uint32_t state, std::vector<gneiss::node_id>& out)> nodes,
@@ -59,6 +61,7 @@ public:
         std::span<const gneiss::node_id> train) const;
 
 private:
+    const gneiss::dataset* data_ = nullptr;
     gneiss::node_target_kind kind_ = gneiss::node_target_kind::classes;
     std::size_t columns_ = 0;
     gneiss::mapped_array<std::int32_t> labels_;

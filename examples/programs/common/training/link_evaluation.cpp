@@ -15,6 +15,7 @@
 
 #include "common/training/candidate_file.hpp"
 #include "common/training/candidates.hpp"
+#include "common/training/divergence.hpp"
 
 namespace trainers {
 
@@ -77,8 +78,11 @@ void add_recommendation(programs::metric_values& to, const link_evaluation& by, 
         training(visit);
         if (split == "test") visit(by.data.split("valid").edges());
     };
-    const gneiss::recommendation_metrics found = gneiss::evaluate_recommendations(by.scorer, rows, truth, seen, {by.cutoffs.begin(), by.cutoffs.end()}, by.on,
-        memory, {.own_node = false, .among = &among});
+    const gneiss::recommendation_metrics found = with_names(by.data, [&] {
+        return gneiss::evaluate_recommendations(by.scorer, rows, truth, seen, {by.cutoffs.begin(), by.cutoffs.end()}, by.on, memory,
+            {.own_node = false, .among = &among});
+    });
+    if (found.count() == 0) return; // all true answers are seen
     for (std::size_t c = 0; c < by.cutoffs.size(); ++c) {
         to.emplace_back(fmt::format("recall@{}", by.cutoffs[c]), found.recall(c));
         to.emplace_back(fmt::format("ndcg@{}", by.cutoffs[c]), found.ndcg(c));
@@ -107,19 +111,22 @@ programs::metric_values link_evaluation::operator()(const std::string& split, st
     if (ranked.empty()) return {};
     const gneiss::candidate_sets among = candidates_for(how.candidates, data, buckets, ends_of(ranked), memory, stop);
     const std::uint64_t left = memory - std::min(memory, among.bytes());
-    gneiss::link_metrics metrics;
-    if (how.eval_candidates) {
-        const candidate_file listed(data, candidates_of(*how.eval_candidates, split), ranked);
-        metrics = gneiss::rank_edges_given(scorer, rows, std::span(ranked), listed, on, memory - std::min(memory, listed.bytes()));
-    } else if (how.eval_negatives->all) {
-        metrics = gneiss::rank_edges(scorer, rows, std::span(ranked), known_edges(data, buckets, stop), on, left, {}, gneiss::fixed_order_kernel{}, among);
-    } else {
-        const gneiss::candidate_sampling sampling{.count = static_cast<std::uint32_t>(how.eval_negatives->count),
+    const gneiss::link_metrics metrics = with_names(data, [&] {
+        if (how.eval_candidates) {
+            const candidate_file listed(data, candidates_of(*how.eval_candidates, split), ranked);
+            const gneiss::link_metrics found = gneiss::rank_edges_given(scorer, rows, std::span(ranked), listed, on, memory - std::min(memory, listed.bytes()));
+            if (found.both().count() == 0)
+                throw gneiss::error(gneiss::errc::not_found, "lists no candidates", {.path = candidates_of(*how.eval_candidates, split)});
+            return found;
+        }
+        if (how.eval_negatives->all)
+            return gneiss::rank_edges(scorer, rows, std::span(ranked), known_edges(data, buckets, stop), on, left, {}, gneiss::fixed_order_kernel{}, among);
+        const gneiss::candidate_sampling sampling{.count = programs::narrow<std::uint32_t>(how.eval_negatives->count, "eval-negatives"),
             .by_degree = how.eval_negatives_by_degree,
             .seed = seed};
         const gneiss::training_edges training{buckets.edges(), training_scan(buckets, stop)};
-        metrics = gneiss::rank_edges_sampled(scorer, rows, std::span(ranked), sampling, training, on, memory);
-    }
+        return gneiss::rank_edges_sampled(scorer, rows, std::span(ranked), sampling, training, on, memory);
+    });
     const gneiss::rank_metrics both = metrics.both();
     programs::metric_values values{{"mrr", both.mrr()}, {"hits@1", both.hits_at_1()}, {"hits@3", both.hits_at_3()}, {"hits@10", both.hits_at_10()}};
     if (cutoffs.empty()) return values;

@@ -10,6 +10,7 @@
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
 #include "common/training/candidates.hpp"
+#include "common/training/divergence.hpp"
 #include "common/training/name_lines.hpp"
 
 namespace trainers {
@@ -147,14 +148,18 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
         const auto measure = flags.measure == "cosine" ? gneiss::similarity_measure::cosine : gneiss::similarity_measure::dot;
         const gneiss::candidate_sets among = candidates_of_similar(flags.candidates, data, buckets, nodes, memory, stop);
         warn_of_unseen(data, among, queries);
-        answers = gneiss::similar_nodes(rows, nodes, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
+        answers = with_names(data, [&] {
+            return gneiss::similar_nodes(rows, nodes, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
+        });
         candidates = flags.candidates.value_or(among ? "range" : "all");
     } else {
         const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, buckets, stop);
         const gneiss::candidate_sets among = flags.candidates ? candidates_for(*flags.candidates, data, buckets, queries, memory, stop)
                                                               : candidates_of_bipartite(data, buckets, memory, stop);
-        answers = gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory - among.bytes(), gneiss::fixed_order_kernel{},
-            {.own_node = flags.self, .among = &among});
+        answers = with_names(data, [&] {
+            return gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory - among.bytes(), gneiss::fixed_order_kernel{},
+                {.own_node = flags.self, .among = &among});
+        });
         candidates = flags.candidates.value_or(among ? "range" : "all");
     }
     auto list = nlohmann::ordered_json::array();

@@ -15,6 +15,7 @@
 #include "common/report.hpp"
 #include "common/sampler.hpp"
 #include "common/training/checkpoint.hpp"
+#include "common/training/divergence.hpp"
 
 namespace trainers {
 
@@ -35,13 +36,45 @@ struct validation_watch {
         return value != nullptr && (!best || programs::metric_order::better(value->first, value->second, *best));
     }
     void add(const programs::epoch_record& epoch) {
-        if (epoch.valid.empty()) return;
+        if (order.of(epoch.valid) == nullptr) return; // nothing to compare
         ++validated;
         without_better = is_best(epoch) ? 0 : without_better + 1;
         if (without_better == 0) best = order.of(epoch.valid)->second;
         if (plateau) plateau->add(without_better == 0);
     }
 };
+
+/// Tracks mean losses of a run. One that grows a thousandfold, and beyond the first, diverges.
+class loss_watch {
+public:
+    /// Returns true for a loss that diverges, the first time.
+    bool add(double loss) {
+        if (!first_) first_ = least_ = loss;
+        const bool diverges = least_ > 0 && loss > *first_ && loss > 1e3 * least_;
+        least_ = std::min(least_, loss);
+        return diverges && !std::exchange(reported_, true);
+    }
+    /// Returns the smallest loss so far.
+    [[nodiscard]] double least() const noexcept { return least_; }
+
+private:
+    std::optional<double> first_;
+    double least_ = 0;
+    bool reported_ = false;
+};
+
+/// Returns the error of numbers that are not finite, with `place` and the learning rate; others pass.
+[[noreturn]] void throw_diverged(const std::string& place, const gneiss::error& e, double rate) {
+    throw gneiss::error(gneiss::errc::not_finite, fmt::format("{}: {}, which was {:.6g}", place, e.what(), rate));
+}
+
+/// Returns "epoch 2, batch 1", counted from 1, with state and pass beyond the first.
+std::string place_of(const gneiss::batch_key& key) {
+    std::string text = fmt::format("epoch {}", key.epoch + 1);
+    if (key.number.state != 0) text += fmt::format(", state {}", key.number.state + 1);
+    if (key.number.pass != 0) text += fmt::format(", pass {}", key.number.pass + 1);
+    return text + fmt::format(", batch {}", key.number.index + 1);
+}
 
 } // namespace
 
@@ -292,6 +325,14 @@ std::vector<std::string> run_loop::warnings_of(const std::vector<programs::epoch
         first->epoch, before, settings_.remedy)};
 }
 
+void run_loop::warn_of_absent(const programs::epoch_record& epoch, const programs::metric_order& order) {
+    if (epoch.valid.empty() || settings_.unit != "nodes") return; // ranks always exist
+    const auto* const value = order.of(epoch.valid);
+    if ((value != nullptr && value->first == settings_.measure) || std::exchange(absent_reported_, true)) return;
+    live_.warn(fmt::format("{0} does not exist for these validation nodes (ROC-AUC needs positives and negatives, R2 two nodes): {1}", settings_.measure,
+        value != nullptr ? value->first + " compares states" : "no state is the best, so training neither stops early nor keeps an earlier state"));
+}
+
 programs::run_record run_loop::operator()(trainer& of, programs::run_record record, const loop_position& from,
     const std::stop_token& stop, clock::time_point began) {
     gneiss::resume_position at = from.next;
@@ -311,8 +352,12 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     samples_before_ = run_.timeline_before(seconds_before_);
     done_ = record.epochs;
     progress_ = {.activity = "training", .epoch = at.epoch + 1, .epochs = *options_.epochs};
+    loss_watch losses;
+    for (const programs::epoch_record& epoch : record.epochs)
+        if (epoch.loss) (void)losses.add(*epoch.loss);
     run_observer observer;
     observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
+        if (key.epoch == 0 && examples_ == 0 && so_far_.examples == 0 && batch.examples != 0) (void)losses.add(batch.loss / static_cast<double>(batch.examples));
         loss_ = loss_ + batch.loss;
         examples_ += batch.examples;
         if (key.number.pass == 0) first_examples_ += batch.examples;
@@ -352,6 +397,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             evaluation_written_ += after.written - before.written;
             return metrics;
         } catch (const gneiss::error& e) {
+            if (e.code() == gneiss::errc::not_finite && e.place().path.empty())
+                throw_diverged(fmt::format("{} after epoch {}", activity, at.epoch), e, of.learning_rate(std::max<std::uint64_t>(at.epoch, 1) - 1));
             if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
         }
@@ -387,11 +434,12 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
         if (const double mean = programs::mean_passes(done); mean > 1) summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
         if (const auto* value = watch.order.of(done.valid))
-            summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)", settings_.measure, value->second,
+            summary += fmt::format(", valid {} {:.4f} ({}{:.1f} s)", settings_.unit == "nodes" ? value->first : settings_.measure, value->second,
                 some ? settings_.validated + ", " : "", done.evaluation ? done.evaluation->seconds : 0);
         live_.say(summary);
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
             if (watch.validated == 0) live_.warn(warning);
+        warn_of_absent(done, watch.order);
         watch.add(done);
         if (best) {
             best_ = {done.valid, test, by_class(test)};
@@ -427,13 +475,22 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             live_began_ = epoch_began_;
         }
         if (watch.plateau) of.set_plateau(watch.plateau->factor());
-        const epoch_end result = of.train(at, observer, stop);
+        const epoch_end result = [&] {
+            try {
+                return of.train(at, observer, stop);
+            } catch (const gneiss::divergence& e) {
+                throw_diverged(place_of(e.key()), diverged("the loss or a gradient is not a finite number"), of.learning_rate(epoch));
+            }
+        }();
         at = result.position;
         if (result.stopped) {
             save(of, at);
             break;
         }
         const programs::epoch_record done = record_of(of, epoch);
+        if (const double least = losses.least(); losses.add(*done.loss))
+            live_.warn(fmt::format("the loss grew from {:.4g} to {:.4g} by epoch {}: training diverges; lower --lr, which is {:.6g}", least, *done.loss,
+                done.epoch, of.learning_rate(epoch)));
         so_far_ = {};
         if (!conclude(done)) break;
         if (options_.checkpoint_every.epochs != 0 && (epoch + 1) % options_.checkpoint_every.epochs == 0) save(of, at);

@@ -230,6 +230,9 @@ private:
     /// standard errors. Their bound is that of values in [0, 1].
     [[nodiscard]] std::vector<std::string> warnings_of(const std::vector<programs::epoch_record>& epochs, const programs::metric_order& order) const;
 
+    /// Warns, once, if the validation of an epoch lacks the metric that compares states.
+    void warn_of_absent(const programs::epoch_record& epoch, const programs::metric_order& order);
+
     const run_options& options_;
     run_loop_options settings_;
     const training_plan& plan_;
@@ -266,6 +269,7 @@ private:
     std::uint64_t examples_before_ = 0;        // and of all passes
     clock::time_point live_began_ = clock::now(); // of the current epoch
     std::size_t states_ = 0; // states of the current epoch
+    bool absent_reported_ = false;
     clock::time_point saved_at_ = clock::now();
 };
 
