@@ -160,7 +160,7 @@ options choose_stores(const options& given, const gneiss::dataset& data, const t
     if (*o.neighbor_reads == "scan" && !o.passes_neighbors())
         throw programs::usage_error(fmt::format("--neighbor-reads scan is for --topology disk with superbatches (--pipeline overlap or alternate), not {} and {}",
             *o.topology, *o.pipeline));
-    if (!o.adjacency_cache_score) o.adjacency_cache_score = sides == 1 && *o.direction == "in" && !trainers::looks_undirected(data) ? "ratio" : "visits";
+    if (!o.adjacency_cache_score) o.adjacency_cache_score = sides == 1 && *o.direction == "in" && !trainers::both_ways(data) ? "ratio" : "visits";
     return o;
 }
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <span>
 
 #include <fmt/format.h>
 
-#include <gneiss/core/checksum.hpp>
+#include <gneiss/storage/edge/both_ways.hpp>
 
 #include "common/machine.hpp"
 
@@ -115,7 +114,7 @@ void gnn_options::resolve_coverage(bool corrected) {
 }
 
 void gnn_options::resolve_direction(const gneiss::dataset& data) {
-    if (!direction) direction = looks_undirected(data) ? "in" : "both";
+    if (!direction) direction = both_ways(data) ? "in" : "both";
 }
 
 void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule, bool validates) {
@@ -176,22 +175,10 @@ gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch, double
 
 bool few_train(const gneiss::dataset_manifest& graph) { return graph.node_attributes.train * 10 < graph.nodes; }
 
-bool looks_undirected(const gneiss::dataset& data) {
-    if (data.manifest().train_edges == 0) return false;
-    const gneiss::bucket_store buckets = data.buckets();
-    if (buckets.extent({0, 0}).edges == 0) return false;
-    std::uint64_t there = 0, back = 0; // hash sums of both directions: equal if the sets are
-    const auto hash = [](std::uint64_t a, std::uint64_t b) {
-        const std::uint64_t pair = a << 32 | b;
-        return gneiss::checksum(std::as_bytes(std::span(&pair, 1)));
-    };
-    const gneiss::loaded_block loaded = buckets.read({0, 0}, gneiss::edge_direction::out);
-    for (std::size_t v = 0; v < loaded.block.nodes.size(); ++v)
-        for (std::uint32_t e = loaded.block.starts[v]; e < loaded.block.starts[v + 1]; ++e) {
-            there += hash(loaded.block.nodes[v], loaded.block.neighbors[e]);
-            back += hash(loaded.block.neighbors[e], loaded.block.nodes[v]);
-        }
-    return there == back;
+bool both_ways(const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    if (graph.train_edges == 0) return false;
+    return graph.both_ways ? *graph.both_ways : gneiss::stored_both_ways(data.buckets(), std::uint64_t{16} << 20);
 }
 
 } // namespace trainers

@@ -95,8 +95,8 @@ struct hidden_rows_flag {
 
 /// True if fewer than a tenth of the nodes train.
 [[nodiscard]] bool few_train(const gneiss::dataset_manifest& graph);
-/// True if every edge among the nodes of the first partition exists in both directions, as `--undirected` stores them. Cost:
-/// reads one bucket.
-[[nodiscard]] bool looks_undirected(const gneiss::dataset& data);
+/// True if the dataset has edges and stores each both ways, as `--undirected` does: by its manifest, or by a pass over its edges
+/// (`stored_both_ways`) for one of an earlier version.
+[[nodiscard]] bool both_ways(const gneiss::dataset& data);
 
 } // namespace trainers
