@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <storage/csc.hpp>
 
 namespace test_io_csc_builder {
@@ -26,6 +29,19 @@ void check_files(const std::filesystem::path& directory, const csr<>& expected) 
     CHECK(std::ranges::equal(neighbors.elements<std::uint32_t>(), expected.neighbors()));
     for (const char* name : {"indptr.npy", "neighbours.npy", "stamp.npy"})
         checksum_table::load(directory / name).verify_file(plain_file::open(directory / name));
+}
+
+/// Compares the self loops of incoming lists with those of a CSR.
+void check_loops(const std::filesystem::path& directory, const csr<>& expected) {
+    std::vector<std::uint32_t> rows;
+    for (node_id v = 0; v < expected.nodes(); ++v) {
+        const auto list = expected.neighbors(v);
+        const auto count = static_cast<std::uint32_t>(std::ranges::count(list, v));
+        if (count != 0) rows.insert(rows.end(), {v, static_cast<std::uint32_t>(std::ranges::find(list, v) - list.begin()), count});
+    }
+    const mapped_npy file(directory / csc_loops_name);
+    CHECK(std::ranges::equal(file.elements<std::uint32_t>(), rows));
+    checksum_table::load(directory / csc_loops_name).verify_file(plain_file::open(directory / csc_loops_name));
 }
 
 std::string bytes_of(const std::filesystem::path& path) {
@@ -48,7 +64,24 @@ TEST_CASE(
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
         check_files(data.files.in, data.graph.in());
         check_files(data.files.out, data.graph.out());
+        check_loops(data.files.in, data.graph.in());
+        CHECK(!std::filesystem::exists(data.files.out / csc_loops_name));
     }
+}
+
+TEST_CASE("incoming lists of an earlier version, without self loops, are made again, and both directions need them") {
+    const stored_lists data(211, 7, test::lists_edges(211, 3000));
+    const auto loops = data.files.in / csc_loops_name;
+    CHECK(!build_csc(data.store, neighbor_direction::in, data.files.in));
+    std::filesystem::remove(loops);
+    std::filesystem::remove(sidecar_path(loops));
+    memory_budget budget;
+    CHECK_NOTHROW(memory_csc({.in = data.files.in, .out = {}}, budget));
+    CHECK_THROWS_WITH_AS(memory_csc(data.files, budget), doctest::Contains("build the lists again"), error);
+    CHECK(build_csc(data.store, neighbor_direction::in, data.files.in));
+    check_files(data.files.in, data.graph.in());
+    check_loops(data.files.in, data.graph.in());
+    CHECK_NOTHROW(memory_csc(data.files, budget));
 }
 
 TEST_CASE("memory and executor change nothing, even for lists longer than the memory") {
@@ -72,6 +105,7 @@ TEST_CASE("memory and executor change nothing, even for lists longer than the me
             for (const char* name :
                 {"indptr.npy", "indptr.npy.xxh3", "neighbours.npy", "neighbours.npy.xxh3", "stamp.npy"})
                 CHECK((bytes_of(directory / name) == bytes_of(first / name)));
+            if (d == neighbor_direction::in) CHECK((bytes_of(directory / csc_loops_name) == bytes_of(first / csc_loops_name)));
             std::filesystem::remove_all(directory);
         }
     try {

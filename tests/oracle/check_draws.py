@@ -96,9 +96,9 @@ def check_neighbors(sampler: str, draws: dict[str, np.ndarray], edges: np.ndarra
     inward = set(into(4).tolist())
     test("2 in and 3 out: sets", [(x & inward, x - inward) for x in sets("2 in and 3 out", 4)], joint(sets_of(into(4), 2), sets_of(out_of(4), 3)))
     test("2 of 5 with a self-loop: sets", sets("2 of 5 with a self-loop", 5), sets_of(into(5), 2))
-    twice = Counter(tuple(sorted(map(int, x))) for x in combinations([*into(5), *out_of(5)], 3))  # the self-loop is in both lists
+    once = Counter(tuple(sorted(map(int, x))) for x in combinations(sorted({*into(5), *out_of(5)}), 3))  # the self-loop counts once
     test("3 of both with a self-loop: sets", [tuple(sorted(x)) for x in lists("3 of both with a self-loop", 5)],
-         {key: count / twice.total() for key, count in twice.items()})
+         {key: count / once.total() for key, count in once.items()})
     two_of_six = sets_of(into(6), 2)
     if sampler == "neighbor":
         for hop in (0, 1):

@@ -45,7 +45,9 @@ void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph
                 if (most == all_neighbors || degree == 0) return degree;
                 return options.replace ? most : std::min(most, degree);
             };
-            const std::uint64_t ins = graph.in().degree(v), outs = graph.out().degree(v);
+            const std::uint64_t outs = graph.out().degree(v);
+            std::uint64_t ins = graph.in().degree(v);
+            if (in && out) ins -= static_cast<std::uint64_t>(std::ranges::count(graph.in().neighbors(v), v)); // self loops are outgoing
             CHECK(count == (fanout.both != 0 ? expected(fanout.both, ins + outs)
                                              : expected(fanout.in, in ? ins : 0) + expected(fanout.out, out ? outs : 0)));
             std::multiset<std::pair<edge_index, bool>> drawn;
@@ -58,11 +60,8 @@ void check(const neighbor_sample<NodeId>& sample, const csr_graph<NodeId>& graph
                 CHECK(sample.relations[edge] == e.relation);
                 drawn.insert({sample.edge_ids[edge], e.source == v && out});
             }
-            if (!options.replace) // a self loop is in both lists
-                for (const auto& d : drawn) {
-                    const auto& e = edges[static_cast<std::size_t>(d.first)];
-                    CHECK(drawn.count(d) <= (e.source == e.destination && in && out ? 2U : 1U));
-                }
+            if (!options.replace)
+                for (const auto& d : drawn) CHECK(drawn.count(d) == 1);
         }
         CHECK(sample.offsets[first] == sample.edge_counts[hop + 1] - sample.edge_counts[hop]);
         ++first;
@@ -205,7 +204,8 @@ TEST_CASE("excluded edges are never drawn, and the others are drawn uniformly") 
             for (const edge_index id : seen) CHECK_FALSE(gone.contains(id));
             if (std::string(fanout) == "4") continue;
             const bool twice = std::string(fanout) == "all+all" || d == neighbor_direction::both;
-            for (edge_index e = 0; e < 400; ++e) CHECK(seen.count(e) == (gone.contains(e) ? 0U : twice ? 2U : 1U));
+            for (edge_index e = 0; e < 400; ++e)
+                CHECK(seen.count(e) == (gone.contains(e) ? 0U : twice && edges[e].source != edges[e].destination ? 2U : 1U));
         }
     std::vector<edge> star;
     for (std::uint32_t u = 1; u <= 12; ++u) star.push_back({u, 0, 0});
@@ -222,6 +222,40 @@ TEST_CASE("excluded edges are never drawn, and the others are drawn uniformly") 
     double statistic = 0;
     for (const auto& [u, count] : counts) statistic += (count - 1500) * (count - 1500) / 1500;
     CHECK(statistic * 7 / 5 < test::chi_square_bound(7));
+}
+
+TEST_CASE("both directions of a directed graph are the lists of the same graph stored both ways, self loops once") {
+    auto edges = test::hub_edges(60, 400, 3);
+    for (edge& e : edges) e.relation = 0;
+    std::ranges::sort(edges);
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    std::erase_if(edges, [&](const edge& e) { // one direction of each pair
+        return e.source > e.destination && std::ranges::binary_search(edges, edge{e.destination, 0, e.source});
+    });
+    std::vector<edge> stored = edges;
+    for (const edge& e : edges)
+        if (e.source != e.destination) stored.push_back({e.destination, 0, e.source});
+    REQUIRE(std::ranges::any_of(edges, [](const edge& e) { return e.source == e.destination; }));
+    const auto directed = test::whole_graph(60, edges), undirected = test::whole_graph(60, stored);
+    mini_batch_arena arena, other;
+    const auto lists_of = [&](const csr_graph<>& graph, const char* fanout, neighbor_direction d) {
+        neighbor_sampler<> sampler({parse_fanout(fanout, d), false, false, true}, 1);
+        std::vector<std::multiset<node_id>> lists;
+        for (node_id v = 0; v < 60; ++v) {
+            const auto sample = sampler.sample({}, graph, std::vector<node_id>{v}, serial, arena);
+            lists.emplace_back();
+            for (const std::uint32_t at : sample.neighbors) lists.back().insert(sample.nodes[at]);
+        }
+        return lists;
+    };
+    const auto expected = lists_of(undirected, "all", neighbor_direction::in);
+    CHECK(lists_of(directed, "all", neighbor_direction::both) == expected);
+    CHECK(lists_of(directed, "all+all", neighbor_direction::both) == expected);
+    const auto some = lists_of(directed, "4", neighbor_direction::both);
+    for (node_id v = 0; v < 60; ++v) {
+        CHECK(some[v].size() == std::min<std::size_t>(4, expected[v].size()));
+        CHECK(std::ranges::includes(expected[v], some[v]));
+    }
 }
 
 TEST_CASE("weights select edges, and an edge of weight 0 is never drawn") {

@@ -45,7 +45,8 @@ gneiss::csc_files lists_in(const std::filesystem::path& directory, gneiss::neigh
 
 bool lists_exist(const gneiss::csc_files& files) {
     const auto there = [](const std::filesystem::path& path) { return path.empty() || std::filesystem::exists(path); };
-    return there(files.in) && there(files.out);
+    const bool both = !files.in.empty() && !files.out.empty();
+    return there(files.in) && there(files.out) && (!both || std::filesystem::exists(files.in / gneiss::csc_loops_name));
 }
 
 void make_lists(const gneiss::dataset& data, const gneiss::csc_files& files, std::uint64_t memory, const gneiss::tbb_executor& executor,

@@ -16,12 +16,10 @@
 namespace ginex {
 
 std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files) {
-    std::uint64_t bytes = 0;
-    for (const auto& path : {files.in, files.out}) {
-        if (path.empty()) continue;
-        bytes += gneiss::csc_lists::memory_of(path);
-        if (*settings.topology == "memory") bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(gneiss::node_id);
-    }
+    std::uint64_t bytes = gneiss::memory_of_lists(files);
+    if (*settings.topology == "memory")
+        for (const auto& path : {files.in, files.out})
+            if (!path.empty()) bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(gneiss::node_id);
     return bytes;
 }
 

@@ -47,10 +47,9 @@ private:
 };
 
 std::uint64_t bytes_of_lists(const gneiss::csc_files& files) {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = gneiss::memory_of_lists(files);
     for (const auto& path : {files.in, files.out})
-        if (!path.empty())
-            bytes += gneiss::csc_lists::memory_of(path) + gneiss::csc_lists::read_stamp(path).edges * sizeof(node_id);
+        if (!path.empty()) bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(node_id);
     return bytes;
 }
 

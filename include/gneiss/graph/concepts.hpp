@@ -66,7 +66,7 @@ concept edge_generator = requires(const G& g, edge_index i, std::span<typename G
 enum class neighbor_direction : std::uint8_t {
     in,  ///< edges that end in the node; its neighbors are their sources
     out, ///< edges that begin in the node; its neighbors are their destinations
-    both ///< one list: outgoing edges, then incoming ones; contains a self loop twice
+    both ///< one list: outgoing edges, then incoming ones; self loops are among the outgoing ones alone
 };
 
 /// Request for neighbors at `positions[offsets[i] − offsets[0] …)` of the list of `ids[i]`. Positions count from 0, in any

@@ -116,6 +116,12 @@ public:
         return static_cast<std::uint32_t>(begin(v + 1) - begin(v));
     }
     void prefetch_offsets(NodeId v) const noexcept { prefetch(offsets_.data() + v); }
+    /// Returns true if an edge is a self loop.
+    [[nodiscard]] bool has_self_loops() const noexcept { return has_self_loops_; }
+    /// Returns the self loops of node v in its list. O(log degree); O(1) in a graph without.
+    [[nodiscard]] detail::self_loop_run self_loops(NodeId v) const noexcept {
+        return has_self_loops_ ? detail::self_loops_in(neighbors(v), v) : detail::self_loop_run{};
+    }
     /// Returns the list of node v.
     [[nodiscard]] std::span<const NodeId> neighbors(NodeId v) const noexcept {
         return std::span(neighbors_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
@@ -139,6 +145,8 @@ private:
             if (last - first > std::numeric_limits<std::uint32_t>::max() / 2)
                 throw error(errc::out_of_range, "node " + std::to_string(v) + " has " + std::to_string(last - first) +
                                                     " edges: positions have 31 bits");
+            const auto self = static_cast<NodeId>(v);
+            for (std::size_t e = first; e < last && !has_self_loops_; ++e) has_self_loops_ = neighbors_[e] == self;
             std::size_t e = first + 1;
             while (e < last && (neighbors_[e - 1] < neighbors_[e] || key(e - 1) <= key(e))) ++e;
             if (e >= last) continue;
@@ -157,6 +165,7 @@ private:
     std::vector<NodeId> neighbors_;
     std::vector<relation_id> relations_;
     std::vector<edge_index> edge_ids_;
+    bool has_self_loops_ = false;
 };
 
 /// Graph in memory for samplers: incoming neighbors, outgoing ones, or both. Ids are dataset ids.

@@ -95,7 +95,7 @@ struct layerwise_edges {
                 const auto blocks = [&](neighbor_direction d, bool counts) {
                     std::uint64_t sum = 0;
                     for_each_side(d, [&](edge_direction side) {
-                        const block_place at{bucket_of(i, j, side), side};
+                        const block_place at = block_of(i, j, side, d);
                         if (graph.extent(at.bucket).edges == 0) return;
                         sum += block_reader::memory_of(graph, at);
                         if (counts) read += graph.extent(at.bucket).range(side).length;

@@ -157,7 +157,7 @@ private:
     }
     void add_places(partition_id i, partition_id j, neighbor_direction d, std::vector<block_place>& to) const {
         for_each_side(d, [&](edge_direction side) {
-            const block_place at{bucket_of(i, j, side), side};
+            const block_place at = block_of(i, j, side, d);
             if (graph_.extent(at.bucket).edges != 0) to.push_back(at);
         });
     }

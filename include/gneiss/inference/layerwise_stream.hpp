@@ -303,7 +303,7 @@ private:
                 continue;
             std::vector<block_place> places;
             for (partition_id i = 0; i < rows_.partitions; ++i)
-                if (const block_place at{bucket_of(i, j, d), d}; graph_.extent(at.bucket).edges != 0)
+                if (const block_place at = block_of(i, j, d, options_.direction); graph_.extent(at.bucket).edges != 0)
                     places.push_back(at);
             for (std::size_t b = 0; b < places.size(); ++b) {
                 if (b == 0) reader_.start(std::span(&places[0], 1));

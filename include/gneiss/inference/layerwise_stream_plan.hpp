@@ -121,7 +121,7 @@ private:
         std::vector<std::pair<partition_id, block_place>> places;
         for (partition_id j = 0; j < graph.rows().partitions; ++j)
             for_each_side(direction, [&](edge_direction side) {
-                const block_place at{bucket_of(i, j, side), side};
+                const block_place at = block_of(i, j, side, direction);
                 if (graph.extent(at.bucket).edges != 0) places.emplace_back(j, at);
             });
         if (!places.empty()) reader.start(std::span(&places.front().second, 1));

@@ -13,7 +13,8 @@
 namespace gneiss {
 
 /// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory, atomically. Returns false if the
-/// directory already has the lists of the same edges, which is left unchanged.
+/// directory already has the lists of the same edges, which is left unchanged; incoming lists without self loops, of an earlier
+/// version, are replaced.
 ///
 /// Meaning: lists by (neighbor, relation, edge id), relations dropped. Leftovers of a killed run in DIRECTORY.partial are
 /// removed. The files do not depend on memory or executor.

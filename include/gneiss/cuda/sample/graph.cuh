@@ -29,6 +29,7 @@ struct graph_view {
     std::uint64_t nodes = 0;            ///< number of nodes
     edge_index edges = 0;               ///< number of edges
     adjacency_view<NodeId> in{}, out{}; ///< lists of each direction; empty if not stored
+    bool self_loops = false;            ///< an edge is a self loop
 };
 
 /// A copy of a `csr_graph` for kernels, with its directions and arrays: offsets in device memory, the rest also there or in
@@ -39,10 +40,10 @@ public:
     /// Copies in `in`; the graph must not change until the stream has passed. Throws `over_budget`, `device_error`.
     /// \param where  memory of neighbors, relations and edge ids: device or pinned
     device_graph(memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
-        : nodes_(graph.nodes()), edges_(graph.edges()), in_(budget, graph.in(), in, where), out_(budget, graph.out(), in, where) {}
+        : nodes_(graph.nodes()), edges_(graph.edges()), self_loops_(graph.in().has_self_loops() || graph.out().has_self_loops()), in_(budget, graph.in(), in, where), out_(budget, graph.out(), in, where) {}
 
     /// Returns the graph as a kernel argument.
-    [[nodiscard]] graph_view<NodeId> view() const noexcept { return {nodes_, edges_, in_.view(), out_.view()}; }
+    [[nodiscard]] graph_view<NodeId> view() const noexcept { return {nodes_, edges_, in_.view(), out_.view(), self_loops_}; }
 
 private:
     template <class T>
@@ -81,6 +82,7 @@ private:
 
     std::uint64_t nodes_;
     edge_index edges_;
+    bool self_loops_;
     lists in_, out_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,9 +13,22 @@
 
 namespace gneiss::detail {
 
-/// Lists addressed by a request: those of one direction, or the outgoing lists followed by the incoming ones.
+/// The self loops of a node in its list: positions [first, first + count).
+struct self_loop_run {
+    std::uint32_t first = 0, count = 0;
+};
+
+/// Returns the self loops of node v in its list, which is ascending. O(log degree).
+template <node_id_type NodeId>
+[[nodiscard]] self_loop_run self_loops_in(std::span<const NodeId> list, NodeId v) noexcept {
+    const auto [first, last] = std::ranges::equal_range(list, v);
+    return {static_cast<std::uint32_t>(first - list.begin()), static_cast<std::uint32_t>(last - first)};
+}
+
+/// Lists addressed by a request: those of one direction, or the outgoing lists followed by the incoming ones without self loops,
+/// which are among the outgoing ones.
 ///
-/// `Lists` has begin(v) and degree(v), both from its offsets, and prefetch_offsets(v).
+/// `Lists` has begin(v) and degree(v), both from its offsets, prefetch_offsets(v) and self_loops(v).
 template <class Lists>
 struct list_pair {
     const Lists* first = nullptr;
@@ -39,7 +53,7 @@ struct list_pair {
         constexpr std::size_t ahead = 24;
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (i + ahead < ids.size()) prefetch_offsets(ids[i + ahead]);
-            to[i] = first->degree(ids[i]) + (second != nullptr ? second->degree(ids[i]) : 0U);
+            to[i] = first->degree(ids[i]) + (second != nullptr ? second->degree(ids[i]) - second->self_loops(ids[i]).count : 0U);
         }
     }
 
@@ -56,12 +70,13 @@ struct list_pair {
             }
             const std::uint32_t outgoing = first->degree(request.ids[i]);
             const auto other = static_cast<std::size_t>(second->begin(request.ids[i]));
+            const self_loop_run loops = second->self_loops(request.ids[i]);
             for (; k < end; ++k) {
                 const std::uint32_t position = request.positions[k];
                 if (position < outgoing)
                     visit(*first, begin + position, k);
                 else
-                    visit(*second, other + (position - outgoing), k);
+                    visit(*second, other + (position - outgoing) + (position - outgoing < loops.first ? 0 : loops.count), k);
             }
         }
     }

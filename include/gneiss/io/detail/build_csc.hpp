@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <system_error>
+#include <vector>
 
 #include <gneiss/core/detail/compiled.hpp>
 #include <gneiss/core/error.hpp>
@@ -22,8 +24,10 @@ GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, co
     const csc_build_options& options, executor_ref executor) {
     const csc_stamp stamp = csc_stamp::of(edges, d);
     if (std::filesystem::exists(directory)) {
-        if (csc_lists::read_stamp(directory) == stamp) return false;
-        throw error(errc::config_mismatch, "holds the neighbors of other edges: remove it", {.path = directory});
+        if (csc_lists::read_stamp(directory) != stamp)
+            throw error(errc::config_mismatch, "holds the neighbors of other edges: remove it", {.path = directory});
+        if (d == neighbor_direction::out || std::filesystem::exists(directory / csc_loops_name)) return false;
+        std::filesystem::remove_all(directory); // of an earlier version, without self loops
     }
     std::filesystem::path partial = directory;
     partial += ".partial";
@@ -34,10 +38,13 @@ GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, co
     {
         npy_writer indptr(partial / "indptr.npy", npy_dtype::u64);
         npy_writer neighbors(partial / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
+        std::optional<npy_writer> loops;
+        if (d == neighbor_direction::in) loops.emplace(partial / csc_loops_name, npy_dtype::u32, std::vector<std::uint64_t>{3});
         indptr.append(std::uint64_t{0});
-        builder.write(indptr, neighbors);
+        builder.write(indptr, neighbors, loops ? &*loops : nullptr);
         indptr.close();
         neighbors.close();
+        if (loops) loops->close();
         npy_writer stamped(partial / "stamp.npy", npy_dtype::u64);
         const std::array words{stamp.incoming, stamp.nodes, stamp.edges, stamp.fingerprint};
         stamped.append(std::span<const std::uint64_t>(words));

@@ -54,8 +54,9 @@ public:
     }
     static constexpr std::uint64_t minimum_windows = 4096;
 
-    /// Appends all offsets but the first, 0, and all neighbors.
-    void write(npy_writer& indptr, npy_writer& neighbors) {
+    /// Appends all offsets but the first, 0, all neighbors, and the nodes with self loops to `loops`, if it is not null.
+    void write(npy_writer& indptr, npy_writer& neighbors, npy_writer* loops) {
+        loops_ = loops;
         for (own_ = 0; own_ < edges_.rows().partitions; ++own_) {
             const auto size = static_cast<std::size_t>(edges_.rows().size(own_));
             count(size);
@@ -127,6 +128,7 @@ private:
     void take(std::size_t first, std::size_t last, npy_writer& neighbors) {
         const edge_index begin = ends_[first], size = ends_[last] - begin;
         const bool straight = size > window_.size();
+        std::uint64_t passed = 0; // neighbors of a list that goes straight to the file
         for (partition_id partner = 0; partner < edges_.rows().partitions; ++partner) {
             const edge_block_shape of = shape(partner);
             while (taken_[partner] < of.nodes) {
@@ -140,16 +142,47 @@ private:
                     const auto chunk = std::span(chunk_).first(length);
                     this->read(partner, 2 * of.nodes + 1 + e, chunk);
                     scatter(partner, of, n, e, chunk, straight ? nullptr : &begin);
-                    if (straight) neighbors.append(std::span<const std::uint32_t>(chunk));
+                    if (straight) {
+                        if (partner == own_) find_loops(first, chunk, passed);
+                        passed += chunk.size();
+                        neighbors.append(std::span<const std::uint32_t>(chunk));
+                    }
                     e += length;
                 }
                 taken_[partner] += static_cast<std::uint32_t>(n);
                 if (n < read) break;
             }
         }
-        if (!straight) neighbors.append(std::span<const std::uint32_t>(window_).first(static_cast<std::size_t>(size)));
+        if (!straight) {
+            for (std::size_t v = first; v < last && loops_ != nullptr; ++v) {
+                const edge_index from = v == first ? begin : ends_[v - 1];
+                find_loops(v, std::span(window_).subspan(static_cast<std::size_t>(from - begin), static_cast<std::size_t>(ends_[v] - from)), 0);
+            }
+            neighbors.append(std::span<const std::uint32_t>(window_).first(static_cast<std::size_t>(size)));
+        }
+        write_loops();
         done_ = begin + size;
         if (options_.progress) options_.progress(done_, edges_.edges());
+    }
+
+    /// Finds the self loops of a node in a part of its list, which `before` neighbors precede; a node's parts are consecutive.
+    void find_loops(std::size_t v, std::span<const std::uint32_t> part, std::uint64_t before) {
+        if (loops_ == nullptr) return;
+        const auto node = static_cast<node_id>(edges_.rows().begin(own_) + v);
+        const self_loop_run found = self_loops_in<node_id>(part, node);
+        if (found.count == 0) return;
+        if (loop_.count == 0 || loop_.node != node) {
+            write_loops();
+            loop_ = {node, static_cast<std::uint32_t>(before + found.first), 0};
+        }
+        loop_.count += found.count;
+    }
+    /// Writes the self loops found last.
+    void write_loops() {
+        if (loop_.count == 0) return;
+        const std::uint32_t row[3] = {loop_.node, loop_.first, loop_.count};
+        loops_->append(std::span<const std::uint32_t>(row));
+        loop_ = {};
     }
 
     /// Converts the block's neighbors [e, e + chunk) of its nodes_[0 … n) to global ids, and copies them to their lists' next
@@ -186,6 +219,13 @@ private:
 
     static constexpr std::size_t grain = 16384;
 
+    struct node_loops {
+        node_id node = 0;
+        std::uint32_t first = 0, count = 0;
+    };
+
+    npy_writer* loops_ = nullptr; // null: not written
+    node_loops loop_;             // of the last node with self loops, not written yet
     const bucket_store& edges_;
     edge_direction d_;
     const csc_build_options& options_;

@@ -86,9 +86,13 @@ private:
         for (std::size_t i = 0; i < ids_.size(); ++i)
             for (std::size_t k = offsets_[i]; k < offsets_[i + 1]; ++k) open_[k].high = open_[k].degree = degrees_[i];
         if (after_outgoing) {
+            std::vector<std::uint32_t> in = degrees_, both;
             degrees_of(neighbor_direction::out, degrees_);
+            degrees_of(neighbor_direction::both, both);
             shifts_.clear();
-            for (std::size_t i = 0; i < ids_.size(); ++i) shifts_.emplace_back(ids_[i], degrees_[i]);
+            for (std::size_t i = 0; i < ids_.size(); ++i) shifts_.push_back({ids_[i], degrees_[i], in[i] + degrees_[i] - both[i]});
+            // Self loops are among the outgoing edges alone.
+            std::erase_if(open_, [](const wanted& w) { return w.owner == w.other; });
         }
 
         searched_.clear();
@@ -117,7 +121,6 @@ private:
         open_.swap(searched_); // group each list's edges again
         std::sort(open_.begin(), open_.end(),
             [](const wanted& a, const wanted& b) { return a.owner != b.owner ? a.owner < b.owner : a.low < b.low; });
-        const std::size_t before = at_.size();
         for (;;) {
             std::erase_if(open_, [](const wanted& w) { return w.low == w.degree; });
             if (open_.empty()) break;
@@ -127,7 +130,7 @@ private:
                 wanted w = open_[k];
                 if (neighbors_[k] != w.other) continue; // not an edge of the graph
                 if (edge_ids_[k] == w.id) {
-                    at_.emplace_back(w.owner, w.low);
+                    at_.emplace_back(w.owner, w.low + (after_outgoing ? shift_of(w) : 0));
                     continue;
                 }
                 ++w.low;
@@ -135,9 +138,13 @@ private:
             }
             open_.resize(kept);
         }
-        if (!after_outgoing) return;
-        for (std::size_t i = before; i < at_.size(); ++i)
-            at_[i].second += std::ranges::lower_bound(shifts_, at_[i].first, {}, &std::pair<NodeId, std::uint32_t>::first)->second;
+    }
+
+    /// Returns the distance, modulo 2³², from the position of an incoming edge to that in the list of both directions: it follows
+    /// the outgoing edges, and self loops before it are not there.
+    [[nodiscard]] std::uint32_t shift_of(const wanted& w) const noexcept {
+        const shift& by = *std::ranges::lower_bound(shifts_, w.owner, {}, &shift::owner);
+        return by.outgoing - (w.other > w.owner ? by.loops : 0);
     }
 
     /// Lists the owners of open edges, each once, with offsets of their edges.
@@ -165,7 +172,11 @@ private:
 
     std::vector<std::pair<NodeId, std::uint32_t>> at_;
     std::vector<wanted> open_, searched_;
-    std::vector<std::pair<NodeId, std::uint32_t>> shifts_; // degrees of outgoing lists, by owner
+    struct shift {
+        NodeId owner;
+        std::uint32_t outgoing, loops; // edges, self loops
+    };
+    std::vector<shift> shifts_; // by owner
     std::vector<NodeId> ids_, neighbors_;
     std::vector<std::uint32_t> degrees_, positions_, offsets_;
     std::vector<edge_index> edge_ids_;

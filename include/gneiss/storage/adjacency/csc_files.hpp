@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -51,6 +52,9 @@ struct csc_files {
 /// Bytes of neighbors per checksum, and the least that a sampler reads: everything read is verified.
 inline constexpr std::size_t csc_block_bytes = 4096;
 
+/// Name of the file of self loops in a directory of incoming lists.
+inline constexpr const char* csc_loops_name = "loops.npy";
+
 namespace detail {
 
 /// Returns the checksums of an array of `elements` elements of `width` bytes, in regular blocks: block i begins at i ·
@@ -75,7 +79,8 @@ namespace detail {
 /// The lists of one direction on disk, open: offsets in memory; owners of this object read the neighbors.
 ///
 /// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbor, relation,
-/// edge id); `stamp.npy`, u64 [4]; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
+/// edge id); `stamp.npy`, u64 [4]; of incoming lists `loops.npy`, u32 [k, 3]: nodes with self loops, ascending, with the position of
+/// the first in their list and their number; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
 /// Memory: 8 bytes per node, and 16 for each 1024 edges. Immutable, thread-safe.
 /// Errors: io_error; errc::corrupt for damage and for offsets out of order.
 class csc_lists {
@@ -114,6 +119,42 @@ public:
                ceil_div(stamp.edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) * sizeof(checked_block);
     }
 
+    /// Returns the memory of the self loops of a directory of incoming lists [bytes]; 0 if it has no file of them.
+    [[nodiscard]] static std::uint64_t memory_of_loops(const std::filesystem::path& directory) {
+        if (!std::filesystem::exists(directory / csc_loops_name)) return 0;
+        const std::uint64_t bytes = checksum_table::load(directory / csc_loops_name).data_bytes();
+        return bytes == 0 ? 0 : ranked_bitmap::memory_of(read_stamp(directory).nodes) + bytes / sizeof(loop_entry) * (sizeof(loop_entry) + sizeof(node_id));
+    }
+    /// Reads the self loops, in one sequential read: `self_loops` needs them. Throws `not_found` for lists of an earlier version.
+    void load_loops() {
+        const auto path = path_.parent_path() / csc_loops_name;
+        if (!std::filesystem::exists(path))
+            throw error(errc::not_found, "does not exist, and both directions need it: build the lists again", {.path = path});
+        const checksum_table sums = checksum_table::load(path);
+        const plain_file file = plain_file::open(path);
+        sums.verify_header(file);
+        if (sums.data_bytes() % sizeof(loop_entry) != 0) throw error(errc::corrupt, "has a row of another size", {.path = path});
+        loops_.resize(static_cast<std::size_t>(sums.data_bytes() / sizeof(loop_entry)));
+        sums.read(file, 0, std::as_writable_bytes(std::span(loops_)));
+        std::vector<node_id> nodes;
+        nodes.reserve(loops_.size());
+        for (const loop_entry& l : loops_) {
+            if (l.node >= stamp_.nodes || (!nodes.empty() && l.node <= nodes.back()) || l.count == 0 ||
+                std::uint64_t{l.first} + l.count > degree(l.node))
+                throw error(errc::corrupt, "self loops out of order or beyond their list", {.path = path});
+            nodes.push_back(l.node);
+        }
+        if (!nodes.empty()) with_loops_ = ranked_bitmap(stamp_.nodes, nodes);
+    }
+    /// Returns true if self loops were loaded.
+    [[nodiscard]] bool has_self_loops() const noexcept { return !loops_.empty(); }
+    /// Returns the self loops of node v in its list. O(1). Precondition: `load_loops` was called.
+    [[nodiscard]] detail::self_loop_run self_loops(node_id v) const noexcept {
+        if (loops_.empty()) return {};
+        const auto at = with_loops_.rank(v);
+        return at ? detail::self_loop_run{loops_[*at].first, loops_[*at].count} : detail::self_loop_run{};
+    }
+
     /// Positions have 31 bits.
     static constexpr std::uint64_t max_degree = std::numeric_limits<std::uint32_t>::max() / 2;
 
@@ -139,11 +180,26 @@ public:
     }
 
 private:
+    struct loop_entry {
+        node_id node = 0;
+        std::uint32_t first = 0, count = 0;
+    };
+
     std::filesystem::path path_;
     csc_stamp stamp_;
     checksum_table sums_;
     std::vector<edge_index> offsets_;
+    std::vector<loop_entry> loops_;
+    ranked_bitmap with_loops_;
 };
+
+/// Returns the memory of the open lists of a graph, without neighbors [bytes].
+[[nodiscard]] inline std::uint64_t memory_of_lists(const csc_files& files) {
+    std::uint64_t bytes = 0;
+    for (const auto& path : {files.in, files.out})
+        if (!path.empty()) bytes += csc_lists::memory_of(path);
+    return files.in.empty() || files.out.empty() ? bytes : bytes + csc_lists::memory_of_loops(files.in);
+}
 
 namespace detail {
 
@@ -153,9 +209,7 @@ public:
     /// Throws `over_budget`; `invalid_argument` if no direction is given, if the two are swapped, or if they belong to
     /// different graphs.
     csc_sides(const csc_files& files, memory_budget& budget)
-        : charge_(
-              budget.charge("offsets of neighbors", (files.in.empty() ? 0 : csc_lists::memory_of(files.in)) +
-                                                         (files.out.empty() ? 0 : csc_lists::memory_of(files.out)))) {
+        : charge_(budget.charge("offsets of neighbors", memory_of_lists(files))) {
         if (!files.in.empty()) sides_[0].emplace(files.in);
         if (!files.out.empty()) sides_[1].emplace(files.out);
         const auto check = [](bool good, const char* what) {
@@ -167,6 +221,7 @@ public:
         check(!sides_[0] || !sides_[1] ||
                   (sides_[0]->nodes() == sides_[1]->nodes() && sides_[0]->edges() == sides_[1]->edges()),
             "incoming and outgoing neighbors are of different graphs");
+        if (sides_[0] && sides_[1]) sides_[0]->load_loops();
     }
 
     /// 0: incoming, 1: outgoing; null: absent.

@@ -114,9 +114,11 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return sides_.any().nodes(); }
     [[nodiscard]] edge_index edges() const noexcept { return sides_.any().edges(); }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
-    /// Returns the fingerprint of the lists of a direction; of the outgoing ones for both. A neighbor cache is tied to it.
+    /// Returns the fingerprint of the lists of a direction; of the outgoing ones for both, changed where self loops count once. A
+    /// neighbor cache is tied to it.
     [[nodiscard]] std::uint64_t fingerprint(neighbor_direction d) const {
-        return sides_.lists(d).first->stamp().fingerprint;
+        const auto lists = sides_.lists(d);
+        return lists.first->stamp().fingerprint + (lists.second != nullptr && lists.second->has_self_loops() ? 1 : 0);
     }
 
     /// Serves lists of the cache's direction from it from now on; null: no cache. The cache may be loaded and released while no
@@ -323,9 +325,11 @@ private:
         const std::uint32_t outgoing = lists.second == nullptr ? ~std::uint32_t{0} : lists.first->degree(v);
         const std::uint64_t base = lists.first->begin(v),
                             other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing; // modulo 2⁶⁴
+        const detail::self_loop_run loops = lists.second == nullptr ? detail::self_loop_run{} : lists.second->self_loops(v);
         for (; k < end; ++k) {
             const bool second = positions[k] >= outgoing;
-            const std::uint64_t place = (second ? other : base) + positions[k];
+            const std::uint64_t place =
+                (second ? other + (positions[k] - outgoing < loops.first ? 0 : loops.count) : base) + positions[k];
             const std::uint64_t side = sides_.which(second ? *lists.second : *lists.first);
             stored_at(k, (side << 32) | (place / block_entries), static_cast<std::uint32_t>(place % block_entries));
         }

@@ -295,9 +295,11 @@ private:
         });
         std::vector<loaded_block> loaded = reader_.read(missing);
         for (std::size_t i = 0; i < missing.size(); ++i) {
-            const auto& [from, direction] = missing[i];
-            now[missing[i]] = std::make_shared<const resident_block>(
-                std::move(loaded[i].bytes), loaded[i].block, own_size(store_, from, direction), first_edge(from));
+            const edge_bucket from = missing[i].bucket;
+            auto block = std::make_shared<resident_block>(
+                std::move(loaded[i].bytes), loaded[i].block, own_size(store_, from, missing[i].direction), first_edge(from));
+            if (missing[i].direction == edge_direction::in && from.first == from.second && keeps_ == neighbor_direction::both) block->find_self_loops();
+            now[missing[i]] = std::move(block);
         }
         std::vector<resident_graph::block> sides[2];
         for_each_side(keeps_, [&](edge_direction d) {

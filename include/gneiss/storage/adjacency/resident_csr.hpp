@@ -106,6 +106,8 @@ public:
                     to_neighbors[at] = from_neighbors[from] + shift; // most runs are of one edge
                     for (std::size_t e = from + 1; e < to; ++e) to_neighbors[at + (e - from)] = from_neighbors[e] + shift;
                     if (more) copy_more(p, others, from, to, at);
+                    if (p.partner == own && !has_self_loops_)
+                        has_self_loops_ = std::binary_search(from_neighbors + from, from_neighbors + to, p.block != nullptr ? v : begin + v);
                     ends[v] = at + (to - from);
                 });
             }
@@ -130,6 +132,12 @@ public:
     void prefetch_offsets(node_id v) const noexcept {
         const node_id skipped = skipped_[finder_.of(v)];
         if (skipped != absent) prefetch(offsets_.data() + (v - skipped));
+    }
+
+    /// Returns the self loops of a node in its list. O(log degree); O(1) in lists without.
+    [[nodiscard]] detail::self_loop_run self_loops(node_id v) const noexcept {
+        if (!has_self_loops_) return {};
+        return detail::self_loops_in(neighbors().subspan(static_cast<std::size_t>(begin(v)), degree(v)), v);
     }
 
     // All lists; the last two are empty if absent.
@@ -169,6 +177,7 @@ private:
     std::vector<partition_id> resident_;
     std::vector<node_id> skipped_; // per partition: nodes before it that are not resident
     std::size_t appended_ = 0;     // resident partitions so far
+    bool has_self_loops_ = false;
     std::vector<edge_index> offsets_;
     aligned_buffer<node_id> neighbors_;
     aligned_buffer<relation_id> relations_;

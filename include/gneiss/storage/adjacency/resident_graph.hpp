@@ -36,6 +36,20 @@ public:
         aligned_buffer<std::byte> bytes, const edge_block& block, std::uint64_t own_size, edge_index first_edge)
         : bytes_(std::move(bytes)), block_(block), first_edge_(first_edge), ranks_(own_size, block_.nodes) {}
 
+    /// Looks for self loops, in a block of the edges within a partition. O(edges).
+    void find_self_loops() noexcept {
+        for (std::size_t v = 0; v < block_.nodes.size() && !has_self_loops_; ++v)
+            has_self_loops_ = std::ranges::binary_search(block_.neighbors.subspan(block_.starts[v], block_.starts[v + 1] - block_.starts[v]), block_.nodes[v]);
+    }
+    /// Returns the self loops of a node, by its local id, as positions [first, second) of the block; none unless they were looked
+    /// for. O(log degree).
+    [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> self_loops_of(std::uint32_t node) const noexcept {
+        const auto [first, last] = edges_of(node);
+        if (!has_self_loops_ || first == last) return {last, last};
+        const detail::self_loop_run run = detail::self_loops_in(block_.neighbors.subspan(first, last - first), node);
+        return {first + run.first, first + run.first + run.count};
+    }
+
     /// Bytes besides the block's own.
     [[nodiscard]] static constexpr std::uint64_t memory_of_ranks(std::uint64_t own_size) noexcept {
         return ranked_bitmap::memory_of(own_size);
@@ -62,6 +76,7 @@ private:
     edge_block block_;
     edge_index first_edge_;
     ranked_bitmap ranks_;
+    bool has_self_loops_ = false;
 };
 
 /// The graph among the partitions of one state, a `neighbor_source`: the union of the blocks of their buckets, or the same
@@ -126,14 +141,11 @@ public:
         check(d);
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (i + ahead < ids.size())
-                for_each_block(ids[i + ahead], d, [](const resident_block& b, std::uint32_t local, node_id) {
+                for_each_block(ids[i + ahead], d, [](const resident_block& b, std::uint32_t local, node_id, bool) {
                     b.prefetch_edges_of(local);
                 });
             std::uint32_t degree = 0;
-            for_each_block(ids[i], d, [&](const resident_block& b, std::uint32_t local, node_id) {
-                const auto [first, last] = b.edges_of(local);
-                degree += last - first;
-            });
+            for_each_run(ids[i], d, [&](const resident_block&, std::uint32_t first, std::uint32_t last, node_id) { degree += last - first; });
             to[i] = degree;
         }
     }
@@ -149,8 +161,7 @@ public:
             if (k == end) continue;
             runs.clear(); // ends of the parts of the list, and their blocks
             std::uint32_t degree = 0;
-            for_each_block(request.ids[i], request.direction, [&](const resident_block& b, std::uint32_t local, node_id other) {
-                const auto [first, last] = b.edges_of(local);
+            for_each_run(request.ids[i], request.direction, [&](const resident_block& b, std::uint32_t first, std::uint32_t last, node_id other) {
                 if (first != last) runs.push_back({degree + (last - first), first - degree, &b, other});
                 degree += last - first;
             });
@@ -197,20 +208,33 @@ private:
             throw error(errc::invalid_argument, "the graph does not store this direction");
     }
 
-    /// Calls visit(block, local id, first node of the partner) in the order of the node's list.
+    /// Calls visit(block, first, last, first node of the partner) in the order of the node's list, for positions [first, last) of
+    /// the block.
+    template <class Visit>
+    void for_each_run(node_id v, neighbor_direction d, Visit&& visit) const {
+        for_each_block(v, d, [&](const resident_block& b, std::uint32_t local, node_id other, bool without_loops) {
+            const auto [first, last] = b.edges_of(local);
+            if (!without_loops) return visit(b, first, last, other);
+            const auto [loops, after] = b.self_loops_of(local);
+            visit(b, first, loops, other);
+            visit(b, after, last, other);
+        });
+    }
+
+    /// Calls visit(block, local id, first node of the partner, without self loops) in the order of the node's list.
     template <class Visit>
     void for_each_block(node_id v, neighbor_direction d, Visit&& visit) const {
         const partition_id own = finder_.of(v);
         const std::uint32_t at = place_[own];
         if (at == absent) return;
         const std::uint32_t local = v - begin_[at];
-        const auto walk = [&](const std::vector<block>& blocks) {
+        const auto walk = [&](const std::vector<block>& blocks, bool without_loops) {
             const std::size_t row = at * resident_.size();
             for (std::size_t j = 0; j < resident_.size(); ++j)
-                if (blocks[row + j]) visit(*blocks[row + j], local, begin_[j]);
+                if (blocks[row + j]) visit(*blocks[row + j], local, begin_[j], without_loops && j == at);
         };
-        if (d != neighbor_direction::in) walk(out_);
-        if (d != neighbor_direction::out) walk(in_);
+        if (d != neighbor_direction::in) walk(out_, false);
+        if (d != neighbor_direction::out) walk(in_, d == neighbor_direction::both);
     }
 
     static void collect(std::span<const place> from, std::size_t first, const neighbor_answer<node_id>& answer) noexcept {

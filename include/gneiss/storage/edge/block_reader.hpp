@@ -14,6 +14,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory.hpp>
+#include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
@@ -26,6 +27,7 @@ namespace gneiss {
 struct block_place {
     edge_bucket bucket;                             ///< the bucket
     edge_direction direction = edge_direction::out; ///< by source or by destination
+    bool without_self_loops = false;                ///< leaves self loops out
 
     friend auto operator<=>(const block_place&, const block_place&) = default;
 };
@@ -33,6 +35,41 @@ struct block_place {
 /// Returns the bucket whose block in direction `d` is indexed by partition `own`.
 [[nodiscard]] constexpr edge_bucket bucket_of(partition_id own, partition_id other, edge_direction d) noexcept {
     return d == edge_direction::out ? edge_bucket{own, other} : edge_bucket{other, own};
+}
+
+/// Returns the block of the lists of partition `own` in direction `d`, of which `side` is a part: among the neighbors in both
+/// directions a self loop is an outgoing edge alone.
+[[nodiscard]] constexpr block_place block_of(partition_id own, partition_id other, edge_direction side, neighbor_direction d) noexcept {
+    return {bucket_of(own, other, side), side, d == neighbor_direction::both && side == edge_direction::in && own == other};
+}
+
+/// Removes the self loops of a block of the edges within a partition, in place. O(edges).
+inline void remove_self_loops(loaded_block& of) noexcept {
+    edge_block& block = of.block;
+    const auto writable = [](std::span<const std::uint32_t> words) { return const_cast<std::uint32_t*>(words.data()); }; // in of.bytes
+    std::uint32_t* const arrays[] = {writable(block.neighbors), writable(block.relations), writable(block.edge_ids)};
+    std::uint32_t nodes = 0, edges = 0, first = 0;
+    for (std::size_t v = 0; v < block.nodes.size(); ++v) {
+        const std::uint32_t last = block.starts[v + 1], begin = edges, node = block.nodes[v];
+        for (std::uint32_t e = first; e < last; ++e) {
+            if (block.neighbors[e] == node) continue;
+            for (std::uint32_t* const array : arrays)
+                if (array != nullptr) array[edges] = array[e];
+            ++edges;
+        }
+        first = last;
+        if (edges == begin) continue;
+        writable(block.nodes)[nodes] = node;
+        writable(block.starts)[++nodes] = edges;
+    }
+    const auto shorten = [&](std::span<const std::uint32_t>& words, std::size_t count) {
+        if (!words.empty()) words = words.first(count);
+    };
+    shorten(block.nodes, nodes);
+    shorten(block.starts, edges == 0 ? 0 : nodes + std::size_t{1});
+    shorten(block.neighbors, edges);
+    shorten(block.relations, edges);
+    shorten(block.edge_ids, edges);
 }
 
 /// Reads edge blocks without decoding, many at once, through an engine, bypassing the page cache if the engine can.
@@ -94,8 +131,10 @@ public:
                 GNEISS_ASSERT(number);
                 --waves_[static_cast<std::size_t>(waves_.size() - 1 - (waves_begun_ - *number))].left;
             }
-            for (std::size_t i = 0; i < ended.wanted.size(); ++i)
+            for (std::size_t i = 0; i < ended.wanted.size(); ++i) {
                 ended.loaded[i].block = store_.parse_and_verify(ended.bytes[i], ended.wanted[i].bucket, ended.wanted[i].direction);
+                if (ended.wanted[i].without_self_loops) remove_self_loops(ended.loaded[i]);
+            }
             loaded = std::move(ended.loaded);
             waves_.pop_front();
         });

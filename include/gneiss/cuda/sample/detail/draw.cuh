@@ -19,13 +19,14 @@
 namespace gneiss::cuda::detail {
 
 /// Adjacency that a hop draws from: one list per node, which may be the outgoing, then the incoming neighbors; or, split, both
-/// lists separately.
+/// lists separately. Self loops are among the outgoing edges alone.
 template <class NodeId>
 struct hop_lists {
     adjacency_view<NodeId> first{}, second{}; ///< without offsets: no second list
     std::uint32_t fanout = 0, second_fanout = 0;
     bool split = false, replace = false;
     bool first_incoming = false; ///< the second is
+    bool self_loops = false;     ///< the second has some
     excluded_chains excluded{};
 
     /// The lists of a node, and the number of their excluded edges.
@@ -34,6 +35,13 @@ struct hop_lists {
         std::uint32_t size = 0, second_size = 0;
         std::uint32_t gone = 0, second_gone = 0;
         std::uint32_t chain = excluded_chains::nothing, second_chain = excluded_chains::nothing;
+        self_loop_places loops{}; ///< in the second list, whose size is without them
+
+        /// Returns the place of a position of both lists in the second one.
+        [[nodiscard]] __device__ edge_index in_second(std::uint32_t position) const {
+            position -= size;
+            return second_begin + position + (position < loops.first ? 0 : loops.count);
+        }
     };
     [[nodiscard]] __device__ of_node operator[](NodeId node) const {
         of_node of;
@@ -42,6 +50,11 @@ struct hop_lists {
         if (second.offsets != nullptr) {
             of.second_begin = __ldg(second.offsets + node);
             of.second_size = static_cast<std::uint32_t>(__ldg(second.offsets + node + 1) - of.second_begin);
+            if (self_loops) {
+                of.loops.first = below(of, node);
+                of.loops.count = below(of, node + 1) - of.loops.first;
+                of.second_size -= of.loops.count;
+            }
         }
         if (excluded.lists == nullptr) return of;
         constexpr std::uint32_t end = excluded_chains::nothing;
@@ -49,9 +62,19 @@ struct hop_lists {
         of.gone = excluded.count(of.chain, 0, 0, end);
         if (second.offsets != nullptr) {
             of.second_chain = excluded.chain(node, true);
-            of.second_gone = excluded.count(of.second_chain, 0, 0, end);
+            of.second_gone = excluded.count(of.second_chain, 0, 0, end, of.loops);
         }
         return of;
+    }
+    /// Returns the number of neighbors below `bound` in the second list.
+    [[nodiscard]] __device__ std::uint32_t below(const of_node& of, NodeId bound) const {
+        std::uint32_t low = 0;
+        for (std::uint32_t high = static_cast<std::uint32_t>(of.second_size); low < high;) {
+            const std::uint32_t middle = low + (high - low) / 2;
+            if (__ldg(second.neighbors + of.second_begin + middle) < bound) low = middle + 1;
+            else high = middle;
+        }
+        return low;
     }
     /// List 0 or 1 to draw from: start of its positions, number of positions that are not excluded, number of draws, and output
     /// of earlier lists.
@@ -71,7 +94,7 @@ struct hop_lists {
         if (of.gone + of.second_gone == 0) return at;
         for (std::uint32_t last = at + 1; at != last;) {
             last = at;
-            at = begin + k + excluded.count(of.chain, 0, begin, last) + excluded.count(of.second_chain, of.size, begin, last);
+            at = begin + k + excluded.count(of.chain, 0, begin, last) + excluded.count(of.second_chain, of.size, begin, last, of.loops);
         }
         return at;
     }
@@ -109,7 +132,7 @@ struct hop_task {
         std::uint32_t known) const {
         const std::uint32_t position = lists.place(of, begin, k);
         const bool there = position < of.size;
-        const edge_index at = there ? of.begin + position : of.second_begin + (position - of.size);
+        const edge_index at = there ? of.begin + position : of.in_second(position);
         const NodeId neighbor = __ldg((there ? lists.first.neighbors : lists.second.neighbors) + at);
         __stwb(to.ids + e, neighbor);
         table.claim(neighbor, stamp, known + e);

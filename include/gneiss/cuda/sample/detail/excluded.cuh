@@ -22,6 +22,11 @@
 
 namespace gneiss::cuda::detail {
 
+/// The self loops of an incoming list, which lists of both directions leave out: places [first, first + count).
+struct self_loop_places {
+    std::uint32_t first = 0, count = 0;
+};
+
 /// Positions of excluded edges in the lists of their ends: the counterpart of `gneiss::detail::excluded_positions`. The
 /// positions of a list form an unordered chain; a hash table holds the chains' heads. In device memory.
 struct excluded_chains {
@@ -47,11 +52,14 @@ struct excluded_chains {
             if (there == free) return nothing;
         }
     }
-    /// Counts the elements of a chain at `shift` + position in [first, last].
-    [[nodiscard]] __device__ std::uint32_t count(std::uint32_t chain, std::uint32_t shift, std::uint32_t first, std::uint32_t last) const {
+    /// Counts the elements of a chain at `shift` + position in [first, last], in a list without `loops`.
+    [[nodiscard]] __device__ std::uint32_t count(
+        std::uint32_t chain, std::uint32_t shift, std::uint32_t first, std::uint32_t last, self_loop_places loops = {}) const {
         std::uint32_t found = 0;
         for (; chain != nothing; chain = __ldg(next + chain)) {
-            const std::uint32_t at = shift + __ldg(positions + chain);
+            const std::uint32_t place = __ldg(positions + chain);
+            if (place - loops.first < loops.count) continue;
+            const std::uint32_t at = shift + place - (place < loops.first ? 0 : loops.count);
             found += at >= first && at <= last ? 1 : 0;
         }
         return found;

@@ -199,7 +199,7 @@ private:
         const neighbor_direction d = of.direction();
         hop_lists<NodeId> lists{.first = d == neighbor_direction::in ? graph_.in : graph_.out, .second = {}, .fanout = fanout(hop, 0),
             .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace,
-            .first_incoming = d == neighbor_direction::in, .excluded = excluded_.chains()};
+            .first_incoming = d == neighbor_direction::in, .self_loops = graph_.self_loops, .excluded = excluded_.chains()};
         if (d == neighbor_direction::both) lists.second = graph_.in;
         require(lists.first);
         if (d == neighbor_direction::both) require(lists.second);
