@@ -78,4 +78,18 @@ TEST_CASE("a target that does not match the rows is refused before anything is w
     CHECK(test::code_of([&] { cache.apply({{9}, {}, {2}}, ids, {memory.data(), 50}); }) == errc::invalid_argument);
 }
 
+TEST_CASE("a matrix of fewer rows than are gathered is refused, in order and with positions") {
+    std::vector<float> memory(8);
+    const gather_target two = gather_target::of(matrix_view<float>(memory.data(), 2, 4));
+    two.check(2, 16);
+    CHECK(test::code_of([&] { two.check(3, 16); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { two.check(2, 17); }) == errc::invalid_argument);
+    gather_target placed = two;
+    const std::vector<std::uint32_t> positions{1, 2};
+    placed.positions = positions;
+    CHECK(test::code_of([&] { placed.check(2, 16); }) == errc::invalid_argument);
+    placed.rows = 3;
+    placed.check(2, 16);
+}
+
 } // namespace test_storage_feature_row_source

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,13 +24,15 @@ struct gather_target {
     std::byte* data = nullptr;                  ///< address of row 0
     std::size_t stride = 0;                     ///< bytes from row to row, at least the source's `row_bytes`
     std::span<const std::uint32_t> positions{}; ///< [ids] distinct; empty: the i-th row goes to position i
+    std::size_t rows = std::numeric_limits<std::size_t>::max(); ///< rows of the table; of() knows them, else they are the caller's word
 
     /// Returns the row that ids[i] goes to.
     [[nodiscard]] std::size_t position(std::size_t i) const noexcept { return positions.empty() ? i : positions[i]; }
     /// Returns the address that the row of ids[i] goes to.
     [[nodiscard]] std::byte* row(std::size_t i) const noexcept { return data + position(i) * stride; }
 
-    /// Throws errc::invalid_argument unless `ids` rows of `row_bytes` fit. O(1): called once per gather.
+    /// Throws errc::invalid_argument unless `ids` rows of `row_bytes` fit. O(1), or O(ids) with positions in a table of known
+    /// size: called once per gather. Positions must be distinct, which is not checked.
     void check(std::size_t ids, std::size_t row_bytes) const {
         if (ids == 0) return;
         if (data == nullptr) throw error(errc::invalid_argument, "gathered rows have no memory to go to");
@@ -38,12 +42,16 @@ struct gather_target {
         if (!positions.empty() && positions.size() != ids)
             throw error(errc::invalid_argument, "a target with " + std::to_string(positions.size()) + " positions cannot take " +
                                                     std::to_string(ids) + " rows");
+        if (rows == std::numeric_limits<std::size_t>::max()) return;
+        const std::size_t needed = positions.empty() ? ids : std::size_t{std::ranges::max(positions)} + 1;
+        if (needed > rows)
+            throw error(errc::invalid_argument, "a target of " + std::to_string(rows) + " rows cannot take row " + std::to_string(needed - 1));
     }
 
     /// Returns the rows of a matrix as a target, in order.
     template <class T>
     [[nodiscard]] static gather_target of(matrix_view<T> rows) noexcept {
-        return {reinterpret_cast<std::byte*>(rows.data()), rows.stride() * sizeof(T)};
+        return {.data = reinterpret_cast<std::byte*>(rows.data()), .stride = rows.stride() * sizeof(T), .rows = rows.rows()};
     }
 };
 
