@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/error_code.hpp"
+
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>
@@ -244,6 +246,30 @@ TEST_CASE("invalid options and traces are refused") {
     CHECK(code([&] { policy.next(std::vector<node_id>{1}, changes); }) == errc::invalid_argument);
     policy.next(std::vector<node_id>{1, 2}, changes);
     CHECK(code([&] { policy.next(std::vector<node_id>{1, 2}, changes); }) == errc::invalid_argument);
+}
+
+TEST_CASE("a batch that differs from the trace, in its ids or in their order, is refused and changes nothing") {
+    memory_trace trace;
+    for (const std::vector<node_id>& batch : {std::vector<node_id>{1, 2}, {3, 4}, {3, 4}, {1, 2}}) trace.append(batch);
+    belady_policy policy(trace, {.capacity = 2}, serial), same(trace, {.capacity = 2}, serial);
+    change_set changes, expected;
+    for (const std::vector<node_id>& other : {std::vector<node_id>{10, 11}, {2, 1}, {1}, {}})
+        CHECK(test::code_of([&] { policy.next(other, changes); }) == errc::invalid_argument);
+    for (const std::vector<node_id>& batch : {std::vector<node_id>{1, 2}, {3, 4}, {3, 4}, {1, 2}}) {
+        policy.next(batch, changes);
+        same.next(batch, expected);
+        CHECK(changes == expected);
+    }
+    CHECK(test::code_of([&] { policy.next(std::vector<node_id>{1, 2}, changes); }) == errc::invalid_argument);
+
+    memory_trace twice;
+    twice.append(std::vector<node_id>{1, 1});
+    twice.append(std::vector<node_id>{2});
+    belady_policy broken(twice, {.capacity = 1}, serial);
+    CHECK(test::code_of([&] { broken.next(std::vector<node_id>{1, 1}, changes); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { broken.next(std::vector<node_id>{2}, changes); }) == errc::invalid_argument); // and no other follows
+    const std::vector<node_id> resident{3, 3};
+    CHECK(test::code_of([&] { belady_policy(trace, {.capacity = 2, .resident = resident}, serial); }) == errc::invalid_argument);
 }
 
 } // namespace test_cache_belady

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/error_code.hpp"
+
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/error.hpp>
 
@@ -54,6 +56,42 @@ TEST_CASE("hits, misses, fills and admitted rows are counted; a fill of a row th
         scripted other{wrong};
         CHECK_THROWS_AS(simulate(other, trace), error);
     }
+}
+
+TEST_CASE_TEMPLATE("a row that a batch requests twice is refused, and later batches keep the cache within its rows", Policy, lru, s3_fifo) {
+    Policy policy(3);
+    change_set changes;
+    std::set<node_id> cached;
+    const auto apply = [&] {
+        for (const node_id id : changes.out) REQUIRE(cached.erase(id) == 1);
+        for (const node_id id : changes.in) REQUIRE(cached.insert(id).second);
+        REQUIRE(cached.size() <= 3);
+    };
+    policy.next(std::vector<node_id>{1, 2, 3}, changes);
+    apply();
+    CHECK(test::code_of([&] { policy.next(std::vector<node_id>{7, 7, 8}, changes); }) == errc::invalid_argument);
+    for (const node_id id : changes.out) cached.erase(id);
+    cached.insert(changes.in.begin(), changes.in.end());
+    for (node_id first = 10; first < 40; first += 3) {
+        policy.next(std::vector<node_id>{first, first + 1, first + 2}, changes);
+        apply();
+    }
+    CHECK(cached.size() == 3);
+}
+
+TEST_CASE("a row that is named twice, more rows than slots, rows and batches beyond a trace are refused") {
+    lru policy(3);
+    change_set changes;
+    policy.next(std::vector<node_id>{1, 2, 3}, changes);
+    CHECK(test::code_of([&] { policy.next(std::vector<node_id>{1, 1, 2}, changes); }) == errc::invalid_argument); // cached rows
+    CHECK(test::code_of([] { static_cache(std::vector<node_id>{4, 5, 4}, 3); }) == errc::invalid_argument);
+    CHECK(test::code_of([] { change_set_replay(1, {1, 2}, memory_change_sets{}); }) == errc::invalid_argument);
+    memory_trace trace;
+    trace.append(std::vector<node_id>{1, 9});
+    std::vector<node_id> room;
+    CHECK(test::code_of([&] { (void)trace.read(1, room); }) == errc::out_of_range);
+    CHECK(test::code_of([&] { (void)trace.size(7); }) == errc::out_of_range);
+    CHECK(test::code_of([&] { (void)count_visits(trace, 9); }) == errc::out_of_range);
 }
 
 } // namespace test_cache_simulate

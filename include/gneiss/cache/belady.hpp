@@ -55,7 +55,8 @@ struct belady_options {
 /// construction 4 per node, or 12 to 24 per distinct row when hashed: `belady_bytes`. Results do not depend on the executor.
 /// Thread-safety: one call of `next` at a time.
 /// Errors: errc::out_of_range for 2³² accesses or a row beyond `nodes`; errc::invalid_argument for more resident rows than
-/// slots, batches that differ from the trace, or a row requested twice by a batch; errors of reading the trace.
+/// slots or one that is named twice, batches that differ from the trace (by a checksum of their ids, in order), or a row
+/// requested twice by a batch; errors of reading the trace.
 /// Source: Belady, IBM Systems Journal 5(2), 1966; Ginex (VLDB'22), sections 3.3 and 3.4.
 ///
 /// From examples/17_belady.cpp:
@@ -73,6 +74,10 @@ public:
         if (options.resident.size() > capacity_)
             throw error(errc::invalid_argument, std::to_string(options.resident.size()) + " resident rows in a cache of " +
                                                     std::to_string(capacity_) + " slots");
+        std::vector<node_id> carried(options.resident.begin(), options.resident.end());
+        std::ranges::sort(carried);
+        if (const auto twice = std::ranges::adjacent_find(carried); twice != carried.end())
+            throw error(errc::invalid_argument, "row " + std::to_string(*twice) + " is resident twice");
         const auto make = [&](auto last) {
             uses_.link(trace, last, executor);
             enter_resident(options.resident, last);
@@ -93,7 +98,7 @@ public:
 
     /// Writes the changes after the next batch; `out` ascends.
     void next(std::span<const node_id> ids, change_set& out) {
-        if (now_ == batches() || ids.size() != uses_.size(now_))
+        if (now_ >= batches() || !uses_.matches(now_, ids))
             throw error(errc::invalid_argument, "batch " + std::to_string(now_) + " is not that of the trace");
         out.clear();
         mark_hits(now_);
@@ -102,7 +107,10 @@ public:
         for (std::size_t i = 0; i < ids.size(); ++i) {
             const detail::access_number next = uses_.after(uses_.start(now_) + static_cast<detail::access_number>(i));
             const std::uint32_t list = uses_.batch_of(next);
-            if (list == now_) throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(ids[i]) + " twice");
+            if (list == now_) {
+                now_ = batches(); // half a batch was taken: no other may follow
+                throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(ids[i]) + " twice");
+            }
             if (hit_[i]) {
                 enter(list, {ids[i], place_in(list, next)});
                 list_of_[i] = never();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,11 +29,14 @@ class change_set_replay {
     static_assert(change_set_source<Source>, "change_set_replay: Source must be a gneiss::change_set_source, see gneiss/cache/concepts.hpp");
 
 public:
-    /// \param initial  rows in the cache before the first batch
+    /// \param initial  rows in the cache before the first batch; more than `capacity` are errc::invalid_argument
     change_set_replay(std::size_t capacity, std::vector<node_id> initial, Source source)
         : capacity_(capacity),
           initial_(std::move(initial)),
-          source_(std::move(source)) {}
+          source_(std::move(source)) {
+        if (initial_.size() > capacity_)
+            throw error(errc::invalid_argument, std::to_string(initial_.size()) + " initial rows in a cache of " + std::to_string(capacity_) + " slots");
+    }
 
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::span<const node_id> initial() const noexcept { return initial_; }

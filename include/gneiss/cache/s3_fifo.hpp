@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include <gneiss/cache/concepts.hpp>
 #include <gneiss/cache/detail/linked_rows.hpp>
 #include <gneiss/cache/slot_table.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {
@@ -44,6 +46,8 @@ public:
     [[nodiscard]] std::size_t capacity() const noexcept { return rows_.capacity(); }
     [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
 
+    /// Throws errc::invalid_argument for a row that enters twice; the cache then counts it once. A cached row that a batch
+    /// requests twice counts as used twice.
     void next(std::span<const node_id> ids, change_set& out) {
         out.clear();
         if (capacity() == 0) return;
@@ -51,8 +55,9 @@ public:
         place_of_.find(ids, places_);
         for (const cache_slot place : places_)
             if (place != no_slot) uses_[place] = std::min<std::uint8_t>(uses_[place] + 1, most_uses) & use_bits;
+        std::size_t twice = ids.size(); // position of a row that entered before
         for (std::size_t i = 0; i < ids.size(); ++i)
-            if (places_[i] == no_slot) insert(ids[i], out.out);
+            if (places_[i] == no_slot && !insert(ids[i], out.out)) twice = i;
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (places_[i] != no_slot) continue;
             const cache_slot place = place_of_.find(ids[i]);
@@ -61,12 +66,14 @@ public:
             out.in.push_back(ids[i]);
             out.in_position.push_back(static_cast<std::uint32_t>(i));
         }
+        if (twice != ids.size()) throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(ids[twice]) + " twice");
     }
 
 private:
     static constexpr std::uint8_t most_uses = 3, use_bits = 3, fresh = 4; // fresh: inserted by this batch
 
-    void insert(node_id id, std::vector<node_id>& out) {
+    /// Returns false, and inserts nothing, for a row that is in the cache.
+    bool insert(node_id id, std::vector<node_id>& out) {
         while (rows_.free() == 0) {
             if (main_.size > capacity() - small_slots_ || small_.size == 0)
                 evict_main(out);
@@ -76,8 +83,13 @@ private:
         const bool came_back = ghost_of_.erase(id) != no_slot;
         const cache_slot place = rows_.take(id);
         uses_[place] = fresh;
-        place_of_.insert(id, place);
+        if (const cache_slot before = place_of_.insert(id, place); before != no_slot) {
+            place_of_.insert(id, before);
+            rows_.give_back(place);
+            return false;
+        }
         rows_.push_front(came_back ? main_ : small_, place);
+        return true;
     }
     /// Evicts one row, unless all move to the main queue.
     void evict_small(std::vector<node_id>& out) {

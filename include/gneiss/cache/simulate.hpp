@@ -132,8 +132,10 @@ template <class Policy, class Trace>
 cache_counts simulate(Policy& policy, Trace& trace) {
     static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
     static_assert(access_trace<Trace>, "simulate: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
-    simulated_cache cache(policy.capacity());
-    return simulate(policy, trace, cache);
+    if constexpr (cache_policy<Policy> && access_trace<Trace>) {
+        simulated_cache cache(policy.capacity());
+        return simulate(policy, trace, cache);
+    }
 }
 
 } // namespace gneiss

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <gneiss/cache/change_set.hpp>
@@ -56,13 +57,14 @@ public:
     /// Returns the kind in use.
     [[nodiscard]] slot_table_kind kind() const noexcept { return kind_; }
 
-    /// Slot of a row, or `no_slot`.
+    /// Slot of a row, or `no_slot`. Precondition of a direct table, checked in debug builds only: the row is below the number
+    /// of nodes.
     [[nodiscard]] cache_slot find(node_id id) const noexcept {
         if (kind_ == slot_table_kind::hashed) return hashed_.find(id);
         GNEISS_ASSERT(id < direct_.size());
         return direct_[id];
     }
-    /// to[i] = slot of ids[i], or `no_slot`. Precondition: to.size() ≥ ids.size().
+    /// to[i] = slot of ids[i], or `no_slot`. Preconditions, not checked: to.size() ≥ ids.size(), and as above.
     void find(std::span<const node_id> ids, std::span<cache_slot> to) const noexcept {
         if (kind_ == slot_table_kind::hashed) return hashed_.find(ids, to);
         constexpr std::size_t ahead = 24;
@@ -71,15 +73,15 @@ public:
             to[i] = find(ids[i]);
         }
     }
-    /// Puts a row into a slot, moving it if it has one. Precondition: at most `capacity` rows including this one.
-    void insert(node_id id, cache_slot slot) noexcept {
+    /// Puts a row into a slot, moving it if it has one. Returns its previous slot, or `no_slot`. Preconditions, checked in debug
+    /// builds only: at most `capacity` rows including this one, each below the number of nodes.
+    cache_slot insert(node_id id, cache_slot slot) noexcept {
         GNEISS_ASSERT(slot != no_slot);
-        if (kind_ == slot_table_kind::hashed)
-            (void)hashed_.exchange(id, slot);
-        else
-            direct_[id] = slot;
+        if (kind_ == slot_table_kind::hashed) return hashed_.exchange(id, slot);
+        GNEISS_ASSERT(id < direct_.size());
+        return std::exchange(direct_[id], slot);
     }
-    /// Removes a row and returns its slot, or `no_slot`.
+    /// Removes a row and returns its slot, or `no_slot`. Precondition as above.
     cache_slot erase(node_id id) noexcept {
         return kind_ == slot_table_kind::hashed ? hashed_.erase(id) : std::exchange(direct_[id], no_slot);
     }

@@ -8,11 +8,13 @@
 #include <numeric>
 #include <ranges>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {
@@ -29,10 +31,16 @@ namespace gneiss {
 /// \snippet 17_belady.cpp compare
 class static_cache {
 public:
-    /// `ranked`: distinct rows, most wanted first; entries after the first `capacity` are ignored.
+    /// `ranked`: distinct rows, most wanted first; entries after the first `capacity` are ignored. Throws
+    /// errc::invalid_argument for a row that is named twice. O(capacity log capacity).
     static_cache(std::span<const node_id> ranked, std::size_t capacity)
         : capacity_(capacity),
-          rows_(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(std::min(capacity, ranked.size()))) {}
+          rows_(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(std::min(capacity, ranked.size()))) {
+        std::vector<node_id> sorted = rows_;
+        std::ranges::sort(sorted);
+        if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+            throw error(errc::invalid_argument, "a cache is to hold row " + std::to_string(*twice) + " twice");
+    }
 
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::span<const node_id> initial() const noexcept { return rows_; }
@@ -60,13 +68,17 @@ template <std::ranges::random_access_range Scores>
     return {ids.begin(), end};
 }
 
-/// Counts the requests for each row by the batches of a trace. Precondition: rows are below `nodes`. O(nodes + accesses).
+/// Counts the requests for each row by the batches of a trace. Throws errc::out_of_range for a row beyond `nodes`. O(nodes +
+/// accesses).
 template <access_trace Trace>
 [[nodiscard]] std::vector<std::uint32_t> count_visits(Trace& trace, std::uint64_t nodes) {
     std::vector<std::uint32_t> visits(static_cast<std::size_t>(nodes), 0);
     std::vector<node_id> room;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch)
-        for (const node_id id : trace.read(batch, room)) ++visits[id];
+        for (const node_id id : trace.read(batch, room)) {
+            if (id >= nodes) throw error(errc::out_of_range, "row " + std::to_string(id) + " of a trace over " + std::to_string(nodes) + " rows");
+            ++visits[id];
+        }
     return visits;
 }
 

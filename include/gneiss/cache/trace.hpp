@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gneiss/cache/concepts.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {
@@ -20,12 +22,23 @@ public:
         starts_.push_back(ids_.size());
     }
     [[nodiscard]] std::size_t batches() const noexcept { return starts_.size() - 1; }
-    [[nodiscard]] std::size_t size(std::size_t batch) const noexcept { return starts_[batch + 1] - starts_[batch]; }
-    [[nodiscard]] std::span<const node_id> read(std::size_t batch, std::vector<node_id>& /*room*/) const noexcept {
-        return std::span(ids_).subspan(starts_[batch], size(batch));
+    /// Throws errc::out_of_range for a batch beyond the trace.
+    [[nodiscard]] std::size_t size(std::size_t batch) const {
+        check(batch);
+        return starts_[batch + 1] - starts_[batch];
+    }
+    /// Throws errc::out_of_range for a batch beyond the trace.
+    [[nodiscard]] std::span<const node_id> read(std::size_t batch, std::vector<node_id>& /*room*/) const {
+        check(batch);
+        return std::span(ids_).subspan(starts_[batch], starts_[batch + 1] - starts_[batch]);
     }
 
 private:
+    void check(std::size_t batch) const {
+        if (batch >= batches())
+            throw error(errc::out_of_range, "batch " + std::to_string(batch) + " of a trace of " + std::to_string(batches()));
+    }
+
     std::vector<node_id> ids_;
     std::vector<std::size_t> starts_{0};
 };

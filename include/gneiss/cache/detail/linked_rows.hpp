@@ -39,6 +39,7 @@ public:
             rows_.emplace_back();
         }
         rows_[place].id = id;
+        rows_[place].before = place; // in no list
         return place;
     }
     /// Precondition: the place is in no list.
@@ -55,11 +56,13 @@ public:
         ++to.size;
     }
     void unlink(list& from, cache_slot place) noexcept {
-        const row& gone = rows_[place];
+        const row gone = rows_[place];
         (gone.before == no_slot ? from.first : rows_[gone.before].after) = gone.after;
         (gone.after == no_slot ? from.last : rows_[gone.after].before) = gone.before;
+        rows_[place].before = place; // in no list
         --from.size;
     }
+    [[nodiscard]] bool linked(cache_slot place) const noexcept { return rows_[place].before != place; }
 
 private:
     struct row {

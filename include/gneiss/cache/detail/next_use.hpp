@@ -13,6 +13,7 @@
 #include <gneiss/cache/concepts.hpp>
 #include <gneiss/cache/detail/id_table.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
@@ -95,9 +96,11 @@ public:
     template <access_trace Trace, class Table, executor E>
     void link(Trace& trace, Table& last, const E& executor) {
         std::vector<node_id> room;
+        sums_.resize(batches());
         for (std::size_t batch = batches(); batch-- > 0;) {
             const std::span<const node_id> ids = trace.read(batch, room);
             if (ids.size() != size(batch)) throw error(errc::corrupt, "a trace does not have the rows that it declares");
+            sums_[batch] = sum_of(ids);
             last.reserve(last.size() + ids.size());
             last.exchange(ids, start(batch), std::span(next_.data() + start(batch), ids.size()), executor);
         }
@@ -106,6 +109,10 @@ public:
     [[nodiscard]] std::size_t batches() const noexcept { return starts_.size() - 1; }
     [[nodiscard]] access_number start(std::size_t batch) const noexcept { return starts_[batch]; }
     [[nodiscard]] std::size_t size(std::size_t batch) const noexcept { return starts_[batch + 1] - starts_[batch]; }
+    /// True if `ids` are those of the batch, in order, by a checksum. `link` was called.
+    [[nodiscard]] bool matches(std::size_t batch, std::span<const node_id> ids) const noexcept {
+        return ids.size() == size(batch) && sum_of(ids) == sums_[batch];
+    }
     /// Next access to the same row, or `no_access`.
     [[nodiscard]] access_number after(access_number access) const noexcept { return next_[access]; }
     /// Batch of an access; batches() for `no_access`. O(1), or O(log batches) where batches are far smaller than most.
@@ -124,7 +131,10 @@ private:
         return static_cast<std::uint32_t>(std::upper_bound(first, end, access) - starts_.begin() - 1);
     }
 
+    [[nodiscard]] static std::uint64_t sum_of(std::span<const node_id> ids) noexcept { return checksum(std::as_bytes(ids)); }
+
     std::vector<access_number> starts_{0}; // [batches + 1]
+    std::vector<std::uint64_t> sums_;      // [batches] of the ids
     unsigned shift_ = 0;
     std::vector<std::uint32_t> first_batch_; // batch of the first access of each piece of 2^shift accesses
     aligned_buffer<access_number> next_;
