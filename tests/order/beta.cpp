@@ -112,4 +112,12 @@ TEST_CASE("a buffer that cannot hold two partitions is refused") {
     CHECK_THROWS_AS(beta_order(0, 2), error);
 }
 
+TEST_CASE("a sequence of a buffer that cannot hold two partitions is refused, and does not run for ever") {
+    const random_key key{1, random_domain::plan};
+    CHECK_THROWS_AS((void)beta_sequence(4, 1, key), error);
+    CHECK_THROWS_AS((void)beta_sequence(4, 0, key), error);
+    CHECK_THROWS_AS((void)beta_sequence(0, 2, key), error);
+    CHECK(beta_sequence(1, 1, key) == buffer_sequence{{0}});
+}
+
 } // namespace test_order_beta

@@ -24,12 +24,16 @@ class any_order {
 public:
     /// Takes an order over and names it.
     template <class Order>
-        requires(!std::same_as<Order, any_order>)
+        requires(!std::same_as<Order, any_order> && edge_bucket_order<Order>)
     any_order(std::string name, Order order)
         : name_(std::move(name)),
           partitions_(order.partitions()),
           resident_partitions_(order.resident_partitions()),
-          states_(std::move(order)) {
+          states_(std::move(order)) {}
+    /// Says what is missing: any other type.
+    template <class Order>
+        requires(!std::same_as<Order, any_order> && !edge_bucket_order<Order>)
+    any_order(std::string /*name*/, Order /*order*/) : partitions_(0), resident_partitions_(0) {
         static_assert(edge_bucket_order<Order>, "any_order: the object must be a gneiss::edge_bucket_order, see gneiss/order/concepts.hpp");
     }
 

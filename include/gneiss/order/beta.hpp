@@ -39,10 +39,11 @@ struct beta_options {
 /// \return     beta_swaps(partitions, slots) + 1 sets of `resident_partitions` partitions; consecutive sets differ by one swap
 ///
 /// A buffer of at least `partitions` slots gives one set. Cost: O(swaps · slots).
-/// Precondition: partitions > 0, and slots > 1 unless partitions is 1.
+/// Throws errc::invalid_argument for a buffer in which two partitions cannot meet.
 /// Source: Marius, OSDI'21, Algorithm 3; the listing's `n` restarts at 0 in each round.
 [[nodiscard]] inline buffer_sequence beta_sequence(
     std::uint32_t partitions, std::uint32_t resident_partitions, random_key key, const beta_options& options = {}) {
+    detail::check_buffer(partitions, resident_partitions);
     resident_partitions = std::min(resident_partitions, partitions);
     std::vector<partition_id> all(partitions);
     std::iota(all.begin(), all.end(), partition_id{0});
