@@ -41,4 +41,16 @@ TEST_CASE("a set of nodes has the members that were inserted, as a list or as a 
         }
 }
 
+TEST_CASE("a node beyond the graph is refused, and is no member of a bitmap or a list") {
+    for (const node_id members : {3U, 900U}) { // a list, a bitmap
+        node_set set(1000);
+        for (node_id node = 0; node < members; ++node) set.insert(node);
+        CHECK_THROWS_AS(set.insert(1000), error);
+        CHECK_THROWS_AS(set.insert(500000), error);
+        set.finish();
+        CHECK(set.size() == members);
+        CHECK_FALSE(set.contains(500000));
+    }
+}
+
 } // namespace test_core_node_set

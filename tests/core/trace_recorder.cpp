@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "support/replaced_new.hpp"
+
+#include "support/allocations.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <algorithm>
@@ -164,6 +167,32 @@ TEST_CASE("a file that cannot be created is refused; a full disk ends the trace 
     } catch (const io_error& e) {
         CHECK(e.out_of_space());
     }
+}
+
+TEST_CASE("a track that finds no memory leaves no trace in the recorder, whichever allocation fails") {
+    const gneiss::test::temporary_directory directory;
+    std::uint64_t failures = 0;
+    for (std::uint64_t at = 1; at < 20; ++at) {
+        trace_recorder recorder(directory / "trace.json", {.block = 4});
+        const trace_track first(recorder, "first");
+        bool made = true;
+        {
+            std::string name(3000, 'x');
+            const gneiss::test::fail_allocation one(at);
+            try {
+                const trace_track second(recorder, std::move(name));
+            } catch (const std::bad_alloc&) {
+                made = false;
+            }
+        }
+        failures += !made;
+        recorder.flush(); // only of live tracks
+        trace_track third(recorder, "third");
+        { const trace_span span(&third, "work"); }
+        recorder.close();
+        CHECK(spans(events_of(directory / "trace.json"), "work").size() == 1);
+    }
+    CHECK(failures >= 3);
 }
 
 } // namespace test_core_trace_recorder

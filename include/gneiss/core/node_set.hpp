@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -23,8 +24,9 @@ public:
     /// \param nodes  of the graph
     explicit node_set(std::uint64_t nodes) : nodes_(nodes) {}
 
-    /// Adds a node of the graph. O(1), amortized O(log) for a list.
+    /// Adds a node. O(1), amortized O(log) for a list. Throws errc::out_of_range for a node beyond those of the graph.
     void insert(node_id node) {
+        if (node >= nodes_) throw error(errc::out_of_range, "node " + std::to_string(node) + " of a graph of " + std::to_string(nodes_) + " nodes");
         if (!words_.empty()) return set(node);
         if (list_.size() == longest()) {
             compact();
@@ -52,7 +54,8 @@ public:
 
     /// Returns true for a node of the set. O(1) for a bitmap, O(log nodes) for a list.
     [[nodiscard]] bool contains(node_id node) const noexcept {
-        return !words_.empty() ? (words_[node / 64] >> (node % 64) & 1U) != 0 : std::ranges::binary_search(list_, node);
+        if (words_.empty()) return std::ranges::binary_search(list_, node);
+        return node < nodes_ && (words_[node / 64] >> (node % 64) & 1U) != 0;
     }
     /// Number of nodes. O(nodes / 64) for a bitmap.
     [[nodiscard]] std::uint64_t size() const noexcept {
@@ -108,7 +111,6 @@ private:
     /// Length of a list that takes as much memory as the bitmap.
     [[nodiscard]] std::size_t longest() const noexcept { return static_cast<std::size_t>(nodes_ / 32) + 16; }
     void set(node_id node) noexcept {
-        GNEISS_ASSERT(node < nodes_);
         words_[node / 64] |= std::uint64_t{1} << (node % 64);
     }
     void compact() {

@@ -110,6 +110,7 @@ private:
 
     // Callers of these hold the mutex.
     void begin(trace_track& track);
+    void name_thread(const trace_track& track);
     void write(trace_track& from, std::size_t count) noexcept;
     void event(const trace_track& of, const recorded_span& span);
     void quote(std::string_view text) {
@@ -160,7 +161,7 @@ class trace_track {
 public:
     using clock = trace_recorder::clock; ///< clock of all spans
 
-    /// Precondition: the recorder outlives this.
+    /// Precondition: the recorder outlives this. Throws std::bad_alloc; the recorder is then without the track.
     trace_track(trace_recorder& to, std::string name) : to_(to), name_(std::move(name)), spans_(to.options_.block) {
         const std::scoped_lock lock(to.mutex_);
         to.begin(*this);
@@ -202,8 +203,20 @@ private:
 };
 
 inline void trace_recorder::begin(trace_track& track) {
-    tracks_.push_back(&track);
+    tracks_.reserve(tracks_.size() + 1);
     track.number_ = ++last_;
+    const std::size_t kept = text_.size();
+    try {
+        name_thread(track);
+    } catch (...) { // no memory for the text
+        text_.resize(kept);
+        throw;
+    }
+    tracks_.push_back(&track);
+    put();
+}
+
+inline void trace_recorder::name_thread(const trace_track& track) {
     text_ += R"(,
 {"name":"thread_name","ph":"M","pid":1,"tid":)";
     number(last_);
@@ -215,7 +228,6 @@ inline void trace_recorder::begin(trace_track& track) {
     text_ += R"(,"args":{"sort_index":)";
     number(last_);
     text_ += "}}";
-    put();
 }
 
 inline void trace_recorder::flush() noexcept {

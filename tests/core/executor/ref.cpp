@@ -27,4 +27,33 @@ TEST_CASE("a reference runs every task once on its executor") {
     CHECK(executor_ref(threads).concurrency() == 2);
 }
 
+TEST_CASE("a reference to a temporary executor keeps it, and copies of the reference share it") {
+    struct counting { // not empty: its state must live
+        std::shared_ptr<int> calls;
+        void run(std::size_t tasks, const auto& body) const {
+            ++*calls;
+            for (std::size_t i = 0; i < tasks; ++i) body(i);
+        }
+        [[nodiscard]] static std::size_t concurrency() { return 1; }
+    };
+    const auto calls = std::make_shared<int>(0);
+    const auto work = [](const executor_ref& on) {
+        std::size_t sum = 0;
+        on.run(4, [&](std::size_t i) { sum += i; });
+        return sum;
+    };
+    {
+        const executor_ref kept = counting{calls}, copy = kept, empty = serial_executor{};
+        CHECK(work(kept) == 6);
+        CHECK(work(copy) == 6);
+        CHECK(work(empty) == 6);
+        CHECK(*calls == 2);
+        const counting outlives{calls};
+        const executor_ref refers = outlives;
+        CHECK(calls.use_count() == 3); // one copy for both references to the temporary, none of `outlives`
+        CHECK(work(refers) == 6);
+    }
+    CHECK(calls.use_count() == 1);
+}
+
 } // namespace test_core_executor_ref
