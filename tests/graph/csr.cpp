@@ -100,4 +100,18 @@ TEST_CASE("a request for data that the graph does not store is refused") {
     CHECK_THROWS_AS((void)make_csr_graph(bad, neighbor_direction::in), error);
 }
 
+TEST_CASE("a second pass over the edges that has others than the first is refused, as are both directions") {
+    for (const std::vector<edge>& second : {std::vector<edge>{{0, 0, 1}, {0, 0, 1}, {0, 0, 1}}, {{0, 0, 9}}, {{9, 0, 0}}}) {
+        bool again = false;
+        const auto passes = [&](const auto& sink) {
+            const std::vector<edge> first{{0, 0, 1}, {0, 0, 1}};
+            sink(std::span<const edge>(std::exchange(again, true) ? second : first));
+        };
+        CHECK_THROWS_AS((void)csr<>::from_edges(3, neighbor_direction::in, {}, passes), error);
+    }
+    const auto none = [](const auto&) {};
+    CHECK_THROWS_AS((void)csr<>::from_edges(3, neighbor_direction::both, {}, none), error);
+    CHECK_THROWS_AS((void)csr<>({0, 1}, {0}).neighbors(1), error);
+}
+
 } // namespace test_graph_csr

@@ -40,4 +40,10 @@ TEST_CASE("edges written to a scratch are streamed back") {
     CHECK(stream.next().empty());
 }
 
+TEST_CASE("edges beyond the nodes and chunks without edges are refused") {
+    CHECK_THROWS_AS(edge_list<>(3, {{0, 0, 3}}), error);
+    CHECK_THROWS_AS(edge_list<>(3, {{4, 0, 0}}), error);
+    CHECK_THROWS_AS(edge_list<>(3, {{0, 0, 2}}, 0), error);
+}
+
 } // namespace test_graph_edge_list

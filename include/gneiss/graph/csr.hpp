@@ -62,22 +62,20 @@ public:
 
     /// Builds from edges between nodes below `nodes`. `for_each(sink)` calls sink(span of edges) over all edges, in the same
     /// order each time; it is called twice. Edge ids count the edges from 0 in that order. `d`: in or out. Throws
-    /// errc::out_of_range for an edge beyond the nodes. O(nodes + edges), plus a sort of lists that are out of order; the edge
+    /// errc::out_of_range for an edge beyond the nodes, errc::invalid_argument for both directions, and for a second pass with
+    /// other edges. O(nodes + edges), plus a sort of lists that are out of order; the edge
     /// order of a bucket store needs none.
     template <class ForEach>
     [[nodiscard]] static csr from_edges(
         std::uint64_t nodes, neighbor_direction d, const csr_options& columns, ForEach&& for_each) {
-        GNEISS_ASSERT(d != neighbor_direction::both);
+        if (d == neighbor_direction::both) throw error(errc::invalid_argument, "a CSR has the lists of one direction: in or out");
         const bool in = d == neighbor_direction::in;
         csr result;
         // list v is at v + 1 until all are filled
         result.offsets_ = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2);
         for_each([&](std::span<const basic_edge<NodeId>> edges) {
             for (const auto& e : edges) {
-                if (e.source >= nodes || e.destination >= nodes)
-                    throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " +
-                                                        std::to_string(e.destination) + " of a graph of " +
-                                                        std::to_string(nodes) + " nodes");
+                check_edge(e, nodes);
                 ++result.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 2];
             }
         });
@@ -89,8 +87,10 @@ public:
         edge_index id = 0;
         for_each([&](std::span<const basic_edge<NodeId>> edges) {
             for (const auto& e : edges) {
+                check_edge(e, nodes);
                 const auto at = static_cast<std::size_t>(
                     result.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 1]++);
+                if (at >= total) throw error(errc::invalid_argument, "the second pass over the edges has others than the first");
                 result.neighbors_[at] = in ? e.source : e.destination;
                 if (columns.relations) result.relations_[at] = e.relation;
                 if (columns.edge_ids) result.edge_ids_[at] = id;
@@ -111,6 +111,7 @@ public:
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
     [[nodiscard]] edge_index edges() const noexcept { return neighbors_.size(); }
+    // Precondition of these, not checked: v < nodes().
     [[nodiscard]] edge_index begin(NodeId v) const noexcept { return offsets_[static_cast<std::size_t>(v)]; }
     [[nodiscard]] std::uint32_t degree(NodeId v) const noexcept {
         return static_cast<std::uint32_t>(begin(v + 1) - begin(v));
@@ -120,11 +121,12 @@ public:
     [[nodiscard]] bool has_self_loops() const noexcept { return has_self_loops_; }
     /// Returns the self loops of node v in its list. O(log degree); O(1) in a graph without.
     [[nodiscard]] detail::self_loop_run self_loops(NodeId v) const noexcept {
-        return has_self_loops_ ? detail::self_loops_in(neighbors(v), v) : detail::self_loop_run{};
+        return has_self_loops_ ? detail::self_loops_in(list(v), v) : detail::self_loop_run{};
     }
-    /// Returns the list of node v.
-    [[nodiscard]] std::span<const NodeId> neighbors(NodeId v) const noexcept {
-        return std::span(neighbors_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
+    /// Returns the list of node v. Throws errc::out_of_range for a node beyond the graph.
+    [[nodiscard]] std::span<const NodeId> neighbors(NodeId v) const {
+        if (v >= nodes()) throw error(errc::out_of_range, "node " + std::to_string(v) + " of a graph of " + std::to_string(nodes()) + " nodes");
+        return list(v);
     }
 
     // Whole arrays; the last two are empty if not stored.
@@ -134,6 +136,14 @@ public:
     [[nodiscard]] std::span<const edge_index> edge_ids() const noexcept { return edge_ids_; }
 
 private:
+    [[nodiscard]] std::span<const NodeId> list(NodeId v) const noexcept {
+        return std::span(neighbors_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
+    }
+    static void check_edge(const basic_edge<NodeId>& e, std::uint64_t nodes) {
+        if (e.source >= nodes || e.destination >= nodes)
+            throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " + std::to_string(e.destination) +
+                                                " of a graph of " + std::to_string(nodes) + " nodes");
+    }
     void sort() {
         std::vector<std::tuple<NodeId, relation_id, edge_index>> list;
         const auto key = [&](std::size_t e) {
@@ -217,9 +227,8 @@ private:
 static_assert(neighbor_source<csr_graph<>>);
 
 /// Builds the graph of a stream of edges, in the directions requested. Reads the stream twice per direction.
-template <class Stream>
+template <edge_stream Stream>
 [[nodiscard]] auto make_csr_graph(Stream& edges, neighbor_direction d, const csr_options& columns = {}) {
-    static_assert(edge_stream<Stream>, "make_csr_graph: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     using id = decltype(Stream::edge_type::source);
     const auto one = [&](neighbor_direction side) {
         if (d != side && d != neighbor_direction::both) return csr<id>();
@@ -229,6 +238,11 @@ template <class Stream>
         });
     };
     return csr_graph<id>(one(neighbor_direction::in), one(neighbor_direction::out));
+}
+/// Says what is missing: any other type.
+template <class Stream>
+void make_csr_graph(Stream& /*edges*/, neighbor_direction /*d*/, const csr_options& /*columns*/ = {}) {
+    static_assert(edge_stream<Stream>, "make_csr_graph: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
 }
 
 } // namespace gneiss

@@ -13,6 +13,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/detail/check_lists.hpp>
 
 namespace gneiss {
 
@@ -37,14 +38,13 @@ struct symmetric_csr {
 
 /// Builds the undirected graph of a stream of edges; lists are in the order of the stream. Reads it twice. O(nodes + edges).
 /// Throws errc::out_of_range for an edge beyond the nodes or a node with 2³² neighbors.
-template <class Stream>
+template <edge_stream Stream>
 [[nodiscard]] symmetric_csr make_symmetric_csr(Stream& edges) {
-    static_assert(edge_stream<Stream>, "make_symmetric_csr: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     const std::uint64_t nodes = edges.nodes();
     symmetric_csr result;
     // list v begins at v + 1 until all are filled
     result.offsets = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2);
-    const auto for_each_arc = [&](auto&& visit) {
+    const auto for_each_arc = [&](const auto& visit) {
         edges.rewind();
         for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next())
             for (const auto& e : chunk) {
@@ -64,19 +64,33 @@ template <class Stream>
         result.offsets[v] += result.offsets[v - 1];
     }
     result.neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(result.offsets.back()));
-    for_each_arc([&](std::size_t v, node_id u) { result.neighbors[static_cast<std::size_t>(result.offsets[v + 1]++)] = u; });
+    for_each_arc([&](std::size_t v, node_id u) {
+        const auto at = static_cast<std::size_t>(result.offsets[v + 1]++);
+        if (at >= result.neighbors.size()) throw error(errc::invalid_argument, "the second pass over the edges has others than the first");
+        result.neighbors[at] = u;
+    });
     result.offsets.pop_back();
     return result;
+}
+
+/// Says what is missing: any other type.
+template <class Stream>
+void make_symmetric_csr(Stream& /*edges*/) {
+    static_assert(edge_stream<Stream>, "make_symmetric_csr: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
 }
 
 /// Non-owning `adjacency_stream` over a graph in memory: `chunk` lists at a time, fewer if they reach 2³¹ arcs. Memory: 4 bytes
 /// per list of a chunk; neighbors are not copied.
 class symmetric_stream {
 public:
-    /// Precondition: chunk > 0; the graph outlives the stream.
+    /// The graph outlives the stream. Throws errc::invalid_argument for chunks of no lists, offsets that do not ascend from 0 to
+    /// the number of neighbors, neighbors beyond the nodes, and a node with 2³² neighbors. That each edge is in both lists is not
+    /// checked. O(nodes + arcs).
     explicit symmetric_stream(const symmetric_csr& graph, std::size_t chunk = 65536) : graph_(&graph), chunk_(chunk) {
-        GNEISS_ASSERT(chunk > 0);
+        if (chunk == 0) throw error(errc::invalid_argument, "a stream needs chunks of at least one list");
+        detail::check_lists(std::span(graph.offsets), std::span(graph.neighbors), std::numeric_limits<std::uint32_t>::max());
     }
+    explicit symmetric_stream(const symmetric_csr&&, std::size_t = 0) = delete; // the graph must outlive the stream
 
     [[nodiscard]] adjacency_chunk next() {
         const auto nodes = static_cast<std::size_t>(graph_->nodes()), first = at_;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/graph/concepts.hpp>
 
 namespace gneiss {
@@ -26,11 +27,15 @@ public:
     using id_type = typename G::id_type;
     static constexpr std::size_t neighbor_batch = G::neighbor_batch;
 
-    /// Counts visits of `graph`, which must outlive this. Memory: 4 bytes per node.
+    /// Counts visits of `graph`, which must outlive this. Throws errc::invalid_argument for reads of no entries. Memory: 4 bytes
+    /// per node.
     explicit visit_counter(const G& graph, std::uint32_t entries_per_read = 1024)
         : graph_(&graph),
           entries_per_read_(entries_per_read),
-          visits_(static_cast<std::size_t>(graph.nodes())) {}
+          visits_(static_cast<std::size_t>(graph.nodes())) {
+        if (entries_per_read == 0) throw error(errc::invalid_argument, "a read has at least one entry");
+    }
+    explicit visit_counter(const G&&, std::uint32_t = 0) = delete; // the graph must outlive this
 
     [[nodiscard]] std::uint64_t nodes() const { return graph_->nodes(); }
     [[nodiscard]] std::uint64_t id_of(id_type v) const { return graph_->id_of(v); }

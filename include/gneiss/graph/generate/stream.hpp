@@ -33,12 +33,12 @@ class generated_edges {
 public:
     using edge_type = typename Generator::edge_type;
 
-    /// Precondition: chunk > 0.
+    /// Throws errc::invalid_argument for chunks of no edges.
     explicit generated_edges(Generator generator, std::size_t chunk = 65536, Executor executor = {})
         : generator_(std::move(generator)),
           executor_(std::move(executor)),
           chunk_(chunk) {
-        GNEISS_ASSERT(chunk > 0);
+        if (chunk == 0) throw error(errc::invalid_argument, "a stream needs chunks of at least one edge");
         buffer_.resize(static_cast<std::size_t>(std::min<edge_index>(chunk, generator_.edges())));
     }
 
