@@ -108,4 +108,15 @@ TEST_CASE("a set for every query limits all answers; ranges beyond their limit a
     CHECK_THROWS_AS((void)candidate_sets::seen_in(training_of(p), 200, queries, 100), over_budget);
 }
 
+TEST_CASE("a training edge beyond the nodes is refused") {
+    std::vector<edge> edges;
+    for (node_id v = 0; v < 1000; ++v) edges.push_back({.source = v, .destination = v});
+    edges.push_back({.source = 500000, .destination = 500000});
+    const std::vector<link_query> queries{{.known = 1, .relation = 0, .target_side = side::tail}};
+    const auto scan = [&](const auto& visit) { visit(std::span<const edge>(edges)); };
+    CHECK_THROWS_AS((void)candidate_sets::seen_in(scan, 1000, queries, 1 << 20), error);
+    edges.pop_back();
+    CHECK(candidate_sets::seen_in(scan, 1000, queries, 1 << 20));
+}
+
 } // namespace test_eval_candidate_sets

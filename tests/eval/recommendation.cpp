@@ -86,4 +86,11 @@ TEST_CASE("without true answers the means are 0") {
     CHECK(found.ndcg(0) == 0);
 }
 
+TEST_CASE("an edge of those already seen whose head is beyond the rows is refused, as one of the true ones is") {
+    const problem<dot_decoder> p(2, 100, 4, 1, 10, 5);
+    const std::vector<edge> beyond{{.source = 100000000, .destination = 2}};
+    const auto seen = [&](const auto& visit) { visit(std::span<const edge>(beyond)); };
+    CHECK_THROWS_AS((void)detail::unseen_edges(p.test, seen, 100), error);
+}
+
 } // namespace test_eval_recommendation

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <gneiss/core/bitmap.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/eval/top_k.hpp>
 
 namespace gneiss {
@@ -92,6 +94,9 @@ inline std::vector<edge> unseen_edges(std::span<const edge> edges, const edge_sc
     if (seen)
         seen([&](std::span<const edge> some) {
             for (const edge& e : some) {
+                if (e.source >= nodes)
+                    throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " + std::to_string(e.destination) +
+                                                        " was seen in a graph of " + std::to_string(nodes) + " nodes");
                 if (!heads[e.source]) continue;
                 const auto at = std::ranges::lower_bound(result, by_head(e), {}, by_head);
                 if (at != result.end() && *at == e) met.set(static_cast<std::size_t>(at - result.begin()));
