@@ -172,18 +172,18 @@ TEST_CASE("partition_buffer: a state refused for lack of memory can be requested
         epoch_plan states(1);
         states[0].resident = {0, 1, 2, 3};
         buffer.begin_epoch(states, 0, lease_use::read);
-        (void)buffer.acquire(0); // loads everything: no other thread allocates
+        (void)buffer.acquire_read(0); // loads everything: no other thread allocates
         buffer.end_epoch();
         buffer.begin_epoch(states, 0, lease_use::read);
-        std::optional<state_lease> lease;
+        std::optional<read_lease> lease;
         {
             const fail_allocation one(at);
             try {
-                lease = buffer.acquire(0);
+                lease = buffer.acquire_read(0);
             } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): requested again below
             }
         }
-        if (!lease) lease = buffer.acquire(0);
+        if (!lease) lease = buffer.acquire_read(0);
         REQUIRE(lease);
         CHECK((**lease)[0][0] == 1);
         {

@@ -79,7 +79,7 @@ void infer_resident(const inference_source& from, const resident_source& by,
     /// Ends the epoch of the rows in any case.
     struct epoch_of_rows {
         gneiss::partition_buffer* rows;
-        std::optional<gneiss::state_lease> lease;
+        std::optional<gneiss::read_lease> lease;
         ~epoch_of_rows() {
             lease.reset();
             try {
@@ -96,7 +96,7 @@ void infer_resident(const inference_source& from, const resident_source& by,
         const auto graph = by.graph.acquire(s, from.stop);
         const auto features = by.features == nullptr ? nullptr : by.features->acquire(s, from.stop);
         held.lease.reset();
-        if (from.rows != nullptr) held.lease = from.rows->acquire(s, from.stop);
+        if (from.rows != nullptr) held.lease = from.rows->acquire_read(s, from.stop);
         std::uint64_t batch = 0;
         for (const gneiss::partition_id p : by.states[s].resident) {
             if (done[p]) continue;

@@ -67,12 +67,12 @@ struct layerwise_input {
         epoch& operator=(const epoch&) = delete;
 
         partition_buffer& of;
-        std::optional<state_lease> lease;
+        std::optional<read_lease> lease;
     };
     return {{.dense = rows.dim()}, 0, [&rows] {
                 return [now = std::make_shared<epoch>(rows)](partition_id p, const std::stop_token& stop) {
                     now->lease.reset();
-                    now->lease = now->of.acquire(p, stop);
+                    now->lease = now->of.acquire_read(p, stop);
                     return input_rows<float>{.dense = (*now->lease)->values(p)};
                 };
             }};

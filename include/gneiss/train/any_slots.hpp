@@ -132,7 +132,7 @@ struct backend_interface {
     virtual void compute(training_batch& batch) = 0;
     virtual bool device_resident() const = 0;
     virtual void upload_embeddings(const resident_embeddings& from) = 0;
-    virtual void download_embeddings(const resident_embeddings& to) = 0;
+    virtual void download_embeddings(resident_embeddings& to) = 0;
     virtual bool samples() const = 0;
     virtual drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) = 0;
     virtual bool transfers() const = 0;
@@ -153,7 +153,7 @@ struct backend_model final : backend_interface {
     void compute(training_batch& batch) override { object.compute(batch); }
     bool device_resident() const override { return object.device_resident(); }
     void upload_embeddings(const resident_embeddings& from) override { object.upload_embeddings(from); }
-    void download_embeddings(const resident_embeddings& to) override { object.download_embeddings(to); }
+    void download_embeddings(resident_embeddings& to) override { object.download_embeddings(to); }
     bool samples() const override { return object.samples(); }
     drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override { return object.draw(batch, slot, seeds); }
     bool transfers() const override { return object.transfers(); }
@@ -227,7 +227,7 @@ public:
     void compute(training_batch& batch) { self_->compute(batch); }
     [[nodiscard]] bool device_resident() const { return self_->device_resident(); }
     void upload_embeddings(const resident_embeddings& from) { self_->upload_embeddings(from); }
-    void download_embeddings(const resident_embeddings& to) { self_->download_embeddings(to); }
+    void download_embeddings(resident_embeddings& to) { self_->download_embeddings(to); }
     [[nodiscard]] bool samples() const { return self_->samples(); }
     [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) { return self_->draw(batch, slot, seeds); }
     [[nodiscard]] bool transfers() const { return self_->transfers(); }

@@ -96,7 +96,10 @@ public:
     void begin_epoch(const epoch_plan& states, std::uint32_t first) {
         rows_.begin_epoch(states, first, options_.frozen ? lease_use::read : lease_use::update);
     }
-    [[nodiscard]] std::optional<lease> acquire(std::uint32_t state, const std::stop_token& stop) { return rows_.acquire(state, stop); }
+    [[nodiscard]] std::optional<lease> acquire(std::uint32_t state, const std::stop_token& stop) {
+        if (options_.frozen) return rows_.acquire_read(state, stop);
+        return rows_.acquire(state, stop);
+    }
     void end_epoch() { rows_.end_epoch(); }
     [[nodiscard]] bool commit_wanted() const { return rows_.commit_wanted(); }
 
@@ -142,7 +145,7 @@ public:
 
 private:
     void step_nodes(const training_batch& b) {
-        const resident_embeddings& rows = *resident(b.rows);
+        auto& rows = const_cast<resident_embeddings&>(*resident(b.rows)); // a state_lease: this is no epoch that reads
         if (options_.step_at == step_place::compute)
             for_each_row(executor_, rows, b.nodes, [&](std::size_t i, std::span<float> row) {
                 const std::span<const float> delta = b.rows_read[i];

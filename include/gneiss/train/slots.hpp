@@ -121,7 +121,7 @@ struct host_backend {
     void download() {}
     [[nodiscard]] bool device_resident() const noexcept { return false; }
     void upload_embeddings(const resident_embeddings& /*from*/) {}
-    void download_embeddings(const resident_embeddings& /*to*/) {}
+    void download_embeddings(resident_embeddings& /*to*/) {}
     [[nodiscard]] bool samples() const noexcept { return false; }
     [[nodiscard]] drawn_nodes draw(const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) { return {}; }
     [[nodiscard]] bool transfers() const noexcept { return false; }
@@ -150,7 +150,7 @@ struct host_backend {
 /// Errors: errc::not_finite for a loss that is not a number, naming the batch; device errors. Any exception ends the epoch, and
 /// `run` rethrows it.
 template <class C>
-concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by, const resident_embeddings& rows,
+concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by, resident_embeddings& rows,
     const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
     c.prepare(n);
     c.upload(by);

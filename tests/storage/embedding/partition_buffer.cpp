@@ -444,4 +444,82 @@ TEST_CASE("a buffer whose thread is refused ends its other thread and reports it
     CHECK(granted == 3); // 0 to 2: one thread loads and one writes
 }
 
+TEST_CASE("states are acquired in order, inside an epoch and its plan; anything else is refused at once, and the epoch goes on") {
+    const temporary_directory directory;
+    const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
+    memory_budget budget;
+    for (const std::uint32_t resident : {2U, 4U}) { // with swaps, and with all resident
+        CAPTURE(resident);
+        partition_buffer buffer(*rows, {.resident_partitions = resident, .prefetch = 1}, budget);
+        const auto code = [&](std::uint32_t state) { return test::code_of([&] { (void)buffer.acquire(state); }); };
+        CHECK(code(0) == errc::invalid_argument); // no epoch
+        const epoch_plan plan{{{0, 1}, {}}, {{1, 2}, {}}, {{2, 3}, {}}};
+        CHECK(test::code_of([&] { buffer.begin_epoch(plan, 4); }) == errc::invalid_argument);
+        buffer.begin_epoch(plan);
+        CHECK(code(99) == errc::invalid_argument);
+        CHECK(code(2) == errc::invalid_argument); // skips
+        for (std::uint32_t s = 0; s < 3; ++s) {
+            CHECK(buffer.acquire(s));
+            CHECK(code(s) == errc::invalid_argument); // again
+        }
+        CHECK(code(3) == errc::invalid_argument);
+        buffer.end_epoch();
+        CHECK(code(0) == errc::invalid_argument);
+        buffer.begin_epoch(plan, 2);
+        CHECK(code(0) == errc::invalid_argument);
+        CHECK(buffer.acquire(2));
+        buffer.end_epoch();
+    }
+    CHECK(test::code_of([&] { partition_buffer(*rows, {.resident_partitions = 0}, budget); }) == errc::invalid_argument);
+}
+
+TEST_CASE("an epoch that reads gives no rows to write, one that updates gives both; a row that is not resident is an error") {
+    const temporary_directory directory;
+    const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.resident_partitions = 2, .prefetch = 1}, budget);
+    const epoch_plan plan{{{0, 1}, {}}, {{2, 3}, {}}};
+    static_assert(std::is_const_v<std::remove_reference_t<decltype((*std::declval<read_lease>())[0][0])>>);
+    buffer.begin_epoch(plan, 0, lease_use::read);
+    CHECK(test::code_of([&] { (void)buffer.acquire(0); }) == errc::invalid_argument);
+    {
+        const std::optional<read_lease> lease = buffer.acquire_read(0);
+        CHECK((**lease)[7][1] == 1007);
+        for (const node_id absent : {60U, 100U, 5000U})
+            CHECK(test::code_of([&] { (void)(**lease)[absent]; }) == errc::out_of_range);
+        std::vector<float> memory(2);
+        const std::vector<node_id> ids{1, 2};
+        CHECK(test::code_of([&] { gather_rows(serial_executor{}, **lease, ids, {memory.data(), 1, 2}); }) == errc::invalid_argument);
+    }
+    buffer.end_epoch();
+    const std::uint64_t written = rows->statistics().written_bytes;
+    buffer.begin_epoch(plan);
+    CHECK(buffer.acquire_read(0)); // changes nothing: its partitions are not written
+    (**buffer.acquire(1))[60][0] = -1;
+    buffer.end_epoch();
+    CHECK(rows->statistics().written_bytes == written + 2 * rows->bytes_of(2));
+}
+
+TEST_CASE("partitions, slots and memory that do not exist, and files of no rows, are refused") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{100, 4};
+    const auto rows = make_rows(directory / "rows", partitioning, {2, 0}, 4);
+    std::vector<std::byte> memory(static_cast<std::size_t>(rows->slot_bytes()));
+    const auto code = [](auto call) { return test::code_of(call); };
+    CHECK(code([&] { rows->read(4, memory); }) == errc::invalid_argument);
+    CHECK(code([&] { rows->read(0, std::span(memory).first(8)); }) == errc::invalid_argument);
+    CHECK(code([&] { rows->read_blocks(0, 1, memory); }) == errc::invalid_argument);
+    CHECK(code([&] { (void)rows->begin_write(4, 0); }) == errc::invalid_argument);
+    CHECK(code([&] { rows->write(0, disk_slot{8}, memory); }) == errc::invalid_argument);
+    CHECK(code([&] { rows->write(0, disk_slot{0}, std::span(memory).first(8)); }) == errc::invalid_argument);
+    any_engine engine = engines()();
+    const auto created = [&](const row_partitioning& p, const row_layout& l) {
+        return code([&] { embedding_file::create(engine, directory / "none", p, l, 1); });
+    };
+    CHECK(created({100, 0}, {2, 0}) == errc::invalid_argument);
+    CHECK(created({100, 4}, {0, 0}) == errc::invalid_argument);
+    CHECK(created({std::uint64_t{1} << 61, 4}, {4, 4}) == errc::out_of_range);
+    CHECK_FALSE(std::filesystem::exists(directory / "none"));
+}
+
 } // namespace test_storage_embedding_partition_buffer

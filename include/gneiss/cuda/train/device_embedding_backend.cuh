@@ -62,7 +62,7 @@ public:
 
     [[nodiscard]] bool device_resident() const noexcept { return rows_.has_value(); }
     void upload_embeddings(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
-    void download_embeddings(const resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
+    void download_embeddings(resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
 
     [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
     [[nodiscard]] static bool samples() noexcept { return false; }

@@ -41,11 +41,11 @@ public:
 
     /// Copies all rows from the host, or back to it, and waits.
     void take(const resident_embeddings& from, stream& in) {
-        for_each_partition(from, [&](std::span<float> host, std::span<float> here) { copy_async(here, std::span<const float>(host), in); });
+        for_each_partition(from, [&](std::span<const float> host, std::span<float> here) { copy_async(here, host, in); });
         in.synchronize();
     }
     /// Copies all rows to the host and waits.
-    void give(const resident_embeddings& to, stream& in) {
+    void give(resident_embeddings& to, stream& in) {
         for_each_partition(to, [&](std::span<float> host, std::span<float> here) { copy_async(host, std::span<const float>(here), in); });
         in.synchronize();
     }
@@ -62,11 +62,11 @@ public:
 
 private:
     [[nodiscard]] rows_view<float> values() noexcept { return {table_.data(), layout_.dim, layout_.floats()}; }
-    template <class Visit>
-    void for_each_partition(const resident_embeddings& of, Visit&& visit) {
+    template <class Rows, class Visit>
+    void for_each_partition(Rows& of, Visit&& visit) {
         std::span<float> rest = table_.span();
         for (partition_id p = 0; p < of.partitioning().partitions; ++p) {
-            const std::span<float> host = of.numbers(p);
+            const auto host = of.numbers(p);
             visit(host, rest.first(host.size()));
             rest = rest.subspan(host.size());
         }

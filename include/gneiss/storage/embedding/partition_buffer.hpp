@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,10 +28,15 @@
 namespace gneiss {
 
 /// Keeps the rows of a state in memory for a batch. Copies share it; partitions can be released after the last copy.
-using state_lease = std::shared_ptr<const resident_embeddings>;
+using state_lease = std::shared_ptr<resident_embeddings>;
+/// The same with rows that cannot be written.
+using read_lease = std::shared_ptr<const resident_embeddings>;
 
 /// Access of an epoch's leases to rows.
-enum class lease_use : std::uint8_t { update, read };
+enum class lease_use : std::uint8_t {
+    update, ///< `acquire` or `acquire_read`
+    read    ///< `acquire_read` only: nothing is written back
+};
 
 /// Memory of a partition buffer.
 struct partition_buffer_options {
@@ -60,10 +66,11 @@ struct partition_buffer_options {
 /// \snippet 25_own_pipeline.cpp buffers
 class partition_buffer {
 public:
-    /// Precondition: `file` outlives the buffer. Throws over_budget; std::system_error if a thread cannot be started.
+    /// Precondition: `file` outlives the buffer. Throws errc::invalid_argument for a buffer of no partitions; over_budget;
+    /// std::system_error if a thread cannot be started.
     partition_buffer(embedding_file& file, const partition_buffer_options& options, memory_budget& budget)
         : file_(file), partitions_(file.partitioning().partitions), keep_(options.resident_partitions >= partitions_),
-          memory_slots_(keep_ ? partitions_ : options.resident_partitions + options.prefetch),
+          memory_slots_(slots_of(options, partitions_)),
           charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())),
           reader_track_(open_track(options.trace, "partition reader")), writer_track_(open_track(options.trace, "partition writer")) {
         const std::size_t floats = file.slot_bytes() / sizeof(float);
@@ -86,13 +93,16 @@ public:
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. If leases update rows, partitions are written on release.
-    /// Throws errc::invalid_argument for a plan of other partitions, for a state with more partitions than slots, and if the
-    /// previous epoch, finished or abandoned, was not ended: its changes would be lost.
+    /// Throws errc::invalid_argument for a plan of other partitions, for a first state beyond it, for a state with more
+    /// partitions than slots, and if the previous epoch, finished or abandoned, was not ended: its changes would be lost.
     void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, lease_use use = lease_use::update) {
         detail::check_plan(states, partitions_);
         const std::scoped_lock lock(mutex_);
         if (failure_) std::rethrow_exception(failure_);
         if (running_) throw error(errc::invalid_argument, "an epoch begins before the one before it was ended");
+        if (first_state > states.size())
+            throw error(errc::invalid_argument, "an epoch begins at state " + std::to_string(first_state) + " of a plan of " +
+                                                    std::to_string(states.size()));
         for (const buffer_state& s : states)
             if (s.resident.size() > memory_slots_)
                 throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
@@ -108,6 +118,7 @@ public:
         commit_wanted_ = false;
         if (changes_) flushed_ = false;
         plan_ = std::move(states);
+        next_state_ = first_state;
         running_ = true;
         if (replaced) {
             residencies_ = std::move(stays);
@@ -116,33 +127,19 @@ public:
         changed_.notify_all();
     }
 
-    /// Returns the rows of state `index`, after all its partitions are loaded. States are acquired in order, once each.
+    /// Returns the rows of state `index`, after all its partitions are loaded. States are acquired in order, once each. Waits
+    /// for leases that hold the memory it needs: a thread that keeps those of earlier states waits for itself.
     ///
     /// Empty if the disk has no free slot for a partition that must be released, or `committed` did not follow a `flush`: drop
-    /// every lease, then `flush`, make a checkpoint, call `committed` and retry. Throws errc::canceled on stop; rethrows errors
-    /// of the background threads.
+    /// every lease, then `flush`, make a checkpoint, call `committed` and retry. Throws errc::invalid_argument outside an epoch,
+    /// for another state than the next one, and in an epoch that reads; errc::canceled on stop; rethrows errors of the
+    /// background threads.
     [[nodiscard]] std::optional<state_lease> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
-        const std::stop_callback wake(stop, [this] { notify(); });
-        std::unique_lock lock(mutex_);
-        const std::vector<std::size_t> wanted = residencies_of_partition(index);
-        changed_.wait(lock, [&] {
-            return failure_ || commit_wanted_ || stop.stop_requested() ||
-                   std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; });
-        });
-        if (failure_) std::rethrow_exception(failure_);
-        if (stop.stop_requested()) throw error(errc::canceled, "stopped while loading partitions");
-        if (!std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; }))
-            return std::nullopt;
-        // the last allocation; until counted, its destructor releases nothing
-        const auto held = std::make_shared<hold>(*this, wanted);
-        for (const std::size_t i : wanted) {
-            held->rows.place(residencies_[i].span.partition, memory_[residencies_[i].slot.value()].data());
-            ++residencies_[i].leases;
-            residencies_[i].dirty |= changes_;
-        }
-        ++leases_;
-        held->counts = true;
-        return state_lease(held, &held->rows);
+        return acquire_for(index, lease_use::update, stop);
+    }
+    /// Returns the same rows for reading, in an epoch of either use.
+    [[nodiscard]] std::optional<read_lease> acquire_read(std::uint32_t index, const std::stop_token& stop = {}) {
+        return acquire_for(index, lease_use::read, stop);
     }
 
     /// Ends the epoch: waits for the leases, writes changed partitions and empties the buffer (unless it keeps all).
@@ -151,6 +148,7 @@ public:
     void end_epoch() {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return failure_ || leases_ == 0; });
+        next_state_ = static_cast<std::uint32_t>(plan_.size());
         retire_all();
         changed_.notify_all();
         changed_.wait(lock, [&] {
@@ -211,7 +209,7 @@ public:
         begin_epoch(std::move(one_by_one), 0, lease_use::read);
         try {
             for (partition_id p = 0; p < partitions_; ++p)
-                visit(file_.partitioning().begin(p), (*acquire(p))->values(p));
+                visit(file_.partitioning().begin(p), (*acquire_read(p))->values(p));
         } catch (...) {
             end_epoch();
             throw;
@@ -256,6 +254,52 @@ private:
     void notify() {
         const std::scoped_lock lock(mutex_);
         changed_.notify_all();
+    }
+
+    [[nodiscard]] static std::uint32_t slots_of(const partition_buffer_options& options, std::uint32_t partitions) {
+        if (options.resident_partitions == 0) throw error(errc::invalid_argument, "a buffer of partitions needs room for one");
+        if (options.resident_partitions >= partitions) return partitions;
+        return options.resident_partitions + std::min(options.prefetch, partitions);
+    }
+
+    /// Returns the rows of the next state, marked as changed if they may be updated.
+    [[nodiscard]] std::optional<state_lease> acquire_for(std::uint32_t index, lease_use use, const std::stop_token& stop) {
+        const std::stop_callback wake(stop, [this] { notify(); });
+        std::unique_lock lock(mutex_);
+        if (failure_) std::rethrow_exception(failure_);
+        check_acquire(index, use);
+        const std::vector<std::size_t> wanted = residencies_of_partition(index);
+        changed_.wait(lock, [&] {
+            return failure_ || commit_wanted_ || stop.stop_requested() ||
+                   std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; });
+        });
+        if (failure_) std::rethrow_exception(failure_);
+        if (stop.stop_requested()) throw error(errc::canceled, "stopped while loading partitions");
+        if (!std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; }))
+            return std::nullopt;
+        // the last allocation; until counted, its destructor releases nothing
+        const auto held = std::make_shared<hold>(*this, wanted);
+        for (const std::size_t i : wanted) {
+            held->rows.place(residencies_[i].span.partition, memory_[residencies_[i].slot.value()].data());
+            ++residencies_[i].leases;
+            residencies_[i].dirty |= use == lease_use::update;
+        }
+        ++leases_;
+        ++next_state_;
+        held->counts = true;
+        return state_lease(held, &held->rows);
+    }
+
+    void check_acquire(std::uint32_t index, lease_use use) const {
+        if (!running_) throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired outside an epoch");
+        if (next_state_ >= plan_.size())
+            throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired after all " +
+                                                    std::to_string(plan_.size()) + " states of the plan");
+        if (index != next_state_)
+            throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired, the next one is state " +
+                                                    std::to_string(next_state_));
+        if (use == lease_use::update && !changes_)
+            throw error(errc::invalid_argument, "an epoch that only reads gives no leases for updates: call acquire_read");
     }
 
     /// Runs a background thread: repeats `step` until stopped; keeps its first exception for the driving thread.
@@ -388,6 +432,7 @@ private:
     std::size_t next_load_ = 0;
     std::size_t first_live_ = 0; // all residencies before it are gone
     std::uint32_t leases_ = 0;
+    std::uint32_t next_state_ = 0; // to acquire
     bool running_ = false; // an epoch began and has not ended
     bool changes_ = true;
     bool flushing_ = false;

@@ -20,6 +20,8 @@ namespace gneiss {
 /// Not thread-safe. All calls O(1), except `commit`, O(partitions).
 class slot_map {
 public:
+    // Partitions and slots of these calls exist, which is not checked: `embedding_file` does.
+
     /// Assigns slot i to partition i; without a commit, first versions are written in place.
     slot_map(std::uint32_t partitions, std::uint32_t spare) : current_(partitions), written_(partitions, true) {
         for (std::uint32_t i = 0; i < partitions; ++i) current_[i] = disk_slot{i};
