@@ -236,4 +236,14 @@ TEST_CASE("options of zero are refused, and the memory is as planned") {
     CHECK(query_log::bytes_needed({.capacity = 1000, .epoch_queries = 1}, 50, 64) <= 1000 * (50 + 1 + 2 + 4) * sizeof(float) + 4096);
 }
 
+TEST_CASE("a log of other queries than the model's, or of fewer nodes, and a loss without a log-sum are refused") {
+    model_of with("complex");
+    query_log wide(keeping_all(30), dim + 100, partitioning), few(keeping_all(30), dim, {nodes / 2, partitions});
+    const state_batch batch({1, 5}, 0);
+    CHECK(gneiss::test::code_of([&] { (void)with.gradients(batch.batch, &wide); }) == errc::invalid_argument);
+    CHECK(gneiss::test::code_of([&] { (void)with.gradients(batch.batch, &few); }) == errc::out_of_range);
+    CHECK(make_link_model("dot", "softmax", dim).has_log_sum());
+    CHECK_FALSE(make_link_model("dot", "logistic", dim).has_log_sum());
+}
+
 } // namespace test_model_query_log

@@ -531,4 +531,34 @@ TEST_CASE("frozen nodes and relations keep their bits with their state, nothing 
     CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "rows"), doctest::Contains("train without one"), error);
 }
 
+TEST_CASE("rows, relations and queries of another width or partitioning than the model's are refused at construction") {
+    const temporary_directory directory;
+    toy_graph graph(60, 3, 2, 100, 3);
+    const row_partitioning rows_of{60, 3};
+    const engine_factory engines = [] { return any_engine(threads_engine{}); };
+    const serial_executor executor;
+    memory_budget budget;
+    any_engine engine = engines();
+    embedding_file::create(engine, directory / "rows", rows_of, {8, 0}, 2);
+    embedding_file rows(engines, directory / "rows", rows_of, {8, 0}, 2);
+    partition_buffer buffer(rows, {.resident_partitions = 2}, budget);
+    edge_buffer edges(graph.source(), {.partitions = 3}, budget);
+    embedding_table eight(2, {8, 0}), four(2, {4, 0});
+    const query_log_options log{.capacity = 10, .per_list = 2, .epoch_queries = 200};
+    query_log good(log, 8, rows_of), wide(log, 9, rows_of), other(log, 8, {60, 1});
+    const auto code = [&](const char* loss, std::size_t dim, embedding_table& relations, query_log* queries) {
+        any_link_model model = make_link_model("distmult", loss, dim);
+        return test::code_of([&] {
+            embedding_trainer({.negatives = {.per_chunk = 10, .chunks = 1, .name_resident = true}},
+                {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = edges, .relations = relations, .queries = queries}, executor, budget);
+        });
+    };
+    CHECK_FALSE(code("softmax", 8, eight, &good));
+    CHECK(code("softmax", 4, four, nullptr) == errc::invalid_argument);
+    CHECK(code("softmax", 8, four, nullptr) == errc::invalid_argument);
+    CHECK(code("softmax", 8, eight, &wide) == errc::invalid_argument);
+    CHECK(code("softmax", 8, eight, &other) == errc::invalid_argument);
+    CHECK(code("logistic", 8, eight, &good) == errc::invalid_argument);
+}
+
 } // namespace test_train_embedding_trainer

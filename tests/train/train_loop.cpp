@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/error_code.hpp"
+
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/train/any_slots.hpp>
@@ -559,6 +561,38 @@ TEST_CASE("incompatible slots are refused at construction") {
     cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, 0, of.on);
     CHECK_THROWS_WITH_AS((train_loop(of.options(), batches, features, stepped_in_compute, backend, of.optimizers(), of.budget)),
         doctest::Contains("only where nodes have no features"), error);
+}
+
+TEST_CASE("a plan without states, a position beyond it, and a node without features are refused") {
+    const graph_data data = graph_data::planted(100, 2);
+    set_up with = with_classes();
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    parts of(data, with);
+    buffered_topology topology(of.graph, {.resident_partitions = 2});
+    sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
+    no_embeddings none;
+    cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, 0, of.on);
+    matrix_features few({data.features.data(), 50, graph_data::columns});
+    train_loop loop(of.options(), batches, few, none, backend, of.optimizers(), of.budget);
+    CHECK(test::code_of([&] { (void)loop.run({}, 0); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { (void)loop.run(of.states, 0, {.state = 7}); }) == errc::invalid_argument);
+    CHECK(test::code_of([&] { (void)loop.run(of.states, 0); }) == errc::out_of_range);
+}
+
+TEST_CASE("weights or optimizer state without memory are refused before a batch is computed") {
+    const graph_data data = graph_data::planted(100, 2);
+    const serial_executor on;
+    for (const bool weights_allocated : {false, true}) {
+        dense_parameters<> weights;
+        cpu_encoder encode(weights, parse_layers("sage:8,sage:4"), {.dense = graph_data::columns});
+        if (weights_allocated) weights.allocate(1);
+        cpu_encoder_backend<classification_head> backend(encode, weights, {}, 0, on), frozen(encode, weights, {}, 0, on, {.encoder = {}, .frozen = true});
+        CHECK(test::code_of([&] { backend.upload({.dense = make_dense_optimizer("adam", .01F)}); }) == errc::invalid_argument);
+        CHECK(test::code_of([&] { frozen.upload({.dense = make_dense_optimizer("adam", .01F)}); }).has_value() == !weights_allocated);
+        if (weights_allocated) CHECK_THROWS_AS((void)weights.add("late", 2, 2, initializer::zeros()), error);
+    }
 }
 
 } // namespace test_train_train_loop

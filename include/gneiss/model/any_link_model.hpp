@@ -38,6 +38,8 @@ public:
     [[nodiscard]] std::size_t relation_rows(std::size_t relations) const { return self_->relation_rows(relations); }
     /// Returns the options of the model.
     [[nodiscard]] const link_model_options& options() const { return self_->options(); }
+    /// True if the loss has a log-sum, as a query log needs.
+    [[nodiscard]] bool has_log_sum() const { return self_->has_log_sum(); }
 
     /// Computes the loss of a batch and its gradients; see `link_model::forward_backward`.
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
@@ -69,6 +71,7 @@ private:
         [[nodiscard]] virtual std::size_t relation_floats() const = 0;
         [[nodiscard]] virtual std::size_t relation_rows(std::size_t) const = 0;
         [[nodiscard]] virtual const link_model_options& options() const = 0;
+        [[nodiscard]] virtual bool has_log_sum() const = 0;
         virtual link_statistics forward_backward(const link_batch&, matrix_view<const float>, matrix_view<const float>,
             matrix_view<float>, gneiss::sparse_gradients&, const executor_ref&, query_log*) = 0;
         virtual void queries(side, matrix_view<const float>, std::span<const relation_id>, matrix_view<const float>,
@@ -87,6 +90,7 @@ private:
         std::size_t relation_floats() const override { return model.relation_floats(); }
         std::size_t relation_rows(std::size_t relations) const override { return model.relation_rows(relations); }
         const link_model_options& options() const override { return model.options(); }
+        bool has_log_sum() const override { return model.has_log_sum(); }
         link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
             matrix_view<const float> relations, matrix_view<float> sparse_gradients,
             gneiss::sparse_gradients& relation_gradients, const executor_ref& executor, query_log* log) override {

@@ -84,14 +84,19 @@ public:
     /// Allocates the state of this optimizer.
     void allocate_state(dense_parameters<float>& of) const { of.allocate_state(state_per_value(), self_->initial_state()); }
 
+    /// Throws errc::invalid_argument unless the weights and this optimizer's state are allocated. O(1).
+    void check_state(const dense_parameters<float>& of) const {
+        if (!of.allocated()) throw error(errc::invalid_argument, "the weights were not allocated: call allocate(seed) after all layers are made");
+        if (of.state().size() != state_per_value() * of.size())
+            throw error(errc::invalid_argument, "the optimizer's state was not allocated: call allocate_state(weights)");
+    }
+
     /// Makes one step by the accumulated gradients, then zeroes them. `t` ≥ 1 is the number of the step, `factor` the
-    /// schedule's factor of the rate. Returns the norm of the gradients before clipping. Throws `invalid_argument` if the state
-    /// was not allocated, `not_finite`, before any change, if the norm is not finite. O(parameters).
+    /// schedule's factor of the rate. Returns the norm of the gradients before clipping. Throws `invalid_argument` as `check_state`, `not_finite`, before any change, if the norm is not finite. O(parameters).
     double step(dense_parameters<float>& of, std::uint64_t t, double factor, executor_ref executor,
         const gradient_reduction& reduce = {}) const {
+        check_state(of);
         const std::size_t state_floats = state_per_value();
-        if (of.state().size() != state_floats * of.size())
-            throw error(errc::invalid_argument, "the optimizer's state was not allocated");
         if (reduce) reduce(of.gradients());
         scale_gradients(of);
         const double norm = norm_of(of.gradients(), executor);

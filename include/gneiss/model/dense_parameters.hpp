@@ -43,11 +43,11 @@ public:
         [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
     };
 
-    /// Adds a matrix of weights. Returns its number. Precondition: nothing was allocated.
+    /// Adds a matrix of weights. Returns its number. Throws errc::invalid_argument after `allocate`.
     std::size_t add(std::string name, std::size_t rows, std::size_t columns, initializer first) {
         return append({std::move(name), 0, rows, columns, first, T{0}, true});
     }
-    /// Adds a row of `size` equal initial values, exempt from decay: a bias or a gain.
+    /// Adds a row of `size` equal initial values, exempt from decay: a bias or a gain. Throws as `add`.
     std::size_t add_constant(std::string name, std::size_t size, T value = 0) {
         return append({std::move(name), 0, 1, size, initializer::zeros(), value, false});
     }
@@ -72,14 +72,17 @@ public:
 
     /// Trains array i as `scale` times another array, which is what `dense_optimizer` steps, decays and clips. Multiplies the
     /// values by the new scale over the old one. For weights of small inputs.
-    /// Precondition: allocated. Throws errc::invalid_argument unless the scale is positive.
+    /// Throws errc::invalid_argument unless the array exists, the values are allocated and the scale is positive.
     void set_scale(std::size_t i, T scale) {
+        if (i >= arrays_.size() || !allocated()) throw error(errc::invalid_argument, "a scale is set for an array that was not allocated");
         if (!(scale > 0)) throw error(errc::invalid_argument, "the scale of array " + arrays_[i].name + " must be positive");
         for (T& x : values_.span().subspan(arrays_[i].offset, arrays_[i].size())) x *= scale / arrays_[i].scale;
         arrays_[i].scale = scale;
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return size_; } ///< elements of an arena
+    /// True after `allocate`: the arenas of values and gradients have `size()` elements.
+    [[nodiscard]] bool allocated() const noexcept { return values_.size() == size_; }
     /// Returns all arrays, by number.
     [[nodiscard]] const std::vector<array>& arrays() const noexcept { return arrays_; }
     /// Returns the arena of values.
@@ -119,6 +122,7 @@ public:
 
 private:
     std::size_t append(array a) {
+        if (!values_.empty()) throw error(errc::invalid_argument, "array " + a.name + " is added after the weights were allocated");
         a.offset = size_;
         size_ = round_up(size_ + a.size(), 64 / sizeof(T));
         arrays_.push_back(std::move(a));

@@ -78,6 +78,7 @@ public:
             in = {.dense = stages_[i].outputs};
             hops_ += stages_[i].takes_hop;
         }
+        arena_ = weights.size();
     }
     /// The same for the library's layers, as returned by `parse_layers`.
     template <std::same_as<layer_options> Options>
@@ -92,11 +93,19 @@ public:
     [[nodiscard]] const std::vector<any_layer_factory<T, Backend>>& factories() const noexcept { return factories_; }
     [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().outputs; }
 
+    /// Throws errc::invalid_argument unless `weights` are allocated, with those of this encoder. O(1).
+    void check_weights(const dense_parameters<T>& weights) const {
+        if (!weights.allocated() || weights.size() < arena_)
+            throw error(errc::invalid_argument, "the weights were not allocated: call allocate(seed) after all layers are made");
+    }
+
     /// Returns the rows of the last layer's targets, valid until the next call. `views` has `size()` = hops() and `operator[]`,
-    /// as `layer_stack`; the views must stay valid until `backward`. Throws `invalid_argument` for shapes that do not fit.
+    /// as `layer_stack`; the views must stay valid until `backward`. Throws `invalid_argument` for shapes that do not fit, and for
+    /// weights that are not allocated.
     template <class Views>
     [[nodiscard]] matrix_view<T> forward(const dense_parameters<T>& weights, const Views& views, const input_rows<T>& input,
         const encoder_pass<T>& pass, executor_ref executor) {
+        check_weights(weights);
         if (views.size() != hops_) {
             throw error(errc::invalid_argument, "a sample of " + std::to_string(views.size()) + " hops for " +
                 std::to_string(hops_) + " layers with neighbors");
@@ -130,6 +139,7 @@ public:
     /// Computes the gradients of the batch of the last `forward`. `grad_out` [targets, outputs] is overwritten. `grad_in`
     /// [sources, dense columns] is overwritten; pass an empty one to skip that work if the input needs no gradient.
     void backward(dense_parameters<T>& weights, matrix_view<T> grad_out, matrix_view<T> grad_in, executor_ref executor) {
+        check_weights(weights);
         if (grad_out.rows() != stages_.back().view.targets || grad_out.columns() != outputs())
             throw error(errc::invalid_argument, "gradients of the outputs must be [targets, outputs]");
         matrix_view<T> g = grad_out;
@@ -200,6 +210,7 @@ public:
     /// Writes messages and own data of nodes; see `graph_layer::prepare`.
     void prepare(const dense_parameters<T>& weights, std::size_t layer, const input_rows<T>& rows,
         std::span<const float> source_degrees, matrix_view<T> messages, matrix_view<T> own, executor_ref executor) {
+        check_weights(weights);
         const stage& s = stages_[layer];
         const std::size_t columns = s.layer->parts().own;
         s.layer->prepare(weights, rows, source_degrees, messages, own.columns() == 0 ? own : own.middle_columns(0, columns), executor);
@@ -406,6 +417,7 @@ private:
     Backend by_;
     input_columns in_;
     std::size_t hops_ = 0;
+    std::size_t arena_ = 0; // elements of the weights, up to its own
     std::vector<any_layer_factory<T, Backend>> factories_;
     std::vector<stage> stages_;
     encoder_pass<T> pass_;

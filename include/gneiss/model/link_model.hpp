@@ -95,6 +95,12 @@ public:
 
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
     [[nodiscard]] const link_model_options& options() const noexcept { return options_; }
+    /// True if the loss has a log-sum, as a query log needs.
+    [[nodiscard]] bool has_log_sum() const noexcept {
+        if constexpr (requires { { loss_.has_log_sum() } -> std::convertible_to<bool>; }) return loss_.has_log_sum();
+        else if constexpr (requires { { Loss::has_log_sum } -> std::convertible_to<bool>; }) return Loss::has_log_sum;
+        else return false;
+    }
     /// Returns the floats of a relation's row; 0: edges have no relation parameters.
     [[nodiscard]] std::size_t relation_floats() const noexcept { return Decoder::relation_floats(dim_); }
     /// Returns the rows of the relation table for a graph with `relations` relations.
@@ -117,7 +123,10 @@ public:
         check(batch, rows, relations, sparse_gradients);
         work all = divide(batch);
         all.log = log;
-        if (log != nullptr) log->begin(batch, all.query_count());
+        if (log != nullptr) {
+            check_log(*log);
+            log->begin(batch, all.query_count());
+        }
         outcomes_.assign(all.tasks(), {});
         executor.run(all.tasks(), [&](std::size_t task) {
             scratch_.with([] { return std::make_unique<scratch>(); }, [&](auto& mine) { ask(all, task, rows, relations, *mine); });
@@ -201,6 +210,12 @@ private:
             throw error(errc::invalid_argument, "relation rows have the wrong length");
         if (!batch.relations.empty() && batch.relations.back() >= relations.rows() / (options_.reciprocal ? 2 : 1))
             throw error(errc::out_of_range, "a relation of " + to_string(batch.key) + " has no row");
+    }
+
+    void check_log(const query_log& log) const {
+        if (log.dim() != dim_)
+            throw error(errc::invalid_argument, "a log of queries of " + std::to_string(log.dim()) + " floats, and the model has " + std::to_string(dim_));
+        if (!has_log_sum()) throw error(errc::invalid_argument, "a query log needs a loss with a log-sum");
     }
 
     [[nodiscard]] side query_side(side corrupt_side) const noexcept { return options_.reciprocal ? side::tail : corrupt_side; }

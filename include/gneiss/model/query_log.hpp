@@ -61,10 +61,14 @@ public:
     }
 
     [[nodiscard]] const query_log_options& options() const noexcept { return options_; }
+    [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
+    /// Returns the partitions of the nodes.
+    [[nodiscard]] const row_partitioning& partitioning() const noexcept { return nodes_; }
     /// Returns the number of queries in the log.
     [[nodiscard]] std::uint64_t size() const noexcept { return std::min(kept_, options_.capacity); }
 
-    /// Starts a batch of `queries` queries. Chooses which of them it will keep; none if all nodes are resident.
+    /// Starts a batch of `queries` queries. Chooses which of them it will keep; none if all nodes are resident. Throws
+    /// errc::out_of_range if nodes beyond those of the log are resident.
     void begin(const link_batch& batch, std::uint64_t queries) {
         key_ = random_key(options_.seed, random_domain::replay).with(batch.key.epoch).with(batch.key.number.state)
                    .with(batch.key.number.pass).with(batch.key.number.index);
@@ -72,6 +76,9 @@ public:
         std::ranges::fill(present_, 0);
         resident_nodes_ = 0;
         for (const id_range& range : batch.resident) {
+            if (range.end > nodes_.nodes || range.begin >= range.end)
+                throw error(errc::out_of_range, "nodes [" + std::to_string(range.begin) + ", " + std::to_string(range.end) +
+                                                    ") are resident, the query log has " + std::to_string(nodes_.nodes) + " nodes");
             const partition_id p = finder_.of(static_cast<node_id>(range.begin));
             present_[p / 64] |= std::uint64_t{1} << p % 64;
             resident_nodes_ += range.end - range.begin;
@@ -85,7 +92,7 @@ public:
         std::ranges::sort(chosen_, {}, &staged::row);
         staging_.resize(chosen_.size() * width_);
     }
-    /// Keeps query `row` of the batch if it was chosen. Thread-safe for different rows.
+    /// Keeps query `row` [dim] of the batch if it was chosen. Thread-safe for different rows. Sizes are not checked here.
     /// \param log_sum  log Σ e^score of the loss, at the scale of uncorrected scores of nodes that are not resident
     void keep(std::uint64_t row, std::span<const float> query, float log_sum) noexcept {
         for (auto at = std::ranges::lower_bound(chosen_, row, {}, &staged::row); at != chosen_.end() && at->row == row; ++at) {

@@ -171,7 +171,12 @@ public:
         cpu_encoder_backend_options options = {})
         : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor), options_(std::move(options)) {}
 
-    void upload(const training_optimizers& by) { by_ = by; }
+    /// Throws errc::invalid_argument unless the weights and the optimizer's state are allocated.
+    void upload(const training_optimizers& by) {
+        encode_.check_weights(weights_);
+        if (!options_.frozen) by.dense.check_state(weights_);
+        by_ = by;
+    }
     void compute(training_batch& b) {
         differentiate(b);
         head_.step(b, by_.rows, executor_);

@@ -117,6 +117,8 @@ public:
     [[nodiscard]] staleness_histogram row_staleness() const { return embeddings_.row_staleness(); }
 
 private:
+    /// Returns the relations. Throws errc::invalid_argument for parts that do not match.
+    [[nodiscard]] static embedding_table& checked(const embedding_parts& parts);
     [[nodiscard]] static link_task<any_negatives> make_task(const embedding_trainer_options& options, edge_buffer& edges, const row_partitioning& rows);
     [[nodiscard]] static any_batches make_batches(link_task<any_negatives>& task, no_topology& topology, executor_ref executor);
 

@@ -100,7 +100,9 @@ public:
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    /// Throws errc::out_of_range for a node without a row.
     void gather(training_batch& b, matrix_view<float> dense) const {
+        check_rows(b.nodes, features_.rows());
         for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(features_[b.nodes[i]], dense[i].begin());
     }
     void enter(phase /*next*/) noexcept {}

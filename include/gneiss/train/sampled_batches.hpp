@@ -106,6 +106,7 @@ public:
 
     /// Shares `graph`, which must outlive this.
     explicit graph_in_memory(const G& graph) : graph_(std::shared_ptr<const G>(), &graph) {}
+    explicit graph_in_memory(const G&&) = delete; // the graph must outlive this
 
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) const noexcept { return graph_; }

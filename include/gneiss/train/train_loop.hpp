@@ -122,13 +122,17 @@ public:
     ///
     /// Stops early, with all submitted batches applied, when `stop` is requested. Partitions are written and released at the
     /// end.
-    /// Throws errc::invalid_argument, before anything runs, for `observe.again` if the batches do not repeat a state, as those of
-    /// links, and for `observe.checkpoint_due` without `observe.checkpoint`; errc::invalid_argument if a whole epoch has nothing
-    /// to train; over_budget for a batch larger than the options allow; errc::no_space if the embeddings need a checkpoint and
-    /// the observer makes none; errors of the slots. After any but the first two no stage is running, and every later call
-    /// rethrows it.
+    /// Throws errc::invalid_argument, before anything runs, for a plan without states, a position beyond it, `observe.again` if
+    /// the batches do not repeat a state, as those of links, and for `observe.checkpoint_due` without `observe.checkpoint`;
+    /// errc::invalid_argument if a whole epoch has nothing to train; over_budget for a batch larger than the options allow; errc::no_space if the embeddings need a checkpoint and
+    /// the observer makes none; errors of the slots. After any but those before anything runs, no stage is running, and every
+    /// later call rethrows it.
     epoch run(const epoch_plan& states, const resume_position& from, const observer& observe = {}, const std::stop_token& stop = {},
         const buffer_state* ahead = nullptr) {
+        if (states.empty()) throw error(errc::invalid_argument, "there is nothing to train: the plan has no states");
+        if (from.next.state > states.size())
+            throw error(errc::invalid_argument, "an epoch begins at state " + std::to_string(from.next.state) + " of a plan of " +
+                                                    std::to_string(states.size()));
         if (observe.again && !batches_.repeats())
             throw error(errc::invalid_argument, "the observer has again: further passes over a state are for node tasks");
         std::stop_source leave; // a stop, or a failure of a stage, ends waits of producers

@@ -16,7 +16,7 @@ namespace gneiss {
 
 GNEISS_INLINE embedding_trainer::embedding_trainer(
     const embedding_trainer_options& options, const embedding_parts& parts, executor_ref executor, memory_budget& budget)
-    : relations_(parts.relations), task_(make_task(options, parts.edges, parts.rows.file().partitioning())),
+    : relations_(checked(parts)), task_(make_task(options, parts.edges, parts.rows.file().partitioning())),
       batches_(make_batches(task_, topology_, executor)),
       features_(std::in_place_type<no_features>),
       embeddings_(parts.rows, {.step_at = options.step_at, .relations = options.async_relations && !parts.frozen.relations ? &relations_ : nullptr,
@@ -41,6 +41,21 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(
 }
 
 GNEISS_INLINE embedding_trainer::~embedding_trainer() = default;
+
+GNEISS_INLINE embedding_table& embedding_trainer::checked(const embedding_parts& parts) {
+    const auto need_floats = [](std::size_t model, std::size_t given, const char* what) {
+        if (model != given)
+            throw error(errc::invalid_argument, std::string(what) + " have " + std::to_string(given) + " floats, the model needs " + std::to_string(model));
+    };
+    const any_link_model& model = parts.model;
+    need_floats(model.dim(), parts.rows.dim(), "rows of nodes");
+    if (model.relation_floats() != 0) need_floats(model.relation_floats(), parts.relations.layout().dim, "rows of relations");
+    if (parts.queries == nullptr) return parts.relations;
+    need_floats(model.dim(), parts.queries->dim(), "queries of the log");
+    check_same_partitions(parts.queries->partitioning(), "queries of the log", parts.rows.file().partitioning(), "rows of nodes");
+    if (!model.has_log_sum()) throw error(errc::invalid_argument, "a query log needs a loss with a log-sum");
+    return parts.relations;
+}
 
 GNEISS_INLINE link_task<any_negatives> embedding_trainer::make_task(const embedding_trainer_options& options, edge_buffer& edges, const row_partitioning& rows) {
     return {{options.batch_edges, options.batch_from, options.negatives, options.seed},
