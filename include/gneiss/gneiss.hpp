@@ -68,6 +68,7 @@
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/graph/csr.hpp>
+#include <gneiss/graph/csr_view.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/edge_shuffle.hpp>
