@@ -1,14 +1,19 @@
 #include <gneiss/cache/simulate.hpp>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "support/error_code.hpp"
-
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/replay.hpp>
+#include <gneiss/cache/s3_fifo.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/error.hpp>
+
+#include "support/error_code.hpp"
 
 namespace test_cache_simulate {
 

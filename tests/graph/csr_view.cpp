@@ -58,7 +58,7 @@ struct widths {
 TEST_CASE_TEMPLATE("a view of arrays with any integers gives the samples of a CSR that owns them", W, widths<std::int32_t, std::int32_t>,
     widths<std::int64_t, std::int32_t>, widths<std::int32_t, std::int64_t>, widths<std::int64_t, std::int64_t>, widths<std::uint64_t, std::uint32_t>) {
     const arrays<typename W::offset, typename W::neighbor> a(100);
-    const csr_view view(std::span(a.offsets), std::span(a.neighbors));
+    const csr_view view(a.offsets, a.neighbors);
     using id = typename decltype(view)::id_type;
     std::vector<edge_index> places(a.neighbors.size());
     for (std::size_t e = 0; e < places.size(); ++e) places[e] = e;
@@ -70,7 +70,7 @@ TEST_CASE_TEMPLATE("a view of arrays with any integers gives the samples of a CS
 
 TEST_CASE("arrays that are no lists, and what a view does not store, are refused") {
     const auto refused = [](std::vector<std::int64_t> offsets, std::vector<std::int64_t> neighbors) {
-        return test::code_of([&] { csr_view(std::span(offsets), std::span(neighbors)); }) == errc::invalid_argument;
+        return test::code_of([&] { (void)csr_view(offsets, neighbors); }) == errc::invalid_argument;
     };
     CHECK(refused({}, {}));
     CHECK(refused({0, 2}, {0}));
@@ -80,8 +80,8 @@ TEST_CASE("arrays that are no lists, and what a view does not store, are refused
     CHECK(refused({0, 1}, {-1}));
     CHECK_FALSE(refused({0, 1}, {0}));
     const std::vector<std::int64_t> offsets{0, 1}, neighbors{0};
-    const csr_view in(std::span(offsets), std::span(neighbors));
-    CHECK(test::code_of([&] { csr_view(std::span(offsets), std::span(neighbors), neighbor_direction::both); }) == errc::invalid_argument);
+    const csr_view in(offsets, neighbors);
+    CHECK(test::code_of([&] { (void)csr_view(offsets, neighbors, neighbor_direction::both); }) == errc::invalid_argument);
     const std::vector<std::uint64_t> ids{0};
     std::vector<std::uint32_t> degree(1);
     CHECK(test::code_of([&] { in.degrees(ids, neighbor_direction::out, degree); }) == errc::invalid_argument);

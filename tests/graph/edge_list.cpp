@@ -40,9 +40,7 @@ TEST_CASE("edges written to a scratch are streamed back") {
     CHECK(stream.next().empty());
 }
 
-TEST_CASE("edges beyond the nodes and chunks without edges are refused") {
-    CHECK_THROWS_AS(edge_list<>(3, {{0, 0, 3}}), error);
-    CHECK_THROWS_AS(edge_list<>(3, {{4, 0, 0}}), error);
+TEST_CASE("chunks without edges, which would end a pass before its first edge, are refused") {
     CHECK_THROWS_AS(edge_list<>(3, {{0, 0, 2}}, 0), error);
 }
 

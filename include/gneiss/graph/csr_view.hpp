@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -18,7 +19,7 @@ namespace gneiss {
 
 /// Graph for samplers over compressed sparse rows that exist elsewhere: nothing is copied or owned. Models `neighbor_source`.
 ///
-///     const csr_view graph(std::span(indptr), std::span(indices)); // of scipy, PyTorch Geometric, …: int32 or int64
+///     const csr_view graph(indptr, indices); // spans or vectors of scipy, PyTorch Geometric, …: int32 or int64
 ///     const auto sample = sampler.sample(key, graph, seeds, executor, arena);
 ///
 /// The list of node v is neighbors[offsets[v] … offsets[v + 1]); the id of an edge is its place in `neighbors`, so that an array
@@ -82,8 +83,8 @@ private:
 static_assert(neighbor_source<csr_view<>> && neighbor_source<csr_view<std::int32_t, std::int32_t>>);
 
 /// Deduces the types of the arrays.
-template <class Offset, std::size_t N, class Neighbor, std::size_t M>
-csr_view(std::span<Offset, N>, std::span<Neighbor, M>, neighbor_direction = neighbor_direction::in)
-    -> csr_view<std::remove_const_t<Offset>, std::remove_const_t<Neighbor>>;
+template <std::ranges::contiguous_range Offsets, std::ranges::contiguous_range Neighbors>
+csr_view(const Offsets&, const Neighbors&, neighbor_direction = neighbor_direction::in)
+    -> csr_view<std::ranges::range_value_t<Offsets>, std::ranges::range_value_t<Neighbors>>;
 
 } // namespace gneiss

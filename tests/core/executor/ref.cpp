@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -16,7 +17,7 @@ using namespace gneiss;
 TEST_CASE("a reference runs every task once on its executor") {
     const serial_executor serial;
     const tbb_executor threads(2);
-    for (const executor_ref executor : {executor_ref(serial), executor_ref(threads)}) {
+    for (const executor_ref& executor : {executor_ref(serial), executor_ref(threads)}) {
         std::vector<std::atomic<int>> seen(1000);
         executor.run(seen.size(), [&](std::size_t i) { ++seen[i]; });
         for (const auto& s : seen) CHECK(s == 1);
@@ -27,15 +28,21 @@ TEST_CASE("a reference runs every task once on its executor") {
     CHECK(executor_ref(threads).concurrency() == 2);
 }
 
+namespace {
+
+struct counting { // not empty: its state must live
+    std::shared_ptr<int> calls;
+    template <class Body>
+    void run(std::size_t tasks, const Body& body) const {
+        ++*calls;
+        for (std::size_t i = 0; i < tasks; ++i) body(i);
+    }
+    [[nodiscard]] static std::size_t concurrency() { return 1; }
+};
+
+} // namespace
+
 TEST_CASE("a reference to a temporary executor keeps it, and copies of the reference share it") {
-    struct counting { // not empty: its state must live
-        std::shared_ptr<int> calls;
-        void run(std::size_t tasks, const auto& body) const {
-            ++*calls;
-            for (std::size_t i = 0; i < tasks; ++i) body(i);
-        }
-        [[nodiscard]] static std::size_t concurrency() { return 1; }
-    };
     const auto calls = std::make_shared<int>(0);
     const auto work = [](const executor_ref& on) {
         std::size_t sum = 0;
