@@ -4,6 +4,7 @@
 // error: generated_edges: Generator must be a gneiss::edge_generator, see gneiss/graph/concepts.hpp
 // error: generated_edges: Executor must be a gneiss::executor, see gneiss/core/executor/concepts.hpp
 // error: visit_counter: G must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp
+// no other error
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
