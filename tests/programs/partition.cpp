@@ -175,7 +175,29 @@ TEST_CASE("an assignment is exported for other tools: one number per line, and a
     CHECK(meta["num_parts"] == 5);
     CHECK(meta["algo_name"] == "fennel");
     CHECK(meta["version"] == "1.0.0");
-    (void)shop.made("reorder a --by a.npy --out b"); // input of reorder
+    // Each is read back wherever an assignment is: the same result as from the array.
+    shop.write("crlf.txt", "% KaHIP\r\n" + std::string(lines).replace(1, 1, " \r\n\r\n"));
+    const auto of = [](json score) {
+        for (const char* own : {"seconds", "prepare_seconds", "partition_seconds", "quality_seconds", "peak_rss_bytes", "partitioner"}) score.erase(own);
+        return score;
+    };
+    const json score = of(shop.made("partition a --score a.npy"));
+    (void)shop.made("reorder a --by a.npy --out b");
+    (void)shop.made("partition a --partitioner ldg --partitions 5 --initial a.npy --out i.npy");
+    for (const std::string file : {"a.part.5", "a-dgl", "crlf.txt"}) {
+        CAPTURE(file);
+        CHECK(of(shop.made("partition a --score " + file)) == score);
+        (void)shop.made("reorder a --by " + file + " --out c --force");
+        CHECK(shop.read("c/row_to_node.npy") == shop.read("b/row_to_node.npy"));
+        (void)shop.made("partition a --partitioner ldg --partitions 5 --force --out j.npy --initial " + file);
+        CHECK(shop.read("j.npy") == shop.read("i.npy"));
+    }
+    shop.write("short.txt", "0\n1\n");
+    shop.write("names.txt", lines.substr(2) + "x1\n");
+    for (const std::string command : {"partition a --score ", "reorder a --out d --by ", "partition a --partitioner ldg --partitions 5 --initial "}) {
+        shop.refuses(1, command + "short.txt", {"short.txt: has 2 entries", "4000 nodes"});
+        shop.refuses(1, command + "names.txt", {"names.txt: line 4000", "'x1' is not a number"});
+    }
 }
 
 TEST_CASE("hubs are the nodes where walks from training nodes end, the same from memory and disk") {

@@ -5,20 +5,19 @@
 #include <fmt/format.h>
 
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/npy.hpp>
+#include <gneiss/io/integer_file.hpp>
 
 namespace programs {
 
 std::vector<gneiss::node_id> rows_in(const std::filesystem::path& file, const gneiss::dataset& data, std::uint64_t memory) {
-    gneiss::npy_reader in(file);
-    const std::uint64_t nodes = data.manifest().nodes, count = in.header().size();
-    if (in.header().shape.size() != 1 || count > nodes)
+    gneiss::integer_file in(file);
+    const std::uint64_t nodes = data.manifest().nodes, count = in.size();
+    if (count > nodes)
         throw gneiss::error(gneiss::errc::invalid_format,
-            fmt::format("is {}, a list of nodes has at most {} entries", gneiss::shape_text(in.header().shape), nodes),
-            {.path = file, .field = "npy shape"});
+            fmt::format("has {} entries, a list of nodes has at most {}", count, nodes), {.path = file});
     if (count > memory / sizeof(gneiss::node_id)) throw gneiss::over_budget(memory, {{"a list of nodes", count * sizeof(gneiss::node_id)}});
     std::vector<gneiss::node_id> rows(static_cast<std::size_t>(count));
-    (void)in.read_as(std::span(rows));
+    (void)in.read(rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const auto row = data.row_of(rows[i]);
         if (!row)

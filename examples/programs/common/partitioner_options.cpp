@@ -52,8 +52,8 @@ void partitioner_options::add_balance(command& to, const std::string& default_ca
 void partitioner_options::add_method(command& to, const std::string& default_passes, const std::string& default_initial) {
     to.option("passes", method.passes, "passes that place (ldg, fennel, gap) or refine nodes (band, semi); over all chunks (grem)")
         .default_text(default_passes).range(1, 1e6);
-    to.option("initial", initial, "partitions to refine: a partitioner's, or integers [nodes], .npy (ldg, fennel, gap)")
-        .value_name("NAME|FILE.npy").default_text(default_initial);
+    to.option("initial", initial, "partitions to refine: a partitioner's, or integers [nodes], .npy or one per line (ldg, fennel, gap)")
+        .value_name("NAME|FILE").default_text(default_initial);
     to.option("gamma", method.gamma, "weight exponent of balance (fennel, gap)").default_text("1.5");
     to.option("effort", method.effort, "time for quality (multilevel)").choices({"fast", "normal", "high"}).default_text("normal");
     to.option("chunk", method.chunk, "fraction of edges in memory at once (grem)").default_text("0.1").range(0, 1);

@@ -68,7 +68,7 @@ struct partition_result {
 /// journal of another job.
 [[nodiscard]] partition_result make_parts(const gneiss::dataset& data, const partition_job& job, graph_work& with);
 
-/// Reports the quality of any partitioning: integers [nodes], .npy. `parts`: number of partitions; 0: as in the file.
+/// Reports the quality of any partitioning: integers [nodes], as `read_assignment` reads them. `parts`: number of partitions; 0: as in the file.
 [[nodiscard]] partition_result score_parts(
     const gneiss::dataset& data, const std::filesystem::path& file, std::uint32_t parts, graph_work& with);
 

@@ -93,7 +93,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     check_dataset(flags.dataset);
     const bool scores = flags.score.has_value();
     if (scores == flags.partitioner.has_value())
-        throw usage_error("give one of --partitioner NAME and --score FILE.npy");
+        throw usage_error("give one of --partitioner NAME and --score FILE");
     if (scores && flags.out) throw usage_error("--score makes no partitions: leave --out out");
     if (const std::vector<std::string> given = flags.method.given(); scores && !given.empty())
         throw usage_error(fmt::format("--score makes no partitions: leave --{} out", given.front()));
@@ -135,7 +135,7 @@ void add_partition(programs::command_line& to) {
     command.option("out", flags->out, "output, the partition of each node").value_name("FILE").default_text("measures only");
     command.option("export", flags->format, "format of --out: an array; one number per line; a directory for DGL")
         .choices({"npy", "metis", "distdgl"});
-    command.option("score", flags->score, "measure these partitions: integers [nodes], .npy").value_name("FILE.npy");
+    command.option("score", flags->score, "measure these partitions: integers [nodes], .npy or one per line (METIS, KaHIP)").value_name("FILE");
     command.option("graph", flags->graph, "location of the graph: memory; disk, as streamed lists; auto: memory if it fits")
         .choices({"auto", "memory", "disk"});
     command.group("Balance");

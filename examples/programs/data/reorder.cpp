@@ -35,7 +35,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
         if (file) inputs.push_back(*file);
     check_output({.out = flags.out}, flags.common, inputs);
     if ((flags.by || flags.hubs) == flags.training_first)
-        throw programs::usage_error("give one order: --training-first, or --by FILE.npy, --hubs FILE.npy or both");
+        throw programs::usage_error("give one order: --training-first, or --by FILE, --hubs FILE or both");
     constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
     if (flags.common.memory_bytes() < base + least)
         throw over_budget(flags.common.memory_bytes(), {{"program", base}, {"least buffers to reorder with", least}});
@@ -88,12 +88,12 @@ void add_reorder(programs::command_line& to) {
     command.option("out", flags->out, "directory of the new dataset").value_name("DATASET").required();
     command
         .option("by", flags->by,
-            "integers [nodes], .npy: entry r is the node that becomes row r, or, if values repeat, entry v is the "
+            "integers [nodes], .npy or one per line (METIS, KaHIP): entry r is the node that becomes row r, or, if values repeat, entry v is the "
             "partition of node v; nodes by source id, or by current row if they have names")
         .value_name("FILE");
     command
         .option("hubs", flags->hubs,
-            "integers, .npy: nodes of a first partition, which trainers pin in memory")
+            "integers, .npy or one per line: nodes of a first partition, which trainers pin in memory")
         .value_name("FILE");
     command.option("training-first", flags->training_first,
         "training nodes take the first rows and partitions; random within them and within the others, by --seed");

@@ -17,9 +17,9 @@ void options::add_to(programs::command& to) {
     std::vector<std::string> names{"given", "file"};
     for (const programs::partition_method& method : programs::partition_methods()) names.push_back(method.name);
     to.option("partitioner", partitioner, "partitioner of the run; given: use the dataset's partitions; file: --assignment").choices(names).default_text("given if the dataset has partitions or fits in memory, else gap");
-    to.option("assignment", assignment, "integers [nodes], .npy: the partition of each node, as gneiss-data partition writes them").value_name("FILE");
+    to.option("assignment", assignment, "integers [nodes], .npy or one per line (METIS, KaHIP): the partition of each node, as gneiss-data partition writes them").value_name("FILE");
     to.option("partitions", partitions, "partitions that a partitioner makes").range(1, 16383).default_text("from size and memory");
-    to.option("hubs", hubs, "nodes pinned in memory: a number; a .npy file of integers; 0: none; auto: 1% of the nodes within a quarter of --memory, if they have influence").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
+    to.option("hubs", hubs, "nodes pinned in memory: a number; a file of integers, .npy or one per line; 0: none; auto: 1% of the nodes within a quarter of --memory, if they have influence").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
     to.option("macro", macro, "partitions of a macro-batch").range(1).default_text("largest of which two fit in memory");
     to.option("reuse", reuse, "maximum passes over a macro-batch while the next one loads; 1: no reuse").range(1, 4);
     to.option("reuse-plan", reuse_plan, "use the passes in an earlier run's reuse.json, whatever the disk does").value_name("FILE");
@@ -50,7 +50,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
         else if (o.partitions || o.macro || o.hubs || !o.partitioning.given().empty())
             o.partitioner = "gap";
     }
-    if (o.assignment.has_value() != (o.partitioner == "file")) throw programs::usage_error("--assignment FILE.npy and --partitioner file need each other");
+    if (o.assignment.has_value() != (o.partitioner == "file")) throw programs::usage_error("--assignment FILE and --partitioner file need each other");
     if (o.partitions && !o.makes_parts()) throw programs::usage_error("--partitions needs a partitioner: --partitioner given and file fix their number");
     if (o.partitions && *o.partitions > std::max<std::uint64_t>(graph.nodes / 2, 1))
         throw programs::usage_error(fmt::format("--partitions {}: at most half the number of nodes; {} has {}", *o.partitions, data.directory().string(), graph.nodes));

@@ -14,7 +14,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/npy.hpp>
+#include <gneiss/io/integer_file.hpp>
 #include <gneiss/io/reorder.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
@@ -261,7 +261,7 @@ hub_bytes bytes_of_hubs(const options& how, const gneiss::dataset& data) {
 void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t budget) {
     const auto choice = how.choice_of_hubs();
     if (how.hubs_by_default() || (!choice.count && !choice.file)) return;
-    const std::uint64_t count = choice.count ? choice.count->of(from.manifest().nodes) : gneiss::npy_reader(*choice.file).header().size();
+    const std::uint64_t count = choice.count ? choice.count->of(from.manifest().nodes) : gneiss::integer_file(*choice.file).size();
     if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes selects no node: give more, or 0 for none", *how.hubs, from.manifest().nodes));
     const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1), program = programs::program_memory();
     const std::uint64_t left = budget - std::min(budget, program);

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include <gneiss/io/npy.hpp>
+#include <gneiss/io/integer_file.hpp>
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
@@ -67,7 +67,7 @@ planned_graph measured(const options& settings, const gneiss::dataset& data, con
 /// Returns the maximum number of nodes that the flags pin.
 std::uint64_t most_hubs(const options& settings, const gneiss::dataset& from, std::uint64_t budget) {
     const auto choice = settings.choice_of_hubs();
-    if (choice.file) return gneiss::npy_reader(*choice.file).header().size();
+    if (choice.file) return gneiss::integer_file(*choice.file).size();
     if (!choice.count) return from.rows().begin(settings.pinned(from));
     const std::uint64_t asked = choice.count->of(from.manifest().nodes), each = std::max<std::uint64_t>(bytes_of_hubs(settings, from).node, 1);
     return settings.hubs_by_default() ? std::min(asked, hub_share(budget) / each) : asked;
@@ -238,15 +238,12 @@ private:
 
 std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file, const gneiss::dataset& data) {
     const std::uint64_t nodes = data.manifest().nodes, most = std::min<std::uint64_t>(16383, nodes / 2);
-    gneiss::npy_reader in(file);
-    if (in.header().shape != std::vector<std::uint64_t>{nodes})
-        throw gneiss::error(gneiss::errc::invalid_format,
-            fmt::format("is {}, an assignment has an entry for each of {} nodes", gneiss::shape_text(in.header().shape), nodes),
-            {.path = file, .field = "npy shape"});
+    gneiss::integer_file in(file);
+    gneiss::need_entries(in, nodes, "an assignment has one");
     std::vector<std::uint64_t> sizes;
     std::vector<std::uint32_t> some(std::size_t{1} << 14);
     std::uint64_t read = 0;
-    while (const std::size_t got = in.read_as(std::span(some))) {
+    while (const std::size_t got = in.read(some)) {
         for (std::size_t i = 0; i < got; ++i) {
             if (some[i] >= most)
                 throw gneiss::error(gneiss::errc::out_of_range,

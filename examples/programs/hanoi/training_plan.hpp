@@ -57,7 +57,7 @@ struct macro_plan {
 [[nodiscard]] std::uint64_t run_files(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
     const trainers::classifier& net, std::uint64_t memory);
 
-/// Returns the number of nodes of each partition in an assignment: integers [nodes], .npy, all below 16383 and half the nodes.
+/// Returns the number of nodes of each partition in an assignment: integers [nodes], .npy or one per line, all below 16383 and half the nodes.
 /// Memory: 8 bytes per partition. Throws errc::invalid_format, errc::out_of_range naming the entry, io_error.
 [[nodiscard]] std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file, const gneiss::dataset& data);
 

@@ -297,7 +297,7 @@ void add_macro(programs::command_line& to) {
     command.option("partitions", flags->partitions, "random partitions, if the dataset has none").range(1, 65535).default_text("16");
     command.option("hubs", flags->hubs, "most influential nodes, pinned in memory, unless the dataset has its own");
     command.option("steps", flags->steps, "length of the walks that find hubs").range(1, 1000);
-    command.option("by", flags->by, "other assignments for comparison: integers [nodes], .npy").value_name("FILES");
+    command.option("by", flags->by, "other assignments for comparison: integers [nodes], .npy or one per line").value_name("FILES");
     command.group("Resources and output");
     command.option("out", flags->out, "chart of working sets to write").value_name("FILE.svg").default_text("none");
     command.option("memory", flags->memory, "memory budget").default_text("half of the free memory");

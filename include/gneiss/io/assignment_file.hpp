@@ -15,6 +15,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/io/integer_file.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/concepts.hpp>
@@ -123,22 +124,20 @@ inline void write_nodes(const dataset& data, std::span<const node_id> rows, cons
     });
 }
 
-/// Reads an assignment for this dataset: integers [nodes] of any type, .npy. Returns the part of each row.
+/// Reads an assignment for this dataset, in any of the formats: integers of any type, .npy, or one number per line, as METIS and
+/// KaHIP write them. Returns the part of each row.
 ///
-/// Memory: 2 bytes per node. Errors: errc::invalid_format with the sizes for another shape; errc::out_of_range for an invalid
-/// part; io_error.
+/// Memory: 2 bytes per node. Errors: errc::invalid_format with the sizes for another number of entries; errc::out_of_range for an
+/// invalid part; those of `integer_file`.
 [[nodiscard]] inline std::vector<partition_id16> read_assignment(const dataset& data, const std::filesystem::path& from) {
     const std::uint64_t nodes = data.manifest().nodes;
-    npy_reader in(from);
-    if (in.header().shape != std::vector<std::uint64_t>{nodes})
-        throw error(errc::invalid_format,
-            "is " + shape_text(in.header().shape) + ", an assignment has an entry for each of " + std::to_string(nodes) + " nodes",
-            {.path = from, .field = "npy shape"});
+    integer_file in(from);
+    need_entries(in, nodes, "an assignment has one");
     std::vector<partition_id16> parts(static_cast<std::size_t>(nodes));
     std::vector<std::uint32_t> words;
     detail::for_each_row_by_node(data, [&](std::uint64_t first, std::span<const node_id> rows) {
         words.resize(rows.size());
-        (void)in.read_as(std::span(words));
+        (void)in.read(words);
         for (std::size_t i = 0; i < rows.size(); ++i) {
             if (words[i] >= max_partition_count)
                 throw error(errc::out_of_range,

@@ -16,7 +16,7 @@ namespace gneiss {
 
 /// Options of `reorder`: row order by a file, by partitions, with training nodes first, or computed.
 struct reorder_options {
-    /// Integers [nodes], .npy. An order of nodes: entry r is the node that becomes row r. Or, if all are below half the nodes,
+    /// Integers [nodes], .npy or one per line (`integer_file`). An order of nodes: entry r is the node that becomes row r. Or, if all are below half the nodes,
     /// an assignment: entry v is the partition of node v, in random order within it. Nodes are given by their number in the
     /// source; if they have names, by their present row.
     std::filesystem::path by{};

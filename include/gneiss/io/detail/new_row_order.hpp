@@ -19,6 +19,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/import/id_maps.hpp>
 #include <gneiss/io/import/permutation.hpp>
+#include <gneiss/io/integer_file.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/partition_order.hpp>
 #include <gneiss/io/reorder_options.hpp>
@@ -108,17 +109,13 @@ private:
         write_words(to, [&](const auto& append) { importing::invert_words(words, name, options_.memory, append); });
     }
     void by_file() {
-        npy_reader in(options_.by);
-        if (in.header().shape != std::vector<std::uint64_t>{nodes_})
-            throw error(errc::invalid_format,
-                "is " + shape_text(in.header().shape) + ", an order of rows and an assignment to partitions have an entry for "
-                    "each of " + std::to_string(nodes_) + " nodes",
-                {.path = options_.by, .field = "npy shape"});
+        integer_file in(options_.by);
+        need_entries(in, nodes_, "an order of rows and an assignment to partitions have one");
         const words_on_disk given{work("order"), 0, nodes_};
         std::uint64_t parts = 0;
         write_words(given.path, [&](const auto& append) {
             std::vector<node_id> some(1 << 14);
-            while (const std::size_t got = in.read_as(std::span(some))) {
+            while (const std::size_t got = in.read(some)) {
                 for (const node_id value : std::span<const node_id>(some).first(got)) parts = std::max<std::uint64_t>(parts, value + 1ULL);
                 append(std::span<const node_id>(some).first(got));
             }
