@@ -161,6 +161,15 @@ TEST_CASE("weights of classes find more of the rare class; a file of them is che
     shop.refuses(1, "train data --class-weights wrong.tsv --out new", {"wrong.tsv", "line 2", "art works"});
     shop.write("wrong.tsv", "art\t-1\n");
     shop.refuses(1, "train data --class-weights wrong.tsv --out new", {"line 1", "-1"});
+    // A name that begins with # is data.
+    std::string table = shop.read("classes.csv");
+    for (std::size_t at = 0; (at = table.find(",art", at)) != std::string::npos;) table.replace(at, 4, ",#a");
+    shop.write("hash.csv", table);
+    shop.import("--labels hash.csv --label-column topic --out hash");
+    shop.write("wrong.tsv", "# a comment\n#a\t-1\n");
+    shop.refuses(1, "train hash --class-weights wrong.tsv --out new", {"line 2", "-1"});
+    shop.write("wrong.tsv", "#b\t2\n");
+    shop.refuses(1, "train hash --class-weights wrong.tsv --out new", {"line 1", "no class is called '#b'"});
     shop.refuses(2, "train data --task link --class-weights balanced --out new", {"--class-weights is for --task node"});
 }
 

@@ -28,20 +28,21 @@ std::vector<float> read_weights(const std::filesystem::path& file, const gneiss:
     for (std::uint64_t number = 1; std::getline(in, text); ++number) {
         std::string_view line = text;
         while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-        if (line.empty() || line.front() == '#') continue;
+        if (line.empty()) continue;
         const auto fail = [&](const std::string& what) {
             return gneiss::error(gneiss::errc::invalid_format, what, {.path = file, .line = number});
         };
         const std::size_t at = line.find_last_of("\t ");
-        if (at == std::string_view::npos) throw fail("is not a class name, a tab and a weight");
         std::string_view name = line.substr(0, at);
-        const std::string_view value = line.substr(at + 1);
         while (!name.empty() && (name.back() == '\t' || name.back() == ' ')) name.remove_suffix(1);
+        const auto found = ids.find(name);
+        if (found == ids.end() && (line == "#" || line.starts_with("# "))) continue;
+        if (at == std::string_view::npos) throw fail("is not a class name, a tab and a weight");
+        const std::string_view value = line.substr(at + 1);
         float weight = 0;
         const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), weight);
         if (failure != std::errc{} || end != value.data() + value.size() || !std::isfinite(weight) || weight <= 0)
             throw fail(fmt::format("'{}' is not a positive weight", value));
-        const auto found = ids.find(name);
         if (found == ids.end()) throw fail(fmt::format("no class is called '{}'", name));
         if (seen[found->second]) throw fail(fmt::format("class '{}' is listed twice", name));
         seen[found->second] = true;

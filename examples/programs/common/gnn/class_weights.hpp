@@ -13,7 +13,7 @@ namespace trainers {
 /// Returns the weights of the classes in the loss by --class-weights; empty without it.
 ///
 /// "balanced" counts the labels of the training nodes. A file has lines of a class name, a tab or blanks, and a weight; classes
-/// that it does not name have the weight 1; lines that begin with "#" are comments. Throws errc::invalid_format, naming the
+/// that it does not name have the weight 1; lines that begin with "# " and name no class are comments. Throws errc::invalid_format, naming the
 /// line, for unknown classes and for weights that are not positive; io_error.
 /// \param labels  of all nodes
 /// \param train   training nodes
