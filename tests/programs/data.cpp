@@ -405,6 +405,65 @@ TEST_CASE("node attributes survive import, inspect, verify, export and a second 
     shop.refuses(2, "get wordnet --task node --out new", {"--task node"});
 }
 
+TEST_CASE("export, then import of the directory, gives the same classes, targets and split, or the export is refused") {
+    const workshop shop;
+    shop.write("e.tsv", "a\tb\nb\tc\nc\ta\n");
+    const auto again = [&](const std::string& flags, const std::string& back) {
+        REQUIRE(shop.run("import e.tsv --task node --force --out data " + flags).code == 0);
+        REQUIRE(shop.run("export data --out text --force").code == 0);
+        REQUIRE(shop.run("import text --task node --force --out again " + back).code == 0);
+        for (const char* array : {"labels", "targets", "split", "class_names.bytes", "class_names.offsets"}) {
+            CAPTURE(array);
+            CHECK(shop.read("data/" + std::string(array) + ".npy") == shop.read("again/" + std::string(array) + ".npy"));
+        }
+    };
+    shop.write("l.csv", "a,x;y,train\nb,x,valid\nc,z,test\n");
+    again("--labels l.csv --split l.csv --split-column 2 --label-separator ';' --node-task multilabel", "--node-task multilabel");
+    shop.write("r.tsv", "a\t1.5\t2.5\t0\nb\t2\t3\t1\nc\t4\t\t2\n");
+    const std::string regression = "--labels r.tsv --label-columns 1,2 --node-task regression --split r.tsv --split-column 3";
+    again(regression, "--node-task regression");
+    again(regression, "--node-task regression --label-columns 1,2");
+    again("--labels r.tsv --label-columns 1 --node-task regression --split r.tsv --split-column 3", "--node-task regression");
+    again("--labels r.tsv --label-columns 1,2 --node-task regression", "--node-task regression");
+    const auto refused = [&](const std::string& table, const std::string& flags, const std::string& part) {
+        shop.write("l.csv", table);
+        REQUIRE(shop.run("import e.tsv --labels l.csv --task node --force --out data " + flags).code == 0);
+        shop.refuses(1, "export data --out new", {"labels.tsv", part, "npy"});
+        CHECK(shop.run("export data --format npy --force --out arrays").code == 0);
+    };
+    refused("a,red|big;blue\nb,blue\nc,green;red|big\n", "--node-task multilabel --label-separator ';'", "'red|big' has '|'");
+    refused("node,x,y\na,1,\nb,0,1\nc,1,1\n", "--header --node-task multilabel --label-columns x,y", "unknown");
+    refused("a,\"x\ty|z\"\nb,z\nc,x\n", "--node-task multilabel", "tab");
+}
+
+TEST_CASE("a split is a file or three masks, and a word that stands for no part is named") {
+    const workshop shop;
+    shop.write("e.tsv", "a\tb\nb\tc\nc\ta\n");
+    shop.write("l.tsv", "a\tx\ttrain\nb\ty\ttrian\nc\tx\t\"test\"\n");
+    const outcome named = shop.run("import e.tsv --labels l.tsv --split l.tsv --split-column 2 --out a --quiet --json");
+    CHECK(named.code == 0);
+    CHECK(named.err.find("'trian' (1, first in line 2)") != std::string::npos);
+    CHECK(nlohmann::json::parse(named.out)["warnings"].size() == 1);
+    shop.write("e.csv", "0,1\n1,2\n2,0\n");
+    const auto array = [&](const std::string& name, const std::string& type, const std::string& bytes) {
+        std::string head = "{'descr': '|" + type + "', 'fortran_order': False, 'shape': (3,), }";
+        head += std::string(117 - head.size(), ' ') + "\n";
+        shop.write(name, std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(head.size()) + std::string(1, '\0') + head + bytes);
+    };
+    array("y.npy", "i1", std::string("\0\1\0", 3));
+    array("train.npy", "b1", std::string("\1\0\0", 3));
+    array("valid.npy", "b1", std::string("\0\1\0", 3));
+    array("test.npy", "b1", std::string("\0\0\1", 3));
+    const outcome masks = shop.run("import e.csv --labels y.npy --split train.npy,valid.npy,test.npy --out b --json --quiet");
+    CHECK(masks.err.empty());
+    REQUIRE(masks.code == 0);
+    const auto made = nlohmann::json::parse(masks.out);
+    CHECK((made["train_nodes"] == 1 && made["valid_nodes"] == 1 && made["test_nodes"] == 1));
+    shop.refuses(1, "import e.csv --labels y.npy --split train.npy --out new", {"train.npy", "mask", "--split TRAIN.npy,VALID.npy,TEST.npy"});
+    shop.refuses(1, "import e.csv --labels y.npy --split train.npy,train.npy,test.npy --out new", {"node 0 is in this mask and in train.npy"});
+    shop.refuses(2, "import e.csv --labels y.npy --split train.npy,valid.npy --out new", {"three masks"});
+}
+
 TEST_CASE("a planted graph has features and labels, and a smaller memory changes nothing") {
     const workshop shop;
     const std::string command = "generate planted --nodes 20000 --edges 60000 --classes 5 --num-features 40 "

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +25,8 @@ struct import_flags {
     std::vector<std::filesystem::path> sources{};
     std::optional<std::filesystem::path> valid{}, test{}, entities{}, relations{};
     std::optional<std::vector<double>> fractions{};
-    std::optional<std::filesystem::path> features_file{}, labels{}, split{};
+    std::optional<std::filesystem::path> features_file{}, labels{};
+    std::optional<std::string> split{};
     std::optional<std::vector<std::filesystem::path>> features_csr{};
     std::uint64_t num_features = 0, num_classes = 0;
     std::string id_column = "0", label_column = "1", split_column = "1";
@@ -70,6 +73,21 @@ table_column parse_column(const std::string& word) {
     return word;
 }
 
+/// Returns the file of a split, or three masks.
+std::vector<std::filesystem::path> split_files(const std::string& word) {
+    std::error_code failed;
+    if (word.find(',') == std::string::npos || std::filesystem::exists(word, failed)) return {word};
+    std::vector<std::filesystem::path> files;
+    for (std::size_t at = 0; at <= word.size();) {
+        const std::size_t end = std::min(word.find(',', at), word.size());
+        files.emplace_back(word.substr(at, end - at));
+        at = end + 1;
+    }
+    if (files.size() != 3 || files[0].empty())
+        throw programs::usage_error("--split is a file, or three masks: TRAIN.npy,VALID.npy,TEST.npy (VALID and TEST may be empty)");
+    return files;
+}
+
 void add_node_attributes(import_node_attributes& data, const import_flags& flags) {
     if (flags.features_file) data.features = *flags.features_file;
     if (flags.features_csr) {
@@ -80,7 +98,11 @@ void add_node_attributes(import_node_attributes& data, const import_flags& flags
     if (flags.num_features != 0) data.num_features = flags.num_features;
     if (flags.num_classes != 0) data.classes = flags.num_classes;
     if (flags.labels) data.labels = *flags.labels;
-    if (flags.split) data.split = *flags.split;
+    if (flags.split) {
+        const std::vector<std::filesystem::path> files = split_files(*flags.split);
+        if (files.size() == 1) data.split = files[0];
+        else std::ranges::copy(files, data.masks.begin());
+    }
     data.missing = flags.missing == "zero"   ? missing_features::zero
                    : flags.missing == "mean" ? missing_features::mean
                                              : missing_features::error;
@@ -131,8 +153,9 @@ import_options start_of(const import_flags& flags) {
 
 std::vector<std::filesystem::path> inputs_of(const import_flags& flags) {
     std::vector<std::filesystem::path> files = flags.sources;
-    for (const auto& file : {flags.valid, flags.test, flags.entities, flags.relations, flags.features_file, flags.labels, flags.split, flags.standardize})
+    for (const auto& file : {flags.valid, flags.test, flags.entities, flags.relations, flags.features_file, flags.labels, flags.standardize})
         if (file) files.push_back(*file);
+    if (flags.split) std::ranges::copy_if(split_files(*flags.split), std::back_inserter(files), [](const auto& file) { return !file.empty(); });
     if (flags.features_csr) files.insert(files.end(), flags.features_csr->begin(), flags.features_csr->end());
     return files;
 }
@@ -284,8 +307,8 @@ void add_import(programs::command_line& to) {
     command.option(
         "combined-labels", flags->combined_labels, "a label such as A|B is a class of that name; without it, an error");
     command.option("num-classes", flags->num_classes, "number of classes; labels are below it").default_text("the largest + 1");
-    command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
-        .value_name("FILE");
+    command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, 3 unused; or three masks (.npy)")
+        .value_name("FILE|TRAIN,VALID,TEST");
     command.option("split-column", flags->split_column, "column of the split in text").value_name("NAME|N");
     command.group("Split (none given: all edges train; all labeled nodes train)");
     command.option("valid", flags->valid, "validation edges").value_name("FILE");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -38,8 +39,8 @@ struct convert_options {
 ///     convert_features(dataset("data"), "small", {.type = feature_type::int8});   // a quarter of the bytes
 ///
 /// Cost: each array is read and written once. Memory: 2 MiB, or two rows.
-/// Errors: errc::already_exists; errc::invalid_argument without dense features; errc::out_of_range, naming row and column, for
-/// a value that the type cannot hold; errc::corrupt for damaged features; errc::canceled; io_error.
+/// Errors: errc::already_exists; errc::invalid_argument without dense features; errc::out_of_range, naming node and column, for
+/// a value that the type cannot hold; errc::not_finite for one that is no finite number; errc::corrupt for damaged features; errc::canceled; io_error.
 inline void convert_features(const dataset& from, const std::filesystem::path& to, const convert_options& options) {
     const node_features features = from.features();
     if (features.empty() || features.sparse())
@@ -77,11 +78,16 @@ inline void convert_features(const dataset& from, const std::filesystem::path& t
             features.read_dense(first, values);
             for (std::size_t i = 0; i < count; ++i) {
                 const std::span<const float> row = std::span(values).subspan(i * columns, columns);
-                if (const std::size_t bad = encode_row(row, options.type, stored.data() + i * each); bad != columns)
-                    throw error(errc::out_of_range,
-                        "row " + std::to_string(first + i) + ", column " + std::to_string(bad) + ": " +
-                            std::to_string(row[bad]) + " is too large for " + std::string(to_string(options.type)),
+                const auto wrong = [&](errc code, std::size_t column, const std::string& what) {
+                    return error(code,
+                        "row " + std::to_string(first + i) + " (node " + from.node_label(first + i) + "), column " +
+                            std::to_string(column) + ": " + std::to_string(row[column]) + what,
                         {.path = from.path("features")});
+                };
+                if (const auto bad = std::ranges::find_if_not(row, [](float x) { return std::isfinite(x); }); bad != row.end())
+                    throw wrong(errc::not_finite, static_cast<std::size_t>(bad - row.begin()), " is not a finite number");
+                if (const std::size_t bad = encode_row(row, options.type, stored.data() + i * each); bad != columns)
+                    throw wrong(errc::out_of_range, bad, " is too large for " + std::string(to_string(options.type)));
             }
             rows.append_bytes(stored);
             first += count;

@@ -24,6 +24,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/import/node_arrays.hpp>
 #include <gneiss/io/import/options.hpp>
+#include <gneiss/io/target_offsets.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -58,6 +59,7 @@ public:
         }
         if (from.manifest().node_attributes.classes != 0) labels = from.labels();
         targets = from.targets();
+        offsets = target_offsets(from);
         if (from.has("split")) parts = from.node_splits();
     }
 
@@ -66,6 +68,7 @@ public:
     node_features features;
     mapped_array<std::int32_t> labels{};
     mapped_targets targets{};
+    std::vector<double> offsets{};
     mapped_array<std::uint8_t> parts{};
 
     [[nodiscard]] std::size_t row(std::uint64_t key) const {
@@ -307,6 +310,7 @@ struct expansion_size {
         else
             data.compute_targets = [source, factor](std::uint64_t node, std::span<float> out) {
                 source->targets.read(source->row(node / factor), out);
+                for (std::size_t c = 0; c < source->offsets.size(); ++c) out[c] += static_cast<float>(source->offsets[c]);
             };
     }
     if (options.train_fraction) {

@@ -18,7 +18,9 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/io/import/node_tables.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/target_offsets.hpp>
 #include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -49,6 +51,17 @@ public:
     }
     /// Appends fields that tabs separate already.
     void fields(std::string_view text) { buffer_ += text; }
+    /// Returns the name of a class for a field. Throws errc::unsupported for one that an import would read as something else.
+    [[nodiscard]] std::string class_name(std::string name, bool of_several) const {
+        const char* const what = name.find('\t') != std::string::npos                       ? "has a tab, which ends a field"
+                                 : of_several && name.find('|') != std::string::npos         ? "has '|', which separates the labels of a node"
+                                 : importing::is_missing(name)                               ? "would be read as no label"
+                                 : importing::without_blanks(name).size() != name.size()     ? "begins or ends with a blank, which is not read back"
+                                                                                             : nullptr;
+        if (what == nullptr) return name;
+        throw error(errc::unsupported, "the class '" + name + "' " + what + ": export arrays (npy), which name classes in a table of their own",
+            {.path = file_.path()});
+    }
     void tab() { buffer_ += '\t'; }
     void end_line() {
         buffer_ += '\n';
@@ -78,7 +91,7 @@ namespace detail {
 inline void export_node_text(const dataset& data, const std::filesystem::path& directory) {
     const dataset_node_attributes& there = data.manifest().node_attributes;
     const std::uint64_t nodes = data.manifest().nodes;
-    const auto number = [](float value) {
+    const auto number = [](auto value) {
         std::array<char, 32> digits;
         return std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
     };
@@ -113,6 +126,7 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
     }
     const auto labels = data.labels();
     const auto targets = data.targets();
+    const std::vector<double> offsets = target_offsets(data);
     std::vector<float> row_of_targets(targets.columns());
     const auto parts = data.node_splits();
     if (there.classes == 0 && there.train == 0) return;
@@ -121,16 +135,20 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
     for (std::uint64_t row = 0; row < nodes; ++row) {
         out.field(data.node_label(row));
         out.tab();
-        if (!labels.values().empty()) out.field(data.class_label(labels.values()[row]));
+        if (!labels.values().empty() && labels.values()[row] != no_label) out.field(out.class_name(data.class_label(labels.values()[row]), false));
         if (!targets.empty()) {
             targets.read(row, row_of_targets);
             std::string text;
-            const bool missing = std::isnan(row_of_targets[0]);
+            const bool missing = std::ranges::all_of(row_of_targets, [](float x) { return std::isnan(x); });
             for (std::size_t c = 0; c < row_of_targets.size(); ++c) {
                 const float value = row_of_targets[c];
-                if (numbers) text += (c == 0 ? "" : "\t") + (std::isnan(value) ? std::string() : number(value));
-                else if (value == 1) text += (text.empty() ? "" : "|") + data.class_label(static_cast<std::int32_t>(c));
+                if (numbers) text += (c == 0 ? "" : "\t") + (std::isnan(value) ? std::string() : offsets.empty() || offsets[c] == 0 ? number(value) : number(double{value} + offsets[c]));
+                else if (value == 1) text += (text.empty() ? "" : "|") + out.class_name(data.class_label(static_cast<std::int32_t>(c)), true);
             }
+            if (!numbers && !missing && std::ranges::any_of(row_of_targets, [](float x) { return std::isnan(x); }))
+                throw error(errc::unsupported,
+                    "some labels of node '" + data.node_label(row) + "' are unknown, which a list of labels cannot say: export arrays (npy)",
+                    {.path = directory / "labels.tsv"});
             if (!numbers && text.empty() && !missing) text = "|";
             out.fields(text);
         }
@@ -172,7 +190,7 @@ inline void export_decoded(const node_features& features, const std::filesystem:
 /// Writes the arrays of node attributes as stored, by row, but decodes features of bf16 and int8; class names as a table.
 inline void export_node_arrays(const dataset& data, const std::filesystem::path& directory) {
     for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "targets",
-             "split"}) {
+             "target_offsets", "split"}) {
         if (!data.has(name)) continue;
         if (std::string_view(name) == "features" && (data.features().type() == feature_type::bf16 || data.features().type() == feature_type::int8))
             export_decoded(data.features(), directory);
@@ -196,8 +214,8 @@ inline void export_node_arrays(const dataset& data, const std::filesystem::path&
 /// features.tsv and labels.tsv (node, label, part), or the arrays by row.
 ///
 /// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears atomically and
-/// durably. An import of it makes the same edges. Errors: errc::already_exists; `io_error`; errc::corrupt for damage;
-/// errc::unsupported for names with tabs.
+/// durably. An import of it makes the same edges and attributes. Errors: errc::already_exists; `io_error`; errc::corrupt for damage;
+/// errc::unsupported for names with tabs, and for names of classes that an import would read as something else.
 inline void export_dataset(
     const dataset& data, std::filesystem::path directory, export_format format, const export_progress& progress = {}) {
     if (directory.filename().empty()) directory = directory.parent_path();

@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <iomanip>
+#include <sstream>
+#include <utility>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -17,6 +20,8 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/export.hpp>
+#include <gneiss/io/target_offsets.hpp>
 
 #include "support.hpp"
 
@@ -238,11 +243,37 @@ TEST_CASE("the first nodes of sparse text may have no features") {
     options.ids = id_kind::string;
     options.task = dataset_task::link;
     options.node_attributes = {.features = w.path("f.tsv"), .num_features = 4};
+    options.comment = '#';
     run(options);
     const dataset result(options.out);
     CHECK(result.features().rows() == 3);
     REQUIRE(result.features().sparse());
     CHECK(result.features().nnz() == 2);
+}
+
+TEST_CASE("names that begin with # are nodes of a table, and a first line that seems to be a comment is said") {
+    const world w;
+    import_options options = w.base();
+    options.ids = id_kind::string;
+    options.sources = {{.path = w.path("e.tsv")}};
+    options.node_attributes.labels = w.path("l.tsv");
+    spit(w.path("e.tsv"), "a\t#\n# x\ta\n");
+    spit(w.path("l.tsv"), "a\tu\n#\tv\n# x\tu\n");
+    const import_report all = run(options);
+    CHECK(all.nodes == 3);
+    CHECK(all.node_attributes.train == 3);
+    CHECK(all.warnings.empty());
+    CHECK(dataset(options.out).class_label(dataset(options.out).labels().values()[*dataset(options.out).find_row("#")]) == "v");
+    spit(w.path("l.tsv"), "# node\tlabel\na\tu\n#\tv\n# x\tu\n");
+    const import_report doubt = run(options);
+    CHECK(doubt.nodes == 4);
+    REQUIRE(doubt.warnings.size() >= 1);
+    CHECK(doubt.warnings[0].find("--comment '#'") != std::string::npos);
+    // A line of numbers that begins so can only be a comment.
+    spit(w.path("e.tsv"), "0\t1\n");
+    spit(w.path("l.tsv"), "# node\tlabel\n0\tu\n# more\n1\tv\n");
+    options.ids = id_kind::integer;
+    CHECK(run(options).node_attributes.train == 2);
 }
 
 TEST_CASE("by line, the labels in the file of the features are none of them") {
@@ -505,11 +536,13 @@ TEST_CASE("columns of dense features are standardized, and another graph by the 
     save(w.path("features.npy"), npy_dtype::f32, far, w.columns);
     const std::vector<float> other = rows();
     npy_reader file(w.path("scale.npy"));
-    std::vector<float> scale(2 * w.columns);
-    REQUIRE(file.read_as(std::span(scale)) == scale.size());
+    std::vector<double> scale(2 * w.columns);
+    REQUIRE(file.read(std::span(scale)) == scale.size());
     for (std::size_t i = 0; i < other.size(); ++i)
-        CHECK(other[i] == (far[i] - scale[i % w.columns]) / scale[w.columns + i % w.columns]);
-    save(w.path("scale.npy"), npy_dtype::f32, scale, 1);
+        CHECK(other[i] == static_cast<float>((double{far[i]} - scale[i % w.columns]) / scale[w.columns + i % w.columns]));
+    save(w.path("scale.npy"), npy_dtype::f32, std::vector<float>(scale.begin(), scale.end()), w.columns); // as earlier versions wrote
+    CHECK(rows().front() == doctest::Approx(other.front()).epsilon(1e-6));
+    save(w.path("scale.npy"), npy_dtype::f64, scale, 1);
     refuses(options, {"scale.npy", "means and deviations"});
     w.make_sparse(options);
     refuses(options, {"dense"});
@@ -521,6 +554,289 @@ TEST_CASE("columns of dense features are standardized, and another graph by the 
     spit(w.path("f.tsv"), "0\t1\t2\n1\t1\t1\n");
     refuses(options, {"f.tsv", "has no features"});
     CHECK_FALSE(std::filesystem::exists(w.path("new.npy")));
+}
+
+TEST_CASE("columns of 64 bits are standardized before they are narrowed, with deviations of any size") {
+    const world w(60, 3);
+    import_options options = w.arrays();
+    options.node_attributes.standardize = w.path("scale.npy");
+    std::vector<double> wide(60 * 3);
+    for (std::size_t node = 0; node < 60; ++node) {
+        wide[node * 3] = 1.7e9 + 1.5 * static_cast<double>(node); // seconds since 1970
+        wide[node * 3 + 1] = node % 2 == 0 ? 1e-45 : 0;           // the square of the deviation is no float
+        wide[node * 3 + 2] = node % 2 == 0 ? 1e100 : -1e100;      // no float
+    }
+    std::string text;
+    for (std::size_t node = 0; node < 60; ++node) {
+        text += std::to_string(node);
+        for (std::size_t c = 0; c < 3; ++c) text += "\t" + (std::ostringstream() << std::setprecision(17) << wide[node * 3 + c]).str();
+        text += "\n";
+    }
+    save(w.path("wide.npy"), npy_dtype::f64, wide, 3);
+    spit(w.path("wide.tsv"), text);
+    options.ids = id_kind::integer;
+    for (const char* features : {"wide.npy", "wide.tsv", "wide.npy"}) { // the last one reads the file of the first
+        options.node_attributes.features = w.path(features);
+        run(options);
+        const dataset data(options.out);
+        CHECK_NOTHROW(data.verify());
+        for (std::uint64_t node = 0; node < 60; ++node) {
+            std::vector<float> row(3);
+            data.features().read_dense(*data.find_row(std::to_string(node)), row);
+            CHECK(row[0] == doctest::Approx((static_cast<double>(node) - 29.5) / std::sqrt((60.0 * 60 - 1) / 12)));
+            CHECK(row[1] == doctest::Approx(node % 2 == 0 ? 1 : -1));
+            CHECK(row[2] == doctest::Approx(node % 2 == 0 ? 1 : -1));
+        }
+    }
+    wide[2] = 1e300;
+    save(w.path("wide.npy"), npy_dtype::f64, wide, 3);
+    std::filesystem::remove(w.path("scale.npy"));
+    refuses(options, {"wide.npy", "feature 2", "too far apart"});
+}
+
+TEST_CASE("features that standardization, projection or their type make infinite are refused as the input is") {
+    const world w(4, 4);
+    import_options options = w.base();
+    options.task.reset();
+    spit(w.path("edges.tsv"), "0\t1\n2\t3\n");
+    options.node_attributes.features = w.path("f.npy");
+    save(w.path("f.npy"), npy_dtype::f32, std::vector<float>{3e38F, 3e38F, 3e38F, 3e38F, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 4);
+    options.node_attributes.project = 8;
+    refuses(options, {"f.npy", "row 0", "feature ", "projected"});
+    options.node_attributes.project = 0;
+    options.node_attributes.feature_type = feature_type::f16;
+    refuses(options, {"f.npy", "row 0", "too large for f16"});
+    options.node_attributes.feature_type.reset();
+    options.node_attributes.standardize = w.path("scale.npy");
+    save(w.path("scale.npy"), npy_dtype::f64, std::vector<double>{0, 0, 0, 0, 1, 1, 1e-3, 1}, 4);
+    for (const auto type : {feature_type::f32, feature_type::int8}) {
+        options.node_attributes.feature_type = type;
+        refuses(options, {"f.npy", "row 0", "feature 2", "standardized"});
+    }
+}
+
+TEST_CASE("targets of 64 bits are centered before they are narrowed, from text and arrays, and exported as they were") {
+    const world w(60, 1);
+    import_options options = w.base();
+    options.ids = id_kind::integer;
+    std::vector<double> seconds(60 * 2);
+    std::string text;
+    for (std::size_t node = 0; node < 60; ++node) {
+        seconds[2 * node] = 1.7e9 + 1.5 * static_cast<double>(node);
+        seconds[2 * node + 1] = .25 * static_cast<double>(node); // exact in 32 bits
+        text += std::to_string(node) + "\t" + (std::ostringstream() << std::setprecision(12) << seconds[2 * node]).str() + "\t" +
+                (std::ostringstream() << seconds[2 * node + 1]).str() + "\n";
+    }
+    save(w.path("y.npy"), npy_dtype::f64, seconds, 2);
+    spit(w.path("y.tsv"), text);
+    const std::vector<double> offsets{1.7e9 + 1.5 * 29.5, 0};
+    for (const char* file : {"y.npy", "y.tsv"}) {
+        options.node_attributes = {.labels = w.path(file), .target = node_target_kind::regression};
+        if (std::string(file) == "y.tsv") options.node_attributes.label_columns = {1, 2};
+        run(options);
+        const dataset data(options.out);
+        CHECK_NOTHROW(data.verify());
+        CHECK(target_offsets(data) == offsets);
+        const mapped_targets targets = data.targets();
+        for (std::size_t node = 0; node < 60; ++node) {
+            std::vector<float> row(2);
+            targets.read(*data.find_row(std::to_string(node)), row);
+            CHECK(double{row[0]} == seconds[2 * node] - offsets[0]);
+            CHECK(double{row[1]} == seconds[2 * node + 1]);
+        }
+        std::filesystem::remove_all(w.path("text"));
+        export_dataset(data, w.path("text"), export_format::tsv);
+        std::ifstream in(w.path("text") / "labels.tsv");
+        std::map<std::string, double> first;
+        for (std::string line; std::getline(in, line);) first[line.substr(0, line.find('\t'))] = std::stod(line.substr(line.find('\t')));
+        for (std::size_t node = 0; node < 60; ++node) CHECK(first[std::to_string(node)] == seconds[2 * node]);
+    }
+    save(w.path("y.npy"), npy_dtype::f64, std::vector<double>(60, .1)); // all the same
+    options.node_attributes = {.labels = w.path("y.npy"), .target = node_target_kind::regression};
+    run(options);
+    CHECK_FALSE(dataset(options.out).has("target_offsets"));
+}
+
+TEST_CASE("a table whose nodes are not those of the edges is refused, and one that meets less than half is said") {
+    const world w;
+    import_options options = w.base();
+    options.sources = {{.path = w.path("e.tsv")}};
+    options.node_attributes = {.features = w.path("f.tsv"), .labels = w.path("l.tsv")};
+    spit(w.path("e.tsv"), "0\t1\n1\t2\n2\t3\n3\t0\n");
+    spit(w.path("f.tsv"), "0\t1\n1\t2\n2\t3\n3\t4\n");
+    spit(w.path("l.tsv"), "0.0\tx\n1.0\ty\n2.0\tx\n3.0\ty\n"); // of pandas
+    for (const std::uint64_t memory : {std::uint64_t{1} << 20, std::uint64_t{64} << 20}) {
+        options.memory = memory;
+        refuses(options, {"l.tsv", "no node of this table is in the edges: of 4", "'", "Int64"});
+    }
+    spit(w.path("f.tsv"), "0\t1\n1\t2\n2\t3\n3\t4\nx\t1\ny\t1\nz\t1\n");
+    spit(w.path("l.tsv"), "0\tx\nx\tx\ny\ty\nz\tx\n");
+    const import_report most = run(options);
+    CHECK(most.nodes == 7);
+    REQUIRE(most.warnings.size() == 1); // four of seven nodes of f.tsv are in the edges
+    CHECK(most.warnings[0].find("l.tsv: most nodes of this table are in no edge: 3 of 4, such as '") != std::string::npos);
+    options.ids = id_kind::integer;
+    options.node_attributes.features.clear();
+    spit(w.path("l.tsv"), "4\tx\n5\ty\n");
+    refuses(options, {"l.tsv", "of 2, such as '4'", "nodes such as '3'"});
+    spit(w.path("l.tsv"), "3\tx\n5\ty\n6\ty\n");
+    CHECK(run(options).warnings.size() == 1);
+    spit(w.path("l.tsv"), "3\tx\n5\ty\n");
+    CHECK(run(options).warnings.empty());
+}
+
+TEST_CASE("one notion of missing: labels, targets, several labels, splits and features of text have the same words for it") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("e.tsv"), "a\tb\nb\tc\nc\td\n");
+    options.sources = {{.path = w.path("e.tsv")}};
+    for (const char* word : {"", "NaN", "nan", "NA", "N/A", "null", "NULL", "None", "<NA>", "?", " NaN ", "\"NA\"", "\"\"", "-1"}) {
+        CAPTURE(word);
+        const bool number = std::string(word) == "-1";
+        const auto table = [&](const char* one, const char* other) {
+            spit(w.path("t.tsv"), std::string("a\t") + one + "\nb\t" + other + "\nc\t" + word + "\n");
+            options.node_attributes = {.labels = w.path("t.tsv")};
+        };
+        const dataset_node_attributes two{.classes = 2, .train = 2};
+        table("art", "cs");
+        CHECK(run(options).node_attributes == two);
+        CHECK(dataset(options.out).class_label(0) == "art");
+        table("0", "1");
+        CHECK(run(options).node_attributes == two);
+        CHECK(run(options).warnings.empty());
+        table("art", "cs|art");
+        options.node_attributes.target = node_target_kind::multilabel;
+        CHECK(run(options).node_attributes == dataset_node_attributes{.classes = 2, .train = 2, .target = node_target_kind::multilabel});
+        table("0", "1");
+        options.node_attributes.target = node_target_kind::multilabel;
+        options.node_attributes.label_columns = {1};
+        CHECK(run(options).node_attributes.train == 2);
+        table("0.5", "1.5");
+        options.node_attributes.target = node_target_kind::regression;
+        CHECK(run(options).node_attributes.train == (number ? 3 : 2)); // a number like any other
+        table("train", "test");
+        options.node_attributes.split = w.path("t.tsv");
+        spit(w.path("l.tsv"), "a\t0\nb\t1\nc\t1\n");
+        options.node_attributes.labels = w.path("l.tsv");
+        const import_report split = run(options);
+        CHECK(split.node_attributes == dataset_node_attributes{.classes = 2, .train = 1, .test = 1});
+        CHECK(split.warnings.empty());
+        if (number) continue;
+        spit(w.path("f.tsv"), std::string("a\t1\t5\nb\t2\t5\nd\t3\t5\nc\t") + word + "\t5\n");
+        options.node_attributes = {.features = w.path("f.tsv"), .missing = missing_features::mean};
+        options.task.reset();
+        run(options);
+        std::vector<float> row(2);
+        const dataset data(options.out);
+        data.features().read_dense(*data.find_row("c"), row);
+        CHECK(row == std::vector<float>{2, 5});
+        options.task = dataset_task::node;
+    }
+    // A word that could name a class is said among names, and not among numbers.
+    spit(w.path("t.tsv"), "a\tart\nb\tNA\nc\tNA\nd\tNaN\n");
+    options.node_attributes = {.labels = w.path("t.tsv")};
+    const std::vector<std::string> said = run(options).warnings;
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].find("t.tsv: 2 labels 'NA' mean that a node has none") != std::string::npos);
+    // Arrays: below 0 and NaN.
+    import_options arrays = w.arrays();
+    arrays.node_attributes.split.clear();
+    std::vector<double> flags(60, 1);
+    flags[3] = -1, flags[5] = std::numeric_limits<double>::quiet_NaN();
+    save(w.path("labels.npy"), npy_dtype::f64, flags);
+    CHECK(run(arrays).node_attributes.train == 58);
+    arrays.node_attributes.target = node_target_kind::multilabel;
+    CHECK(run(arrays).node_attributes.train == 58);
+}
+
+TEST_CASE("a split is three masks, and never one mask: a node in two of them is refused") {
+    const world w;
+    import_options options = w.arrays();
+    std::array<std::vector<std::uint8_t>, 3> flags;
+    for (std::size_t part = 0; part < 3; ++part)
+        for (const std::uint8_t of : w.parts) flags[part].push_back(of == part);
+    const auto masks = [&](npy_dtype type) {
+        for (std::size_t part = 0; part < 3; ++part) {
+            options.node_attributes.masks[part] = w.path("mask" + std::to_string(part) + ".npy");
+            if (type == npy_dtype::boolean) {
+                npy_writer out(options.node_attributes.masks[part], type);
+                out.append_bytes(std::as_bytes(std::span(flags[part])));
+                out.close();
+            } else {
+                save(options.node_attributes.masks[part], type, std::vector<std::int64_t>(flags[part].begin(), flags[part].end()));
+            }
+        }
+    };
+    const std::filesystem::path codes = std::exchange(options.node_attributes.split, {});
+    for (const npy_dtype type : {npy_dtype::boolean, npy_dtype::i64}) {
+        masks(type);
+        CHECK(run(options).warnings.empty());
+        w.check(dataset(options.out), by_number);
+    }
+    options.node_attributes.masks[2].clear();
+    CHECK(run(options).node_attributes.test == 0);
+    flags[2][1] = 1; // node 1 trains
+    masks(npy_dtype::boolean);
+    refuses(options, {"mask2.npy", "row 1", "node 1", "mask0.npy"});
+    flags[2][1] = 0;
+    flags[1][8] = 2;
+    masks(npy_dtype::i64);
+    refuses(options, {"mask1.npy", "row 8", "true or false"});
+    options.node_attributes.split = codes;
+    refuses(options, {"given once"});
+    options.node_attributes.masks = {};
+    for (const npy_dtype type : {npy_dtype::boolean, npy_dtype::u8}) {
+        npy_writer out(codes, type);
+        out.append_bytes(std::as_bytes(std::span(flags[0])));
+        out.close();
+        refuses(options, {"split.npy", "mask", "--split TRAIN.npy,VALID.npy,TEST.npy"});
+    }
+    // Wider numbers are codes, and it is said that they could be a mask.
+    std::vector<std::int64_t> numbers(60, 0);
+    numbers[2] = 1;
+    save(codes, npy_dtype::i64, numbers);
+    save(w.path("labels.npy"), npy_dtype::i64, numbers);
+    const std::vector<std::string> said = run(options).warnings;
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].find("if it is a mask") != std::string::npos);
+    // Arrays are found by their names in PyG, DGL and OGB.
+    import_node_attributes found;
+    const auto there = [](std::initializer_list<std::string_view> names) {
+        return [names](std::string_view name) { return std::ranges::find(names, name) == names.end() ? std::filesystem::path() : std::filesystem::path(name); };
+    };
+    CHECK_FALSE(importing::find_split(found, there({"test_mask", "x"})));
+    CHECK(importing::find_split(found, there({"train_mask", "valid_mask", "test_mask"})));
+    CHECK(found.masks == std::array<std::filesystem::path, 3>{"train_mask", "valid_mask", "test_mask"});
+    found = {};
+    CHECK(importing::find_split(found, there({"train_idx", "val_idx"})));
+    REQUIRE(found.lists.size() == 2);
+    CHECK(found.lists[1] == import_node_list{node_split::valid, "val_idx", {}});
+}
+
+TEST_CASE("words of a split are read without blanks, quotes and case, and others are named with their numbers") {
+    const world w;
+    import_options options = w.base();
+    options.ids = id_kind::integer;
+    std::string labels;
+    for (std::uint64_t i = 0; i < w.nodes; ++i) labels += std::to_string(i) + "\t" + std::to_string(i % 2) + "\n";
+    spit(w.path("l.tsv"), labels);
+    options.node_attributes = {.labels = w.path("l.tsv"), .split = w.path("s.tsv")};
+    spit(w.path("s.tsv"), "0\ttrain\n1\t Train \n2\t\"TRAIN\"\n3\ttraining\n4\t0\n5\tvalid\n6\tdev\n7\tval\n8\tvalidation\n9\t\"1\"\n"
+                          "10\tTest\n11\t2.0\n12\tunused\n13\t3\n14\t-1\n");
+    import_report report = run(options);
+    CHECK(report.node_attributes == dataset_node_attributes{.classes = 2, .train = 5, .valid = 5, .test = 2});
+    CHECK(report.warnings.empty());
+    spit(w.path("s.tsv"), "0\ttrain\n1\ttrian\n2\ttrian\n3\t7\n");
+    report = run(options);
+    CHECK(report.node_attributes.train == 1);
+    REQUIRE(report.warnings.size() == 1);
+    for (const char* part : {"s.tsv: 3 entries", "'7' (1, first in line 4)", "'trian' (2, first in line 2)"}) CHECK(report.warnings[0].find(part) != std::string::npos);
+    spit(w.path("s.tsv"), "0\tTrue\n1\tFalse\n");
+    refuses(options, {"s.tsv: line 1", "mask (true and false)"});
+    spit(w.path("s.csv"), "node,train_mask\n0,1\n1,0\n");
+    options.node_attributes.split = w.path("s.csv");
+    options.node_attributes.split_column = std::string("train_mask");
+    refuses(options, {"s.csv", "train_mask", "mask, by its name"});
 }
 
 TEST_CASE("the result does not depend on memory or threads") {

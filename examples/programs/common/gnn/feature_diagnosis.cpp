@@ -32,16 +32,16 @@ void diagnose_features(const gneiss::dataset& data, const gneiss::node_features&
 
 std::string doubt_features(const gneiss::dataset& data, const gneiss::node_features& features) {
     constexpr std::uint64_t most_rows = 256;
-    constexpr float large = 30; // initial weights expect inputs of about 1
+    constexpr double large = 30; // initial weights expect inputs of about 1
     if (features.sparse() || features.rows() == 0) return {};
     gneiss::importing::column_moments columns;
     std::vector<float> row(static_cast<std::size_t>(features.columns()));
     const std::uint64_t count = std::min(features.rows(), most_rows);
     for (std::uint64_t i = 0; i < count; ++i) {
         features.read_dense(i * features.rows() / count, row);
-        columns.add(row);
+        columns.add(std::span<const float>(row));
     }
-    const std::vector<float> means = columns.means(), deviations = columns.deviations();
+    const std::vector<double> means = columns.means(), deviations = columns.deviations();
     for (std::size_t c = 0; c < means.size(); ++c)
         if (std::abs(means[c]) > large || deviations[c] > large)
             return fmt::format("column {} of the features has mean {:.4g} and standard deviation {:.4g}: layers train poorly on values "

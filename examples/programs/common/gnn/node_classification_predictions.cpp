@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/target_offsets.hpp>
 #include <gneiss/model/classify.hpp>
 
 #include "common/gnn/node_truth.hpp"
@@ -33,7 +34,7 @@ void softmax(std::vector<float>& scores) {
 class answers {
 public:
     explicit answers(const gneiss::dataset& trained_on)
-        : trained_on_(trained_on), kind_(trained_on.manifest().node_attributes.target), scale_(trained_on) {}
+        : trained_on_(trained_on), kind_(trained_on.manifest().node_attributes.target), scale_(trained_on), offsets_(gneiss::target_offsets(trained_on)) {}
 
     /// Returns probabilities of the classes, or numbers; valid until the next call.
     const std::vector<float>& of(std::span<const float> outputs) {
@@ -51,7 +52,8 @@ public:
     [[nodiscard]] std::string classes(const std::vector<float>& values) const { return join(values, [this](std::size_t c) { return name(c); }); }
     /// Returns the fields of a line after the node's name.
     [[nodiscard]] std::string text(const std::vector<float>& values) const {
-        if (kind_ == gneiss::node_target_kind::regression) return fmt::format("{:.6g}", fmt::join(values, "\t"));
+        if (kind_ == gneiss::node_target_kind::regression)
+            return offsets_.empty() ? fmt::format("{:.6g}", fmt::join(values, "\t")) : fmt::format("{:.12g}", fmt::join(numbers(values), "\t"));
         return classes(values) + "\t" + join(values, [&](std::size_t c) { return fmt::format("{:.4f}", values[c]); });
     }
     /// Adds the fields of a prediction.
@@ -64,10 +66,20 @@ public:
             to["classes"] = to["probabilities"] = nlohmann::ordered_json::array();
             for (std::size_t c = 0; c < values.size(); ++c)
                 if (values[c] > 0.5F) to["classes"].push_back(name(c)), to["probabilities"].push_back(values[c]);
-        } else {
+        } else if (offsets_.empty()) {
             to["values"] = values;
+        } else {
+            to["values"] = numbers(values);
         }
     }
+    /// Returns numbers in the units of the source: the dataset may store targets without their means.
+    [[nodiscard]] std::vector<double> numbers(const std::vector<float>& values) const {
+        std::vector<double> all(values.begin(), values.end());
+        for (std::size_t c = 0; c < offsets_.size(); ++c) all[c] += offsets_[c];
+        return all;
+    }
+    /// True if `numbers` need 64 bits.
+    [[nodiscard]] bool wide() const noexcept { return !offsets_.empty(); }
     [[nodiscard]] std::string name(std::size_t c) const { return trained_on_.class_label(static_cast<std::int32_t>(c)); }
 
 private:
@@ -84,6 +96,7 @@ private:
     const gneiss::dataset& trained_on_;
     gneiss::node_target_kind kind_;
     target_scale scale_;
+    std::vector<double> offsets_;
     std::vector<float> values_;
 };
 
@@ -154,7 +167,7 @@ void export_predictions(const classified& of, const score_stream& scores, const 
     std::optional<gneiss::npy_writer> array;
     text_file text(to / (npy ? "nodes.tsv" : "predictions.tsv"));
     scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-        if (npy && !array) array.emplace(to / "predictions.npy", gneiss::npy_dtype::f32, std::vector<std::uint64_t>{some.columns()});
+        if (npy && !array) array.emplace(to / "predictions.npy", answer.wide() ? gneiss::npy_dtype::f64 : gneiss::npy_dtype::f32, std::vector<std::uint64_t>{some.columns()});
         for (std::size_t i = 0; i < some.rows(); ++i) {
             check_outputs(of.data, first + i, some[i]);
             const std::vector<float>& values = answer.of(some[i]);
@@ -162,7 +175,8 @@ void export_predictions(const classified& of, const score_stream& scores, const 
             text.write(!npy ? fmt::format("{}\t{}\n", name, answer.text(values))
                 : classes ? fmt::format("{}\t{}\t{}\n", first + i, name, answer.classes(values))
                           : fmt::format("{}\t{}\n", first + i, name));
-            if (npy) array->append_bytes(std::as_bytes(std::span(values)));
+            if (npy && answer.wide()) array->append(std::span<const double>(answer.numbers(values)));
+            else if (npy) array->append_bytes(std::as_bytes(std::span(values)));
         }
     });
     if (npy) {

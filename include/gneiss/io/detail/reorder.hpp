@@ -95,7 +95,7 @@ private:
         writer_.close(forward);
         for (const dataset_array& a : from_.manifest().arrays)
             if (a.name.starts_with("names.") || a.name.starts_with("relation_names.") ||
-                a.name.starts_with("class_names.")) {
+                a.name.starts_with("class_names.") || a.name == "target_offsets") {
                 copy_array(from_, a.name, writer_.partial());
                 writer_.adopt(a.name);
             }

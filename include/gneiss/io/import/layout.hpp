@@ -295,7 +295,14 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
     if (is_archive(data.features)) unpack_sparse_features(data, scratch, options.memory, options.stop);
     array(data.features, {"node_feat", "node_features", "features", "feat", "x"});
     array(data.labels, {"node_label", "node_labels", "labels", "label", "y"});
+    if (is_archive(data.split)) {
+        const npz_file from(data.split);
+        if (!from.has("split") && find_split(data, [&](const char* name) { return from.has(name) ? unpack(from, name) : std::filesystem::path(); }))
+            data.split.clear();
+    }
     array(data.split, {"split"});
+    constexpr std::array<const char*, 3> masks{"train_mask", "val_mask", "test_mask"};
+    for (std::size_t part = 0; part < 3; ++part) array(data.masks[part], {masks[part], "mask"});
     for (auto* path : {&data.indptr, &data.indices, &data.values}) array(*path, {});
 }
 
@@ -328,9 +335,15 @@ inline void resolve_directory(import_options& options) {
         if (!data.labels.empty()) {
             file_source source(data.labels);
             const first_lines first(source, data.labels, "", 1);
-            if (!first.lines.empty() && std::ranges::count(first.lines[0], '\t') == 2) {
+            const std::string_view line = first.lines.empty() ? std::string_view() : std::string_view(first.lines[0]);
+            const auto last = static_cast<std::size_t>(std::ranges::count(line, '\t'));
+            const std::string_view word = line.substr(line.rfind('\t') + 1);
+            const bool given = std::ranges::find(data.label_columns, table_column(last)) != data.label_columns.end();
+            if (!given && (last == 2 || (last > 2 && !number_of(word) && part_of(word)))) {
                 data.split = data.labels;
-                data.split_column = 2;
+                data.split_column = last;
+                if (last > 2 && data.label_columns.empty() && data.target == node_target_kind::regression)
+                    for (std::size_t at = 1; at < last; ++at) data.label_columns.emplace_back(at);
             }
         }
     }

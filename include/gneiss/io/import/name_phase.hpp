@@ -8,15 +8,36 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/id_maps.hpp>
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/node_arrays.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/relations.hpp>
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/import/state.hpp>
 
 // Assigns ids to nodes and relations.
 namespace gneiss::importing {
+
+/// Returns sentences about tables of nodes most of which no edge has. Throws errc::invalid_format for a table without a node of the
+/// edges.
+[[nodiscard]] inline std::vector<std::string> doubt_overlap(
+    const name_overlap& overlap, const std::vector<std::filesystem::path>& tables) {
+    std::vector<std::string> doubts;
+    for (std::size_t table = 0; table < tables.size(); ++table) {
+        const std::uint64_t listed = overlap.listed[table], met = overlap.met[table];
+        if (2 * met >= listed) continue;
+        const std::string& name = overlap.unmet[table];
+        const std::string what = (met == 0 ? "no node of this table is in the edges: of " + std::to_string(listed)
+                                           : "most nodes of this table are in no edge: " + std::to_string(listed - met) + " of " + std::to_string(listed)) +
+                                 ", such as " + excerpt(name) + "; the edges have nodes such as " + excerpt(overlap.of_edge) +
+                                 (name.ends_with(".0") ? " (pandas writes integers so in a column with gaps: use astype('Int64'))" : "");
+        if (met == 0) throw error(errc::invalid_format, what, {.path = tables[table]});
+        doubts.push_back(tables[table].string() + ": " + what);
+    }
+    return doubts;
+}
 
 /// Writes the arrays that name the nodes. Nodes are the names sorted by hash; integer ids are permuted.
 ///
@@ -28,17 +49,19 @@ void name_nodes(import_state& state, const E& executor) {
     const partial_directory& directory = state.directory;
     std::uint64_t nodes = state.node_count();
     const bool table = options.names_nodes();
+    name_overlap overlap;
     if (state.collects_names()) {
         const auto names = partitioned_spill::open(directory.work("names"));
         try {
             nodes = write_names(names, directory.path(), executor, options.memory / 2, table,
                 directory.work("names-split"), [&](std::uint64_t finished, std::uint64_t total) {
                     state.report_progress("names", finished, total, "nodes");
-                });
+                }, overlap);
         } catch (const repeated_name& repeated) {
             throw error(errc::invalid_format, repeated.what(), {.path = options.entities});
         }
     }
+    if (!state.ids.integer) state.keep_warnings("names", doubt_overlap(overlap, text_tables(options.node_attributes)));
     if (table) {
         hash_map map = open_name_map(directory.path(), nodes, options.memory);
         write_named_rows(directory.path(), directory.work("node-hashes"), map, nodes, options.memory / 4, executor);

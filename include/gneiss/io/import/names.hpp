@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/checksum.hpp>
@@ -81,20 +83,56 @@ private:
     return heaps == 1 ? 0 : static_cast<std::size_t>(hash >> (64 - std::countr_zero(heaps)));
 }
 
-/// Adds a name to a spill.
-inline void spill_name(partitioned_spill& to, std::string_view name, std::uint64_t hash) {
+/// Most tables of nodes whose names a spill distinguishes.
+inline constexpr std::size_t most_name_tables = 3;
+/// Bits of a spilled length that hold it; the higher ones number the table of nodes that has the name, from 1; 0: an edge has it.
+inline constexpr unsigned name_length_bits = 30;
+/// Returns the length in a spilled word.
+[[nodiscard]] constexpr std::uint32_t name_length(std::uint32_t word) noexcept { return word & ((1U << name_length_bits) - 1); }
+
+/// Adds a name to a spill: of an edge, or of table number `table`, from 1.
+inline void spill_name(partitioned_spill& to, std::string_view name, std::uint64_t hash, std::size_t table = 0) {
     std::byte head[12];
-    const auto length = static_cast<std::uint32_t>(name.size());
+    const auto length = static_cast<std::uint32_t>(name.size() | table << name_length_bits);
     std::memcpy(head, &hash, 8);
     std::memcpy(head + 8, &length, 4);
     to.append(heap_of(hash, to.partitions()), head, std::as_bytes(std::span(name)));
 }
+
+/// Nodes that tables and edges have in common.
+struct name_overlap {
+    std::array<std::uint64_t, most_name_tables> listed{}, met{}; ///< nodes of each table; those of them that an edge has
+    std::array<std::string, most_name_tables> unmet{};           ///< a node of each table that no edge has
+    std::string of_edge{};                                       ///< a node of the edges
+
+    /// Adds a name: bit 0 of `origins` is set if an edge has it, bit t if table t does.
+    void add(std::string_view name, unsigned origins) {
+        const bool edge = (origins & 1) != 0;
+        if (edge && of_edge.empty()) of_edge = name;
+        for (std::size_t table = 0; table < most_name_tables; ++table) {
+            if ((origins >> (table + 1) & 1) == 0) continue;
+            ++listed[table];
+            met[table] += edge;
+            if (!edge && unmet[table].empty()) unmet[table] = name;
+        }
+    }
+    /// Adds the counts of other names.
+    void add(const name_overlap& other) {
+        if (of_edge.empty()) of_edge = other.of_edge;
+        for (std::size_t table = 0; table < most_name_tables; ++table) {
+            listed[table] += other.listed[table];
+            met[table] += other.met[table];
+            if (unmet[table].empty()) unmet[table] = other.unmet[table];
+        }
+    }
+};
 
 /// Distinct names in ascending order of (hash, name): one heap, or a part of it.
 struct sorted_names {
     std::vector<std::uint64_t> hashes;  ///< hashes of the names
     std::vector<std::uint32_t> lengths; ///< lengths of the names [bytes]
     std::vector<char> bytes;            ///< names, concatenated
+    name_overlap overlap;               ///< origins of the names
 };
 
 namespace detail {
@@ -103,6 +141,7 @@ struct name_entry {
     std::uint64_t hash;
     std::uint64_t offset; ///< start of its bytes
     std::uint32_t length;
+    std::uint32_t table; ///< 0: of an edge
 };
 
 /// Sorts the records of a heap and drops repetitions.
@@ -114,6 +153,8 @@ inline sorted_names sort_names(const std::vector<std::byte>& heap, bool unique) 
             throw error(errc::corrupt, "the spilled names are damaged: delete the partial dataset");
         std::memcpy(&entry.hash, heap.data() + at, 8);
         std::memcpy(&entry.length, heap.data() + at + 8, 4);
+        entry.table = entry.length >> name_length_bits;
+        entry.length = name_length(entry.length);
         entry.offset = at + 12;
         if (entry.length > heap.size() - entry.offset)
             throw error(errc::corrupt, "the spilled names are damaged: delete the partial dataset");
@@ -127,8 +168,11 @@ inline sorted_names sort_names(const std::vector<std::byte>& heap, bool unique) 
         return a.hash != b.hash ? a.hash < b.hash : text(a) < text(b);
     });
     sorted_names sorted;
+    unsigned origins = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
         const std::string_view name = text(entries[i]);
+        origins |= 1U << entries[i].table;
+        if (i + 1 == entries.size() || entries[i + 1].hash != entries[i].hash) sorted.overlap.add(name, std::exchange(origins, 0U));
         if (i != 0 && entries[i].hash == entries[i - 1].hash) {
             if (name != text(entries[i - 1])) throw hash_collision(text(entries[i - 1]), name);
             if (unique) throw repeated_name(name);
@@ -168,8 +212,8 @@ void for_each_name_block(const partitioned_spill& spill, const E& executor, std:
                     std::uint32_t length = 0;
                     std::memcpy(&hash, block.data() + at, 8);
                     std::memcpy(&length, block.data() + at + 8, 4);
-                    split.append(heap_of(hash << used, 64), block.subspan(at, 12 + std::size_t{length}));
-                    at += 12 + std::size_t{length};
+                    split.append(heap_of(hash << used, 64), block.subspan(at, 12 + std::size_t{name_length(length)}));
+                    at += 12 + std::size_t{name_length(length)};
                 }
             });
             split.finish();

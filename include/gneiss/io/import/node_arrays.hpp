@@ -30,10 +30,11 @@ using step_progress = std::function<void(std::uint64_t done, std::uint64_t total
 ///
 /// \param memory  for sorting, parts of the spill at a time [bytes]
 /// \param unique  a name that occurs twice is an error, repeated_name; else it is one node
+/// \param overlap  receives the origins of the names
 /// Errors: io_error, hash_collision, errc::out_of_range for more than `most_nodes`.
 template <executor E>
 std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem::path& directory, const E& executor,
-    std::uint64_t memory, bool unique, const std::filesystem::path& scratch, const step_progress& progress) {
+    std::uint64_t memory, bool unique, const std::filesystem::path& scratch, const step_progress& progress, name_overlap& overlap) {
     npy_writer hashes(directory / "names.hashes.npy", npy_dtype::u64);
     npy_writer offsets(directory / "names.offsets.npy", npy_dtype::i64);
     npy_writer bytes(directory / "names.bytes.npy", npy_dtype::u8);
@@ -48,6 +49,7 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
         offsets.append(std::span<const std::int64_t>(ends));
         bytes.append_bytes(std::as_bytes(std::span(block.bytes)));
         count += block.hashes.size();
+        overlap.add(block.overlap);
         progress(count, 0);
     });
     if (count > most_nodes)

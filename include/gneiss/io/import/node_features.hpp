@@ -175,18 +175,31 @@ private:
         return feature_type::f32;
     }
     [[nodiscard]] bool fills() const noexcept { return setup_.data->missing != missing_features::error; }
-    /// Reads dense features of files; missing values are NaN.
-    void scan_dense(const visit_dense& visit) const {
+    /// Reads dense features of files as T; missing values are NaN.
+    template <class T>
+    void scan_dense(const visit_row<T>& visit) const {
         const import_node_attributes& data = *setup_.data;
-        if (!is_text_table(data.features)) return scan_dense_array(data.features, fills(), visit, setup_.poll);
+        if (!is_text_table(data.features)) return scan_dense_array<T>(data.features, fills(), visit, setup_.poll);
         const node_text from = setup_.text(data.features);
-        scan_dense_text(from, text_columns(from), fills(), visit);
+        scan_dense_text<T>(from, text_columns(from), fills(), visit);
     }
     /// Reads the file for the moments of its columns.
     [[nodiscard]] column_moments measure() const {
         column_moments columns;
-        scan_dense([&](std::uint64_t, std::uint64_t, std::span<const float> values) { columns.add(values); });
+        if (setup_.data->standardize.empty())
+            scan_dense<float>([&](std::uint64_t, std::uint64_t, std::span<const float> values) { columns.add(values); });
+        else
+            scan_dense<double>([&](std::uint64_t, std::uint64_t, std::span<const double> values) { columns.add(values); });
         return columns;
+    }
+    /// Throws errc::not_finite for a row that standardization or projection made too large for 32 bits.
+    void need_finite_result(std::span<const float> values, std::uint64_t at) const {
+        const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
+        if (bad == values.end()) return;
+        throw error(errc::not_finite,
+            "feature " + std::to_string(bad - values.begin()) + " is too large for 32 bits when it is " +
+                (setup_.data->project != 0 ? "projected" : "standardized"),
+            node_place(features_path(), at));
     }
     /// Appends a row, or values of sparse rows, as stored to `out`.
     void encode(std::span<const float> values, feature_type as, std::uint64_t at, std::vector<std::byte>& out) const {
@@ -249,7 +262,8 @@ private:
         const std::uint64_t row_bytes = gneiss::row_bytes(as, columns);
         sign_projection project(setup_.seed, std::max<std::uint64_t>(data.project, 1));
         std::vector<std::byte> record, absent; // the row of a node without a line
-        std::vector<float> fill, filled;
+        std::vector<double> fill;
+        std::vector<float> narrow;
         feature_scale standard;
         const bool makes = !data.standardize.empty() && !std::filesystem::exists(data.standardize); // the file
         if (!sparse() && !data.compute_features) {
@@ -260,14 +274,15 @@ private:
                 throw error(errc::invalid_format, "has " + std::to_string(given) + " columns of features, their number is said to be " + std::to_string(data.num_features),
                     {.path = features_path()});
             if (makes)
-                standard = feature_scale(*own);
+                standard = feature_scale(*own, features_path());
             else if (!data.standardize.empty())
                 standard = feature_scale::read(data.standardize, given);
             if (fills()) {
-                fill = data.missing == missing_features::mean ? own->means() : std::vector<float>(given);
-                filled = fill;
-                standard(filled);
-                encode(data.project == 0 ? filled : project({}, filled), as, 0, absent);
+                fill = data.missing == missing_features::mean ? own->means() : std::vector<double>(given);
+                for (std::size_t i = 0; i < fill.size(); ++i) narrow.push_back(static_cast<float>(standard(i, fill[i])));
+                const std::span<const float> row = data.project == 0 ? narrow : project({}, narrow);
+                need_finite_result(row, 0);
+                encode(row, as, 0, absent);
             }
         } else {
             need_dense();
@@ -282,19 +297,25 @@ private:
                 put(key, at, std::span<const std::byte>(record));
                 progress(++done);
             };
+            const auto changed = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
+                need_finite_result(values, at);
+                row(key, at, values);
+            };
             const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
-                if (!fill.empty() || !standard.empty()) {
-                    filled.assign(values.begin(), values.end());
-                    for (std::size_t i = 0; i < fill.size(); ++i)
-                        if (std::isnan(filled[i])) filled[i] = fill[i];
-                    standard(filled);
-                    values = filled;
+                if (data.project == 0) row(key, at, values);
+                else changed(key, at, project({}, values));
+            };
+            const auto completed = [&](std::uint64_t key, std::uint64_t at, auto values) { // without gaps, standardized
+                narrow.resize(values.size());
+                for (std::size_t i = 0; i < values.size(); ++i) {
+                    const auto value = static_cast<double>(values[i]);
+                    narrow[i] = static_cast<float>(standard(i, std::isnan(value) ? fill[i] : value));
                 }
-                row(key, at, data.project == 0 ? values : project({}, values));
+                changed(key, at, data.project == 0 ? narrow : project({}, narrow));
             };
             if (sparse())
                 scan_sparse([&](std::uint64_t key, std::uint64_t at, auto indices, auto values) {
-                    row(key, at, project(indices, values));
+                    changed(key, at, project(indices, values));
                 });
             else if (data.compute_features) {
                 std::vector<float> values(static_cast<std::size_t>(data.computed_columns));
@@ -302,8 +323,12 @@ private:
                     data.compute_features(node, values);
                     dense(node, node, values);
                 }
+            } else if (!standard.empty()) {
+                scan_dense<double>(completed);
+            } else if (!fill.empty()) {
+                scan_dense<float>(completed);
             } else {
-                scan_dense(dense);
+                scan_dense<float>(dense);
             }
         });
         if (makes) standard.write(data.standardize); // now that all features are known to be right

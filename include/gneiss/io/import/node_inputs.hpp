@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/node_options.hpp>
+#include <gneiss/io/import/node_split.hpp>
 #include <gneiss/io/import/node_tables.hpp>
 #include <gneiss/io/npy.hpp>
 
@@ -23,10 +25,12 @@ inline void check_node_attributes(const import_node_attributes& data) {
     need(data.features.empty() || data.indptr.empty(), "features are dense or sparse, not both");
     need(data.indptr.empty() == data.indices.empty(), "sparse features need offsets (indptr) and indices");
     need(data.values.empty() || !data.indptr.empty(), "values of sparse features need offsets and indices");
-    need((!data.split.empty()) + (!data.lists.empty()) + bool(data.compute_split) + data.fractions.has_value() <= 1,
-        "a split of the nodes is given once: by a file, by lists or by fractions");
+    need((!data.split.empty()) + data.has_masks() + (!data.lists.empty()) + bool(data.compute_split) + data.fractions.has_value() <= 1,
+        "a split of the nodes is given once: by a file, by masks, by lists or by fractions");
     need(!data.fractions || data.has_labels(), "fractions split labeled nodes and need labels");
     need(data.project == 0 || data.has_features(), "a projection needs features");
+    for (const auto& mask : data.masks)
+        need(mask.empty() || !is_text_table(mask), "masks are arrays (.npy): in text, a column has the split (split column)");
     need(data.feature_columns.empty() || (!data.features.empty() && is_text_table(data.features)),
         "feature columns are those of a text file of features");
     need(data.label_columns.empty() || (!data.labels.empty() && is_text_table(data.labels)),
@@ -47,11 +51,21 @@ inline void check_node_attributes(const import_node_attributes& data) {
     std::vector<std::filesystem::path> files;
     for (const auto* path : {&data.features, &data.indptr, &data.indices, &data.values, &data.labels, &data.split})
         if (!path->empty()) files.push_back(*path);
+    for (const auto& mask : data.masks)
+        if (!mask.empty()) files.push_back(mask);
     for (const import_node_list& list : data.lists) {
         files.push_back(list.nodes);
         if (!list.labels.empty()) files.push_back(list.labels);
     }
     return files;
+}
+
+/// Returns the text files with a line for each node, each once: at most three.
+[[nodiscard]] inline std::vector<std::filesystem::path> text_tables(const import_node_attributes& data) {
+    std::vector<std::filesystem::path> tables;
+    for (const auto& path : {data.features, data.labels, data.split})
+        if (!path.empty() && is_text_table(path) && std::ranges::find(tables, path) == tables.end()) tables.push_back(path);
+    return tables;
 }
 
 /// Returns the number of nodes in arrays or options; 0: unknown. Throws if two arrays disagree.
@@ -78,7 +92,13 @@ inline void check_node_attributes(const import_node_attributes& data) {
     declare(data.indptr, 1);
     declare(data.labels, 0);
     declare(data.split, 0);
+    for (const auto& mask : data.masks) declare(mask, 0);
     return nodes;
+}
+
+/// Throws errc::invalid_format for a split that is one mask. One pass over an array of bytes.
+inline void check_split(const import_node_attributes& data) {
+    if (!data.split.empty() && !is_text_table(data.split)) check_split_array(data.split);
 }
 
 /// Returns true if the attributes number the nodes.
@@ -99,6 +119,7 @@ inline void check_node_attributes(const import_node_attributes& data) {
     text += "|" + data.standardize.string();
     for (const auto* path : {&data.features, &data.indptr, &data.indices, &data.values, &data.labels, &data.split})
         text += path->empty() ? "|-" : "|+"; // the roles of `files_of`
+    for (const auto& mask : data.masks) text += mask.empty() ? "|-" : "|+";
     std::vector<table_column> columns{data.id_column, data.label_column, data.split_column};
     columns.insert(columns.end(), data.feature_columns.begin(), data.feature_columns.end());
     columns.insert(columns.end(), data.label_columns.begin(), data.label_columns.end());

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -72,13 +70,5 @@ struct node_job {
         };
     }
 };
-
-/// Parses a field as a number; empty if it is none.
-[[nodiscard]] inline std::optional<double> number_of(std::string_view field) {
-    double value = 0;
-    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (failure != std::errc{} || end != field.data() + field.size()) return std::nullopt;
-    return value;
-}
 
 } // namespace gneiss::importing

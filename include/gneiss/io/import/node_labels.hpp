@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,6 +22,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/import/node_job.hpp>
+#include <gneiss/io/import/node_split.hpp>
 #include <gneiss/io/npy.hpp>
 
 namespace gneiss::importing {
@@ -91,6 +93,7 @@ public:
     part_counts write_split() {
         const import_node_attributes& data = *setup_.data;
         const std::filesystem::path& path = !data.split.empty()   ? data.split
+                                            : data.has_masks()    ? *std::ranges::find_if(data.masks, [](const auto& mask) { return !mask.empty(); })
                                             : !data.lists.empty() ? data.lists[0].nodes
                                                                   : data.labels;
         std::optional<npy_reader> labels;
@@ -104,7 +107,7 @@ public:
         npy_writer out(setup_.array("split"), npy_dtype::u8);
         const row_windows windows(setup_.rows.nodes, 1, setup_.quarter() / 5); // and 4 bytes for the label
         arrange_rows(
-            windows, map_, data.compute_split || (!data.split.empty() && !is_text_table(data.split)), setup_.quarter(),
+            windows, map_, data.compute_split || data.has_masks() || (!data.split.empty() && !is_text_table(data.split)), setup_.quarter(),
             setup_.partial / "work-split", [&](const auto& put) { scan_split(put); },
             [](row_window& window) { window.bytes.assign(window.seen.size(), std::byte{3}); },
             [&](row_window& window) {
@@ -134,6 +137,10 @@ public:
             },
             repeated(path));
         out.close();
+        if (std::string unknown = unknown_.warning(path); !unknown.empty()) warnings_.push_back(std::move(unknown));
+        if (numbers_ == std::array{true, true, false})
+            warnings_.push_back(path.string() + ": has only 0, read as train (" + std::to_string(counts[0]) + " nodes), and 1, read as valid (" +
+                                std::to_string(counts[1]) + " nodes); if it is a mask, give three: --split TRAIN.npy,VALID.npy,TEST.npy");
         if (counts[0] == 0)
             throw error(errc::invalid_format,
                 given ? "the training set is empty: no node is marked 0 (train)"
@@ -141,6 +148,9 @@ public:
                 {.path = path});
         return {counts[0], counts[1], counts[2], unlabeled_tests};
     }
+
+    /// Returns sentences about labels and splits that may mean something else than they were taken for.
+    [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
 private:
     using names_of_labels = std::map<std::string, std::int32_t, std::less<>>;
@@ -164,15 +174,21 @@ private:
         return static_cast<std::int32_t>(value);
     }
     /// Returns the labels of a text that are not all numbers: each distinct name, with its rank.
-    [[nodiscard]] names_of_labels label_names(const node_text& from) const {
+    [[nodiscard]] names_of_labels label_names(const node_text& from) {
         names_of_labels names;
+        std::map<std::string, std::uint64_t, std::less<>> absent; // words that could also name a class
         std::map<std::string, std::uint64_t, std::less<>> lines; // the first of each name
         bool numbers = true;
         std::uint64_t bytes = 0;
         scan_field(from, setup_.column(from, setup_.data->label_column),
             [&](std::uint64_t, std::uint64_t at, std::string_view field) {
-                numbers = numbers && (field.empty() || number_of(field));
-                if (field.empty() || lines.contains(field)) return;
+                if (is_no_label(field)) {
+                    if (!trimmed(field).empty() && !number_of(field)) ++absent[std::string(trimmed(field))];
+                    return;
+                }
+                field = without_blanks(field);
+                numbers = numbers && number_of(field);
+                if (lines.contains(field)) return;
                 bytes += 192 + 2 * field.size();
                 if (bytes > setup_.quarter()) throw over_budget(setup_.quarter(), {{"names of classes so far", bytes}});
                 lines.emplace(field, at);
@@ -180,6 +196,9 @@ private:
         if (!numbers && !setup_.data->combined_labels) refuse_combined(lines, from.path());
         for (const auto& [name, line] : lines) names.emplace(name, 0);
         if (numbers) return {};
+        for (const auto& [word, count] : absent)
+            warnings_.push_back(from.path().string() + ": " + std::to_string(count) + (count == 1 ? " label " : " labels ") + excerpt(word) +
+                                " mean that a node has none: give the class another name if it is one");
         std::int32_t rank = 0;
         for (auto& [name, id] : names) id = rank++;
         return names;
@@ -263,8 +282,8 @@ private:
             const node_text from = setup_.text(data.labels);
             scan_field(from, setup_.column(from, data.label_column),
                 [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
-                    if (field.empty()) return label(key, at, no_label);
-                    if (!names.empty()) return label(key, at, names.find(field)->second);
+                    if (is_no_label(field)) return label(key, at, no_label);
+                    if (!names.empty()) return label(key, at, names.find(without_blanks(field))->second);
                     label(key, at, label_of(*number_of(field), data.labels, at));
                 });
         } else {
@@ -284,9 +303,9 @@ private:
         scan_field(node_text(path, keys, setup_.memory / 8, false, 0, nullptr, setup_.poll), 0,
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
-                if (!value)
+                if (!value && !is_missing(field))
                     throw error(errc::invalid_format, excerpt(field) + " is not a number", node_place(path, at));
-                visit(key, at, *value);
+                visit(key, at, value.value_or(std::numeric_limits<double>::quiet_NaN()));
             });
     }
     [[nodiscard]] std::uint64_t listed_node(double node, const std::filesystem::path& path, std::uint64_t at) const {
@@ -298,14 +317,16 @@ private:
         return static_cast<std::uint64_t>(node);
     }
 
-    [[nodiscard]] static std::uint8_t part_of(double value) noexcept {
-        return value == 0 ? 0 : value == 1 ? 1 : value == 2 ? 2 : 3;
-    }
     template <class Put>
     void scan_split(const Put& put) {
         const import_node_attributes& data = *setup_.data;
         const auto part = [&](std::uint64_t key, std::uint64_t at, std::uint8_t value) {
             put(key, at, bytes_of(value));
+        };
+        const bool first = std::exchange(unread_, false); // of several passes
+        const auto entry = [&](std::uint64_t key, std::uint64_t at, std::optional<node_split> found, const auto& text) {
+            if (!found && first) unknown_.add(text(), at);
+            part(key, at, static_cast<std::uint8_t>(found.value_or(node_split::unused)));
         };
         std::uint64_t end = 0;
         begins_.clear();
@@ -319,22 +340,34 @@ private:
         if (data.compute_split)
             for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node)
                 part(node, node, static_cast<std::uint8_t>(data.compute_split(node)));
-        if (data.split.empty()) return;
-        if (!is_text_table(data.split))
-            return scan_numbers(
-                data.split, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, part_of(value)); },
+        if (data.has_masks())
+            scan_masks(
+                data.masks, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, static_cast<std::uint8_t>(value)); },
                 setup_.poll);
+        if (data.split.empty()) return;
+        if (!is_text_table(data.split)) {
+            const bool wide = size_of(read_npy_header(plain_file::open(data.split)).dtype) != 1; // bytes were checked before
+            return scan_numbers(
+                data.split,
+                [&](std::uint64_t key, std::uint64_t at, double value) {
+                    if (wide) numbers_[value == 0 ? 0 : value == 1 ? 1 : 2] = true;
+                    entry(key, at, part_of(value), [&] {
+                        std::string text = std::to_string(value);
+                        return value == std::floor(value) ? text.substr(0, text.find('.')) : text;
+                    });
+                },
+                setup_.poll);
+        }
         const node_text from = setup_.text(data.split);
-        scan_field(
-            from, setup_.column(from, data.split_column), [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
-                const auto value = number_of(field);
-                part(key, at,
-                    value                                                         ? part_of(*value)
-                    : field == "train"                                            ? 0
-                    : field == "valid" || field == "validation" || field == "val" ? 1
-                    : field == "test"                                             ? 2
-                                                                                  : 3);
-            });
+        const std::size_t column = setup_.column(from, data.split_column);
+        if (column < from.names().size() && detail::lowered(from.names()[column]).find("mask") != std::string::npos)
+            refuse_mask("is a mask, by its name", {.path = data.split, .field = "column '" + from.names()[column] + "'"});
+        scan_field(from, column, [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
+            const std::optional<node_split> found = part_of(field);
+            if (const std::string word = found ? "" : detail::lowered(trimmed(field)); word == "true" || word == "false")
+                refuse_mask("is a mask (true and false)", {.path = data.split, .field = "line " + std::to_string(at)});
+            entry(key, at, found, [&] { return std::string(trimmed(field)); });
+        });
     }
 
     /// Reads rows of targets: `no_label` for rows without any, else 0.
@@ -355,6 +388,10 @@ private:
 
     const node_job& setup_;
     Map& map_;
+    std::vector<std::string> warnings_;
+    unknown_parts unknown_;
+    bool unread_ = true;             ///< the split was not read yet
+    std::array<bool, 3> numbers_{}; ///< an array of the split has 0, 1, others
     std::vector<std::uint64_t> begins_; ///< first position of each list: positions count on from list to list
 };
 

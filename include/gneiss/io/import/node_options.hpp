@@ -23,6 +23,8 @@ struct import_node_list {
     node_split part = node_split::train; ///< part of the nodes
     std::filesystem::path nodes{};       ///< array or text file of nodes
     std::filesystem::path labels{};      ///< empty: no labels here
+
+    friend bool operator==(const import_node_list&, const import_node_list&) = default;
 };
 
 /// Treatment of features that are missing: NaN, empty cells, NA, N/A and null of text, and nodes without a line.
@@ -72,6 +74,8 @@ struct import_node_attributes {
     bool combined_labels = false;          ///< a label such as "A|B" is a class of that name, not an error
     std::uint64_t classes = 0;             ///< number of classes; 0: the largest label + 1
     std::filesystem::path split{};         ///< 0 or train, 1 or valid, 2 or test; any other: unused
+    /// The split as three masks, of train, valid and test: arrays [nodes] of Booleans, or of 0 and 1. Empty: no node.
+    std::array<std::filesystem::path, 3> masks{};
     table_column split_column = 1;         ///< in a text file
     std::vector<import_node_list> lists{}; ///< the split by lists of nodes
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test: the split is drawn among labeled nodes
@@ -105,8 +109,12 @@ struct import_node_attributes {
             if (!list.labels.empty()) return true;
         return false;
     }
+    /// True if the split is given as masks.
+    [[nodiscard]] bool has_masks() const noexcept { return !masks[0].empty() || !masks[1].empty() || !masks[2].empty(); }
     /// Returns true if the part of each node is given.
-    [[nodiscard]] bool has_split() const noexcept { return !split.empty() || !lists.empty() || compute_split; }
+    [[nodiscard]] bool has_split() const noexcept {
+        return !split.empty() || has_masks() || !lists.empty() || compute_split;
+    }
     /// True without any attribute.
     [[nodiscard]] bool empty() const noexcept {
         return !has_features() && !has_labels() && !has_split() && !fractions;

@@ -35,18 +35,24 @@ namespace gneiss::importing {
 /// Writes labels.npy, or targets.npy, and class_names.*; records the number of classes or targets in the journal.
 inline void write_node_labels(import_state& state) {
     const node_job job = make_node_job(state);
-    visit_node_map(state.open_nodes(),
-        [&]<class Map>(Map& map) {
-            state.journal.set("classes", job.data->target == node_target_kind::classes ? label_writer<Map>(job, map).write_labels()
-                                                                                       : target_writer<Map>(job, map).write());
-        });
+    visit_node_map(state.open_nodes(), [&]<class Map>(Map& map) {
+        if (job.data->target == node_target_kind::classes) {
+            label_writer<Map> writer(job, map);
+            state.journal.set("classes", writer.write_labels());
+            state.keep_warnings("labels", writer.warnings());
+        } else {
+            state.journal.set("classes", target_writer<Map>(job, map).write());
+        }
+    });
 }
 
 /// Writes split.npy; records the sizes of the parts in the journal.
 inline void write_node_split(import_state& state) {
     const node_job job = make_node_job(state);
     visit_node_map(state.open_nodes(), [&]<class Map>(Map& map) {
-        const auto counts = label_writer<Map>(job, map).write_split();
+        label_writer<Map> writer(job, map);
+        const auto counts = writer.write_split();
+        state.keep_warnings("split", writer.warnings());
         state.journal.set("train_nodes", counts.train);
         state.journal.set("valid_nodes", counts.valid);
         state.journal.set("test_nodes", counts.test);

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,8 +31,11 @@
 // Sequential readers of files with values of nodes: arrays and text.
 namespace gneiss::importing {
 
-/// Called with a node's key, the row or line of the file, and a dense row.
-using visit_dense = std::function<void(std::uint64_t key, std::uint64_t at, std::span<const float> values)>;
+/// Called with a node's key, the row or line of the file, and a dense row of T.
+template <class T>
+using visit_row = std::function<void(std::uint64_t key, std::uint64_t at, std::span<const T> values)>;
+/// The same with a row of floats.
+using visit_dense = visit_row<float>;
 /// Called with a node's key, the row or line of the file, and a sparse row.
 using visit_sparse = std::function<void(
     std::uint64_t key, std::uint64_t at, std::span<const std::uint32_t> columns, std::span<const float> values)>;
@@ -51,24 +55,58 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
     return {.path = path, .field = "row " + std::to_string(at)};
 }
 
-/// Returns true for a field that stands for no value: empty, NaN, NA, N/A or null.
+/// Returns a field without blanks around it.
+[[nodiscard]] inline std::string_view without_blanks(std::string_view field) noexcept {
+    const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+    while (!field.empty() && blank(field.front())) field.remove_prefix(1);
+    while (!field.empty() && blank(field.back())) field.remove_suffix(1);
+    return field;
+}
+/// Returns a field without blanks and double quotes around it: files with tabs between fields may have quotes, too.
+[[nodiscard]] inline std::string_view trimmed(std::string_view field) noexcept {
+    field = without_blanks(field);
+    if (field.size() < 2 || field.front() != '"' || field.back() != '"') return field;
+    return without_blanks(field.substr(1, field.size() - 2));
+}
+
+/// Returns true for a field that stands for no value, of a label, target, split or feature: empty, NaN, NA, N/A, null, None or ?,
+/// in any case, with or without blanks and quotes around it.
 [[nodiscard]] inline bool is_missing(std::string_view field) noexcept {
-    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
-    while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
+    field = trimmed(field);
     const auto is = [&](std::string_view word) {
         return std::ranges::equal(
             field, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
     };
-    return field.empty() || is("nan") || is("na") || is("n/a") || is("null");
+    static constexpr std::string_view words[] = {
+        "", "nan", "-nan", "na", "<na>", "#n/a", "n/a", "null", "none", "?"}; // NumPy, pandas, R, spreadsheets, SQL, Python, UCI
+    return std::ranges::any_of(words, is);
+}
+
+/// Returns the number in a field, without blanks and quotes around it; empty if it is none.
+[[nodiscard]] inline std::optional<double> number_of(std::string_view field) noexcept {
+    field = trimmed(field);
+    if (field.size() > 1 && field.front() == '+' && field[1] != '-') field.remove_prefix(1);
+    double value = 0;
+    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (failure != std::errc{} || end != field.data() + field.size()) return std::nullopt;
+    return value;
+}
+/// Returns true for a label that stands for none: missing, or a number below 0.
+[[nodiscard]] inline bool is_no_label(std::string_view field) noexcept {
+    if (is_missing(field)) return true;
+    const auto value = number_of(field);
+    return value && *value < 0;
 }
 
 /// Parses a number of a text field. Throws with its column.
-[[nodiscard]] inline float parse_real(std::string_view field, const line_place& place) {
-    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
-    while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
-    float value = 0;
+template <class T = float>
+[[nodiscard]] T parse_real(std::string_view field, const line_place& place) {
+    field = trimmed(field);
+    if (field.size() > 1 && field.front() == '+' && field[1] != '-') field.remove_prefix(1);
+    T value = 0;
     const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
+    if (failure == std::errc::result_out_of_range)
+        return static_cast<T>(std::strtod(std::string(field).c_str(), nullptr)); // 0 or ∞
     if (failure != std::errc{} || end != field.data() + field.size())
         place.fail(field, is_missing(field) ? "a number is missing: --missing zero or mean fills such cells"
                                             : excerpt(field) + " is not a number" +
@@ -77,48 +115,50 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
 }
 
 /// Throws unless all values are finite; `missing`: NaN is allowed.
-inline void need_finite(
-    std::span<const float> values, const std::filesystem::path& path, std::uint64_t at, bool missing = false) {
+template <class T>
+void need_finite(std::span<const T> values, const std::filesystem::path& path, std::uint64_t at, bool missing = false) {
     for (std::size_t column = 0; column < values.size(); ++column)
         if (!std::isfinite(values[column]) && !(missing && std::isnan(values[column]))) [[unlikely]] {
             error_place place = node_place(path, at);
             place.field += std::string(place.field.empty() ? "" : ", ") + "feature " + std::to_string(column);
             throw error(errc::not_finite,
                 std::isnan(values[column]) ? "is not a number (NaN): --missing zero or mean replaces such values"
-                                           : "is infinite, or too large for 32 bits",
+                                           : "is infinite, or too large for " + std::to_string(8 * sizeof(T)) + " bits",
                 place);
         }
 }
 
-/// Reads dense features: an array [nodes, columns] or [nodes], row by row. `missing`: NaN is allowed.
-inline void scan_dense_array(
-    const std::filesystem::path& path, bool missing, const visit_dense& visit, const scan_poll& poll = {}) {
+/// Reads dense features as T: an array [nodes, columns] or [nodes], row by row. `missing`: NaN is allowed.
+template <class T = float>
+void scan_dense_array(const std::filesystem::path& path, bool missing, const std::type_identity_t<visit_row<T>>& visit,
+    const scan_poll& poll = {}) {
     npy_reader in(path);
     const auto columns = static_cast<std::size_t>(in.header().row_size());
     if (columns == 0) throw error(errc::invalid_format, "contains no features", {.path = path});
     const std::size_t rows = std::max<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 1);
-    std::vector<float> some(rows * columns);
+    std::vector<T> some(rows * columns);
     for (std::uint64_t row = 0; row < in.header().rows();) {
         if (poll) poll();
         const std::size_t got = in.read_as(std::span(some)) / columns;
         for (std::size_t i = 0; i < got; ++i, ++row) {
-            const auto values = std::span<const float>(some).subspan(i * columns, columns);
+            const auto values = std::span<const T>(some).subspan(i * columns, columns);
             need_finite(values, path, row, missing);
             visit(row, row, values);
         }
     }
 }
 
-/// Reads dense features of a text file: the fields at `columns`, in this order. `missing`: cells may be; they are NaN.
-inline void scan_dense_text(
-    const node_text& text, std::span<const std::size_t> columns, bool missing, const visit_dense& visit) {
+/// Reads dense features of a text file as T: the fields at `columns`, in this order. `missing`: cells may be; they are NaN.
+template <class T = float>
+void scan_dense_text(const node_text& text, std::span<const std::size_t> columns, bool missing,
+    const std::type_identity_t<visit_row<T>>& visit) {
     constexpr std::size_t unused = ~std::size_t{0};
     std::vector<std::size_t> slot_of; // of each field
     for (std::size_t slot = 0; slot < columns.size(); ++slot) {
         if (slot_of.size() <= columns[slot]) slot_of.resize(columns[slot] + 1, unused);
         slot_of[columns[slot]] = slot;
     }
-    std::vector<float> values(columns.size());
+    std::vector<T> values(columns.size());
     text.for_each([&](std::uint64_t key, field_cursor& fields, const line_place& place) {
         if (missing && place.length == 0) return; // as a node without a line
         std::size_t count = 0;
@@ -126,7 +166,7 @@ inline void scan_dense_text(
         for (std::size_t at = fields.position(); fields.next(field); ++at) {
             if (at < slot_of.size() && slot_of[at] != unused) {
                 values[slot_of[at]] =
-                    missing && is_missing(field) ? std::numeric_limits<float>::quiet_NaN() : parse_real(field, place);
+                    missing && is_missing(field) ? std::numeric_limits<T>::quiet_NaN() : parse_real<T>(field, place);
                 ++count;
             } else if (at >= text.fields() && !field.empty()) {
                 place.fail(field, text.names().empty() ? "more than the " + std::to_string(columns.size()) +
@@ -137,7 +177,7 @@ inline void scan_dense_text(
         if (count != values.size())
             place.fail(place.begin + place.length, "found " + std::to_string(count) + " features where " +
                                                        std::to_string(columns.size()) + " are expected");
-        need_finite(values, text.path(), place.line, missing);
+        need_finite(std::span<const T>(values), text.path(), place.line, missing);
         visit(key, place.line, values);
     });
 }

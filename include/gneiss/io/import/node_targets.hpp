@@ -18,12 +18,15 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/import/feature_scale.hpp>
 #include <gneiss/io/import/node_job.hpp>
 #include <gneiss/io/npy.hpp>
 
 namespace gneiss::importing {
 
-/// Writes targets.npy by row, u8 for several labels per node and f32 for numbers, and class_names.* if columns have names.
+/// Writes targets.npy by row, u8 for several labels per node and f32 for numbers, and class_names.* if columns have names. Columns of
+/// numbers that f32 would round too far for their spread, such as seconds since 1970, are stored without their means, which
+/// go to target_offsets.npy.
 ///
 /// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`: class names are held in memory.
 /// Errors: those of the files, naming row or line; errc::out_of_range for labels that are neither 0 nor 1;
@@ -54,6 +57,7 @@ public:
                 "has " + std::to_string(columns) + " columns of labels, the number of classes is said to be " +
                     std::to_string(data.classes),
                 {.path = data.labels});
+        const std::vector<double> offsets = offsets_of_source(text);
         const std::uint64_t value_bytes = binary() ? 1 : sizeof(float), row_bytes = columns * value_bytes;
         npy_writer out(setup_.array("targets"), binary() ? npy_dtype::u8 : npy_dtype::f32, {columns});
         bool any = false;
@@ -67,10 +71,16 @@ public:
                     encode(values, at, record);
                     put(key, at, std::span<const std::byte>(record));
                 };
+                std::vector<float> narrow(static_cast<std::size_t>(columns));
+                const visit_row<double> centered = [&](std::uint64_t key, std::uint64_t at, std::span<const double> values) {
+                    for (std::size_t i = 0; i < narrow.size(); ++i) narrow[i] = static_cast<float>(values[i] - offsets[i]);
+                    need_finite(std::span<const float>(narrow), data.labels, at, true);
+                    row(key, at, narrow);
+                };
                 if (data.compute_targets) scan_computed(columns, row);
                 else if (sets) scan_sets(classes, row);
-                else if (text) scan_columns(row);
-                else scan_array(row);
+                else if (!offsets.empty()) scan_numbers_of_source<double>(text, centered);
+                else scan_numbers_of_source<float>(text, row);
             },
             [&](row_window& window) {
                 window.bytes.resize(window.seen.size() * record.size());
@@ -89,6 +99,11 @@ public:
         out.close();
         if (!any) throw error(errc::invalid_format, "no node has a label", {.path = data.labels});
         write_names(names, columns);
+        if (!offsets.empty()) {
+            npy_writer means(setup_.array("target_offsets"), npy_dtype::f64);
+            means.append(std::span<const double>(offsets));
+            means.close();
+        }
         return columns;
     }
 
@@ -107,12 +122,13 @@ private:
             return;
         }
         for (std::size_t i = 0; i < values.size(); ++i) {
-            if (!std::isnan(values[i]) && values[i] != 0 && values[i] != 1)
+            const bool none = std::isnan(values[i]) || values[i] < 0;
+            if (!none && values[i] != 0 && values[i] != 1)
                 throw error(errc::out_of_range,
                     "label " + std::to_string(i) + " is " + std::to_string(values[i]) +
                         ": columns of labels hold 1 (in the class), 0 (not in it), or nothing",
                     node_place(setup_.data->labels, at));
-            out[i] = std::isnan(values[i]) ? std::byte{no_target} : static_cast<std::byte>(values[i]);
+            out[i] = none ? std::byte{no_target} : static_cast<std::byte>(values[i]);
         }
     }
 
@@ -135,6 +151,7 @@ private:
         std::uint64_t bytes = 0;
         scan_field(from, setup_.column(from, setup_.data->label_column),
             [&](std::uint64_t, std::uint64_t, std::string_view field) {
+                if (is_no_label(field)) return;
                 for_each_label(field, [&](std::string_view label) {
                     if (found.contains(label)) return;
                     bytes += 192 + 2 * label.size();
@@ -186,41 +203,74 @@ private:
         std::vector<float> values(classes.size());
         scan_field(from, setup_.column(from, setup_.data->label_column),
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
-                std::ranges::fill(values, field.empty() ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
-                for_each_label(field, [&](std::string_view label) { values[classes.find(label)->second] = 1; });
+                const bool none = is_no_label(field);
+                std::ranges::fill(values, none ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
+                if (!none) for_each_label(field, [&](std::string_view label) { values[classes.find(label)->second] = 1; });
                 row(key, at, values);
             });
     }
-    /// Reads columns of numbers in text; empty: none.
-    void scan_columns(const visit_dense& row) const {
+    /// Returns what is subtracted from each column of numbers before it is narrowed to f32: its mean, if rounding would change values
+    /// by more than 1/10000 of the column's deviation; else 0. Empty if no column needs it. One pass over numbers of more bits.
+    [[nodiscard]] std::vector<double> offsets_of_source(bool text) const {
+        const import_node_attributes& data = *setup_.data;
+        if (binary() || data.compute_targets) return {};
+        if (const auto dtype = text ? npy_dtype::f64 : read_npy_header(plain_file::open(data.labels)).dtype;
+            dtype == npy_dtype::f32 || size_of(dtype) < 4)
+            return {};
+        column_moments moments;
+        std::vector<double> errors;
+        scan_numbers_of_source<double>(text, [&](std::uint64_t, std::uint64_t, std::span<const double> values) {
+            moments.add(values);
+            errors.resize(values.size());
+            for (std::size_t i = 0; i < values.size(); ++i)
+                if (!std::isnan(values[i])) errors[i] = std::max(errors[i], std::abs(values[i] - static_cast<double>(static_cast<float>(values[i]))));
+        });
+        std::vector<double> offsets = moments.means();
+        const std::vector<double> deviations = moments.deviations();
+        bool any = false;
+        for (std::size_t i = 0; i < offsets.size(); ++i) {
+            const bool needed = errors[i] > 1e-4 * deviations[i];
+            if (!needed) offsets[i] = 0;
+            any = any || needed;
+        }
+        return any ? offsets : std::vector<double>();
+    }
+    template <class T>
+    void scan_numbers_of_source(bool text, const visit_row<T>& row) const {
+        if (text) scan_columns<T>(row);
+        else scan_array<T>(row);
+    }
+    /// Reads columns of numbers in text; missing: NaN.
+    template <class T>
+    void scan_columns(const visit_row<T>& row) const {
         const node_text from = setup_.text(setup_.data->labels);
         const std::vector<std::size_t> columns = columns_in(from);
-        std::vector<float> values(columns.size());
-        std::vector<bool> there(columns.size());
+        std::vector<T> values(columns.size());
         from.for_each([&](std::uint64_t key, field_cursor& fields, const line_place& place) {
-            std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
+            std::ranges::fill(values, std::numeric_limits<T>::quiet_NaN());
             std::string_view field;
             for (std::size_t at = fields.position(); fields.next(field); ++at) {
                 const auto slot = std::ranges::find(columns, at);
-                if (slot == columns.end() || is_missing(field)) continue;
-                const bool yes = binary() && (field == "true" || field == "True"), no = binary() && (field == "false" || field == "False");
-                values[static_cast<std::size_t>(slot - columns.begin())] = yes ? 1.0F : no ? 0.0F : parse_real(field, place);
+                if (slot == columns.end() || (binary() ? is_no_label(field) : is_missing(field))) continue;
+                const std::string word = binary() ? detail::lowered(trimmed(field)) : "";
+                values[static_cast<std::size_t>(slot - columns.begin())] = word == "true" ? T{1} : word == "false" ? T{0} : parse_real<T>(field, place);
             }
-            need_finite(values, from.path(), place.line, true);
+            need_finite(std::span<const T>(values), from.path(), place.line, true);
             row(key, place.line, values);
         });
     }
     /// Reads an array. Stored labels are u8, 255 for none.
-    void scan_array(const visit_dense& row) const {
+    template <class T>
+    void scan_array(const visit_row<T>& row) const {
         const std::filesystem::path& path = setup_.data->labels;
         const bool stored = binary() && read_npy_header(plain_file::open(path)).dtype == npy_dtype::u8;
-        std::vector<float> values;
-        scan_dense_array(
+        std::vector<T> values;
+        scan_dense_array<T>(
             path, true,
-            [&](std::uint64_t key, std::uint64_t at, std::span<const float> from) {
+            [&](std::uint64_t key, std::uint64_t at, std::span<const T> from) {
                 values.assign(from.begin(), from.end());
                 if (stored)
-                    std::ranges::replace(values, static_cast<float>(no_target), std::numeric_limits<float>::quiet_NaN());
+                    std::ranges::replace(values, static_cast<T>(no_target), std::numeric_limits<T>::quiet_NaN());
                 row(key, at, values);
             },
             setup_.poll);

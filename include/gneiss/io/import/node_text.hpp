@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,8 +25,8 @@ namespace gneiss::importing {
 /// Source of the node of a line.
 enum class line_key : std::uint8_t {
     field, ///< a column has the node
-    line,  ///< line i is node i, also if it is empty or begins with "# "
-    record ///< the same, except that empty lines and comments do not count
+    line,  ///< line i is node i, also if it is empty
+    record ///< the same, except that empty lines and lines that begin with "# " do not count
 };
 
 /// Keys of nodes in text files, and the number of nodes.
@@ -35,6 +36,7 @@ struct node_keys {
     std::uint64_t nodes = 0;       ///< upper bound of integers, exclusive
     name_hasher hash = nullptr;    ///< hash of names
     std::uint64_t seed = 0;        ///< seed of the hash
+    std::optional<char> comment{}; ///< lines that begin with it are skipped
 
     /// Returns a number, or the hash of a name.
     [[nodiscard]] std::uint64_t of(std::string_view field, const line_place& place) const {
@@ -52,8 +54,8 @@ using scan_poll = std::function<void()>;
 ///
 /// The delimiter is that of the first line that has one (tab, comma or blank; in a .csv comma or semicolon before
 /// others): lines before it are nodes without values. If wrong lines may be skipped, it is that of the first typical line.
-/// Fields between commas and semicolons may be quoted, as those of edges. Lines that are empty, or begin with "# ", are
-/// skipped, unless line i is node i.
+/// Fields between commas and semicolons may be quoted, as those of edges. Empty lines are skipped, unless line i is node i. So are
+/// lines that begin with the comment of the keys or, where nodes are numbers, with "# "; a name may begin so.
 class node_text {
 public:
     static constexpr std::size_t no_column = ~std::size_t{0}; ///< line i is node i
@@ -264,8 +266,9 @@ private:
                 if (place.line == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
                 while (!line.empty() && (line.back() == '\r' || (format_.delimiter == ' ' && line.back() == ' ')))
                     line.remove_suffix(1);
-                if (!all && (line.empty() || (line[0] == '#' && (line.size() == 1 || line[1] == ' ' || line[1] == '\t'))))
-                    continue;
+                const bool remark = line.starts_with('#') && (line.size() == 1 || line[1] == ' ' || line[1] == '\t');
+                const bool numbers = keys_.integer || keys_.by == line_key::record;
+                if (!all && (line.empty() || (keys_.comment ? line[0] == *keys_.comment : numbers && remark))) continue;
                 place.begin = line.data();
                 place.length = line.size();
                 if (!visit(line, place)) return;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -119,6 +120,8 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
         text += (text.empty() ? "" : ", ") +
                 std::to_string(data.feature_columns.empty() ? others : data.feature_columns.size()) + " features";
     report.columns.emplace_back(path, "\"" + shown + (line.size() > 100 ? "…" : "") + "\" is " + text);
+    if (!header && !state.ids.integer && !state.options.comment && line.starts_with("# "))
+        report.warnings.push_back(path.string() + ": the first line, \"" + shown + "\", begins with # and was read as a node; if it is a comment, import with --comment '#'");
     if (!header && titles)
         report.warnings.push_back(path.string() + ": the first line, \"" + shown +
                                   "\", looks like a header and was read as a node; if it is one, import with --header");
@@ -143,11 +146,8 @@ inline void describe_columns(import_state& state) {
                 " nodes: if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1");
     }
     const import_node_attributes& data = state.options.node_attributes;
-    std::vector<std::filesystem::path> tables;
-    for (const auto& path : {data.features, data.labels, data.split})
-        if (!path.empty() && is_text_table(path) && std::ranges::find(tables, path) == tables.end())
-            tables.push_back(path);
-    for (const auto& path : tables) describe_table(state, path, report);
+    for (const auto& path : text_tables(data)) describe_table(state, path, report);
+    for (std::string& warning : state.kept_warnings()) report.warnings.push_back(std::move(warning));
 }
 
 /// Writes the manifest, removes temporary files, and renames the directory to the dataset's name.

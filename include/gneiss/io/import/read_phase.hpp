@@ -15,6 +15,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/io/import/name_phase.hpp>
 #include <gneiss/io/import/name_table.hpp>
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/node_arrays.hpp>
@@ -102,22 +103,20 @@ inline std::uint64_t read_relations(const import_options& options, relation_dict
     return names.size();
 }
 
-/// Visits the nodes listed in text files: calls `meet(name, key)` for each, or returns the largest number + 1.
+/// Visits the nodes listed in text files: calls `meet(name, key, table)` for each, or returns the largest number + 1. Tables count
+/// from 1.
 template <class Meet>
 std::uint64_t meet_nodes(
     const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, bad_lines& bad, Meet&& meet) {
     if (keys.by != line_key::field) return 0;
-    std::vector<std::filesystem::path> tables{data.features, data.labels, data.split};
-    tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
     std::uint64_t nodes = 0;
-    for (const auto& path : tables) {
-        if (path.empty() || !is_text_table(path)) continue;
+    std::size_t table = 0;
+    for (const auto& path : text_tables(data)) {
+        ++table;
         const node_text text(path, keys, memory, data.names_columns(path), data.id_column, &bad);
         text.for_each_node([&](std::uint64_t key, std::string_view name, const line_place&) {
-            if (keys.integer)
-                nodes = std::max(nodes, key + 1);
-            else
-                meet(name, key);
+            if (keys.integer) nodes = std::max(nodes, key + 1);
+            meet(name, key, table);
         });
     }
     return nodes;
@@ -165,10 +164,14 @@ void read_sources(import_state& state, const E& executor) {
         append_file(state.directory.records(2))};
     const parsed_edges found = edge_parser<E>(setup, records, names ? &*names : nullptr, relations, executor).run();
     check_entries(sources, found);
+    name_overlap overlap; // of integers: the range of the edges counts
     const std::uint64_t listed_nodes = meet_nodes(options.node_attributes, state.node_keys_below(setup.node_limit),
-        options.memory / 8, state.bad, [&](std::string_view name, std::uint64_t hash) {
-            if (names) spill_name(*names, name, hash);
+        options.memory / 8, state.bad, [&](std::string_view name, std::uint64_t key, std::size_t table) {
+            if (!state.ids.integer) return spill_name(*names, name, key, table);
+            overlap.add(name, 1U << table | (key < found.largest_node ? 1U : 0U));
         });
+    overlap.of_edge = std::to_string(std::max<std::uint64_t>(found.largest_node, 1) - 1);
+    if (state.ids.integer && !options.names_nodes()) state.keep_warnings("names", doubt_overlap(overlap, text_tables(options.node_attributes)));
     if (names) names->finish();
     for (append_file& file : records) file.sync();
     write_relations(state.directory.work("relations"), relations);

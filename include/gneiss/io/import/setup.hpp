@@ -151,6 +151,7 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
         throw error(errc::invalid_argument, "a node task needs labels");
     unpack_archives(options, unpacked);
     options.node_attributes.nodes = declared_nodes(options.node_attributes);
+    check_split(options.node_attributes);
     std::vector<planned_source> sources;
     for (const import_source& source : options.sources) sources.push_back(plan_source(source, options));
     return sources;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +24,7 @@
 #include <gneiss/io/import/partial_directory.hpp>
 #include <gneiss/io/import/setup.hpp>
 #include <gneiss/io/import/source_plan.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss::importing {
 
@@ -99,13 +103,36 @@ struct import_state {
             .by = options.node_attributes.by_line ? line_key::line : line_key::field,
             .nodes = limit,
             .hash = options.hash,
-            .seed = hash_seed()};
+            .seed = hash_seed(),
+            .comment = options.comment};
     }
 
     /// Returns the map from node keys to rows, opened by the first phase that needs it. Precondition: the nodes are named.
     [[nodiscard]] node_map& open_nodes() {
         if (nodes.index() == 0) nodes = open_node_map(options, ids.integer, directory.path(), node_count());
         return nodes;
+    }
+
+    /// Keeps the warnings of a phase for the report, also for a run that resumes after the phase.
+    void keep_warnings(const std::string& phase, const std::vector<std::string>& warnings) const {
+        std::string text;
+        for (const std::string& warning : warnings) text += warning + "\n";
+        const std::filesystem::path path = directory.work("warnings-" + phase);
+        if (text.empty()) std::filesystem::remove(path); // of an earlier attempt
+        else atomic_write_file(path, std::as_bytes(std::span(text)));
+    }
+    /// Returns the kept warnings of the phases, in the order of their names.
+    [[nodiscard]] std::vector<std::string> kept_warnings() const {
+        std::vector<std::filesystem::path> files;
+        for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+            if (entry.path().string().starts_with(directory.work("warnings-").string())) files.push_back(entry.path());
+        std::ranges::sort(files);
+        std::vector<std::string> all;
+        for (const auto& path : files) {
+            std::ifstream lines(path);
+            for (std::string line; std::getline(lines, line);) all.push_back(line);
+        }
+        return all;
     }
 
     /// Throws errc::canceled if a stop was requested.
