@@ -308,7 +308,7 @@ void add_import(programs::command_line& to) {
         "combined-labels", flags->combined_labels, "a label such as A|B is a class of that name; without it, an error");
     command.option("num-classes", flags->num_classes, "number of classes; labels are below it").default_text("the largest + 1");
     command.option("split", flags->split, "split of each node (.npy, .tsv): 0 train, 1 valid, 2 test, 3 unused; or three masks (.npy)")
-        .value_name("FILE|TRAIN,VALID,TEST");
+        .value_name("FILE|A,B,C");
     command.option("split-column", flags->split_column, "column of the split in text").value_name("NAME|N");
     command.group("Split (none given: all edges train; all labeled nodes train)");
     command.option("valid", flags->valid, "validation edges").value_name("FILE");
