@@ -32,6 +32,11 @@ static void make_lists(const std::filesystem::path& at, bool incoming) {
     for (std::uint64_t e = 0; e < edges; ++e) neighbors.append(static_cast<std::uint32_t>(draw.below(nodes)));
     stamp.append(std::span<const std::uint64_t>(std::array<std::uint64_t, 4>{incoming ? 1U : 0U, nodes, edges, fingerprint}));
     for (npy_writer* file : {&indptr, &neighbors, &stamp}) (void)file->close();
+    if (!incoming) return;
+    npy_writer loops(at / csc_loops_name, npy_dtype::u32, {3});
+    constexpr auto last = static_cast<std::uint32_t>(nodes - 1); // the longest lists
+    loops.append(std::span<const std::uint32_t>(std::array<std::uint32_t, 6>{last - 1, 1, 2, last, 0, 1}));
+    (void)loops.close();
 }
 
 /// Reads every neighbor of every node, as a sampler does.
