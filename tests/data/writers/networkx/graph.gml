@@ -1,0 +1,39 @@
+graph [
+  directed 1
+  node [
+    id 0
+    label "ann"
+  ]
+  node [
+    id 1
+    label "bob"
+  ]
+  node [
+    id 2
+    label "cid"
+  ]
+  node [
+    id 3
+    label "dan"
+  ]
+  edge [
+    source 0
+    target 1
+    weight 0.5
+  ]
+  edge [
+    source 0
+    target 3
+    weight 1.0
+  ]
+  edge [
+    source 1
+    target 2
+    weight 1.25
+  ]
+  edge [
+    source 2
+    target 0
+    weight 2.75
+  ]
+]
