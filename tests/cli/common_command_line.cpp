@@ -117,6 +117,47 @@ TEST_CASE("the last of a repeated flag wins, and a flag can be switched off") {
     CHECK_FALSE(p.o.deterministic);
 }
 
+TEST_CASE("a Boolean is spelled --x, --no-x, --x=BOOL or --x BOOL, and the argument after it stays one") {
+    const auto parsed = [](std::vector<std::string> words, bool expected) {
+        command_line line("gneiss-test", "a program of the tests");
+        fs::path dataset;
+        bool plain = !expected, no_eval = false;
+        std::optional<bool> absent;
+        command& train = line.add("train", "trains", [](command&) { return exit_code::done; });
+        train.positional("dataset", dataset, "directory");
+        train.option("plain", plain, "a flag");
+        train.option("absent", absent, "one of three values").formerly("missing");
+        train.option("no-eval", no_eval, "a flag whose name begins so");
+        words.insert(words.begin(), "train");
+        std::string text;
+        REQUIRE(line.parse(words, text) == &train);
+        CHECK(dataset == "data");
+        CHECK(no_eval);
+        const bool is_absent = std::ranges::any_of(words, [](const std::string& w) { return w.find("absent") != w.npos || w.find("missing") != w.npos; });
+        if (is_absent) CHECK(absent == expected);
+        else CHECK(plain == expected);
+        CHECK(train.to_toml().find(is_absent ? "absent = " : "plain = ") != std::string::npos);
+    };
+    for (const std::string name : {"plain", "absent", "missing"}) {
+        parsed({"--" + name, "data", "--no-eval"}, true);
+        parsed({"--no-" + name, "data", "--no-eval", "true"}, false);
+        for (const auto& [word, value] : {std::pair("true", true), {"on", true}, {"1", true}, {"false", false}, {"off", false}, {"0", false}}) {
+            parsed({"--" + name, word, "data", "--no-eval=on"}, value);
+            parsed({"--no-eval", "data", "--" + name, word}, value);
+            parsed({"data", "--" + name + "=" + word, "--no-eval", "1"}, value);
+            parsed({"data", "--no-eval", "--no-" + name, "--" + name, word}, value); // the last one counts
+        }
+    }
+    CHECK(contains(program().refused({"train", "--no-epochs", "data"}), "unknown flag --no-epochs"));
+    CHECK(contains(program().refused({"train", "data", "--no-deterministic=false"}), "unknown flag --no-deterministic"));
+    CHECK(contains(program().refused({"train", "data", "--deterministic", "maybe"}), "unexpected argument 'maybe'"));
+    const temporary_directory directory;
+    program configured;
+    configured.parse({"train", "data", "--config", directory.write("b.toml", "deterministic = \"on\"\nresume = 1\n").string()});
+    CHECK(configured.o.deterministic);
+    CHECK(configured.o.resume);
+}
+
 TEST_CASE("a former name and a former value of a flag work, on the command line and in a configuration file") {
     program p;
     p.parse({"train", "data", "--remark", "a", "--store", "ram"});

@@ -25,6 +25,7 @@ const std::vector<completed_command> commands{
         {.name = "SOURCE", .help = "edges", .value = completed_value::file, .positional = true, .list = true},
         {.name = "--format", .help = "format [of the files]: a choice", .words = {"tsv", "npy", "npz"}},
         {.name = "--header", .help = "it's there", .value = completed_value::none},
+        {.name = "--labels", .help = "or not", .value = completed_value::none, .words = {"true", "false"}},
         {.name = "--features", .help = "arrays", .value = completed_value::file},
         {.name = "--out", .help = "new", .value = completed_value::directory},
         {.name = "--threads", .help = "threads"}}},
@@ -96,12 +97,16 @@ TEST_CASE("bash completes values: choices, files with blanks, directories; after
     CHECK(at.bash("import --features ed") == words{"edges one.tsv", "edges.npy", "edges-dir"});
     CHECK(at.bash("import --out ed") == words{"edges-dir"});
     CHECK(at.bash("import --threads ''").empty());
+    CHECK(at.bash("import --labels =") == words{"true", "false"});
+    CHECK(at.bash("import --labels = t") == words{"true"});
+    CHECK(at.bash("import --labels ed") == words{"edges one.tsv", "edges.npy", "edges-dir"}); // the value is optional
+    CHECK(at.bash("import --no-") == words{"--no-header", "--no-labels"});
 }
 
 TEST_CASE("bash completes positional arguments by their place, which flags with values do not count for") {
     const shell_directory at;
     CHECK(at.bash("get w") == words{"wordnet", "wn18rr"});
-    CHECK(at.bash("get --json w") == words{"wordnet", "wn18rr"});
+    for (const char* json : {"--json", "--no-json", "--json off", "--json = off"}) CHECK(at.bash("get " + std::string(json) + " w") == words{"wordnet", "wn18rr"});
     CHECK(at.bash("get wordnet ed") == words{"edges-dir"});
     const words files{"edges one.tsv", "edges.npy", "edges-dir"};
     CHECK(at.bash("import ed") == files);
@@ -113,7 +118,7 @@ TEST_CASE("the script for zsh describes commands, flags and values") {
     const std::string script = zsh_completion("gneiss-test", commands);
     CHECK(script.starts_with("#compdef gneiss-test\n"));
     for (const char* part : {"'get:Downloads.'", "'--format=[format \\[of the files\\]\\: a choice]:value:(tsv npy npz)'", "'--header[it'\\''s there]'",
-             "'--features=[arrays]:value:_files'", "'--out=[new]:value:_files -/'", "'*:SOURCE:_files'", "'1:NAME:(wordnet wn18rr fb15k)'", "'2:DIR:_files -/'"})
+             "'--features=[arrays]:value:_files'", "'--labels=-[or not]::value:(true false)'", "'--out=[new]:value:_files -/'", "'*:SOURCE:_files'", "'1:NAME:(wordnet wn18rr fb15k)'", "'2:DIR:_files -/'"})
         CHECK_MESSAGE(contains(script, part), part << " in\n" << script);
     if (!has_program("zsh")) {
         MESSAGE("skipped: zsh is not installed");

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <system_error>
 
+#include <sys/resource.h>
+
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 
@@ -44,12 +46,23 @@ TEST_CASE("each kind of exception has the exit code of the contract") {
     CHECK(describe(std::system_error(ENOSPC, std::generic_category())).code == exit_code::refused);
     CHECK(describe(std::filesystem::filesystem_error("x", "f", std::make_error_code(std::errc::no_space_on_device)))
               .code == exit_code::refused);
+    CHECK(describe(gneiss::io_error(EFBIG, "write", {.path = "f"})).code == exit_code::refused);
     CHECK(describe(gneiss::over_budget(10, {{"rows", 20}})).code == exit_code::refused);
     CHECK(describe(gneiss::error(errc::no_space, "x")).code == exit_code::refused);
     CHECK(describe(std::bad_alloc()).code == exit_code::refused);
     CHECK(describe(gneiss::error(errc::canceled, "x")).code == exit_code::interrupted);
     CHECK(describe(std::logic_error("x")).code == exit_code::failed);
     CHECK(describe(42).code == exit_code::failed);
+}
+
+TEST_CASE("a file beyond the limit of its size is reported with the limit and how to raise it") {
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit small{.rlim_cur = 8192, .rlim_max = before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const std::string text = describe(gneiss::io_error(EFBIG, "write", {.path = "some/file"})).message;
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+    for (const char* part : {"some/file", "8.00 KiB", "ulimit -f", "--resume"}) CHECK_MESSAGE(text.find(part) != std::string::npos, text);
 }
 
 TEST_CASE("a refused thread is reported as such, although the exception says only that something is unavailable") {

@@ -6,10 +6,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
 
 #include <unistd.h>
 
@@ -82,6 +85,51 @@ TEST_CASE("a cgroup v1 limit counts, and its value for unlimited does not") {
     f.file("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "50000\n");
     f.file("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
     CHECK(usable_cpus(f.root) == 1);
+}
+
+TEST_CASE("a budget beyond a cgroup or the memory is doubted with both numbers, one beyond memory and swap refused") {
+    const fixture f;
+    f.file("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\nSwapTotal: 1048576 kB\n");
+    const auto has = [](const std::string& text, std::initializer_list<const char*> parts) {
+        for (const char* part : parts) CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+    };
+    CHECK(doubt_memory(8192 * mib, false, f.root).empty());
+    has(doubt_memory(9000 * mib, false, f.root), {"8.79 GiB", "8.00 GiB", "swap"});
+    for (const bool more : {false, true}) {
+        f.file("proc/self/cgroup", more ? "0::/box\n" : "4:memory:/box\n");
+        f.file(more ? "sys/fs/cgroup/box/memory.max" : "sys/fs/cgroup/memory/box/memory.limit_in_bytes", std::to_string(143 * mib));
+        CHECK(doubt_memory(143 * mib, false, f.root).empty());
+        has(doubt_memory(2048 * mib, false, f.root), {"more than", "2.00 GiB", "143 MiB", more ? "v2" : "v1"});
+        fs::remove_all(f.root / "sys");
+    }
+    has(doubt_memory(9217 * mib, true, f.root), {"more than", "9.00 GiB", "8.00 GiB", "1.00 GiB of swap"});
+    CHECK_THROWS_AS((void)doubt_memory(9217 * mib, false, f.root), gneiss::error);
+}
+
+TEST_CASE("a place for output is refused before the work if nothing can be made there") {
+    const fixture f;
+    f.file("there/file", "");
+    fs::create_symlink("nowhere", f.root / "dangling");
+    const auto refused = [&](const fs::path& path, bool file) {
+        try {
+            check_output_place(f.root / path, file);
+        } catch (const std::exception& e) {
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    for (const bool file : {false, true}) {
+        for (const char* good : {"new", "there/new", "there/file"}) CHECK(refused(good, file).empty());
+        CHECK(refused("dangling", file).find("is a link to nowhere, which does not exist") != std::string::npos);
+        CHECK(refused("dangling/new", file).find("is a link to nowhere") != std::string::npos);
+        CHECK(!refused("there/file/new", file).empty());
+    }
+    CHECK(refused("new/deep", false).empty());
+    CHECK(refused("new/deep", true).find("its directory does not exist") != std::string::npos);
+    if (::geteuid() == 0) return; // who may write anywhere
+    fs::permissions(f.root / "there", fs::perms::owner_read | fs::perms::owner_exec);
+    for (const bool file : {false, true}) CHECK(refused("there/new", file).find("Permission denied") != std::string::npos);
+    fs::permissions(f.root / "there", fs::perms::owner_all);
 }
 
 TEST_CASE("a cpu quota rounds up and never exceeds the affinity") {

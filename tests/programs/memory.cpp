@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <iomanip>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -141,6 +143,26 @@ TEST_CASE("a budget at the least plan holds the scores of evaluations" * doctest
         CHECK(least.run["plan"]["parts"]["node labels"] > 2 * 20000 * 128 * 4); // of validation and test nodes
         CHECK(least.run["metrics"]["test"].contains("roc_auc"));
         if (!gneiss::detail::sanitized) CHECK(least.peak <= least.budget);
+    }
+}
+
+TEST_CASE("a budget beyond the machine is refused by every program with both numbers, and warned of by a dry run") {
+    const workshop shop("gneiss-marius");
+    REQUIRE(shop.run("generate rmat --nodes 50 --edges 300 --out data --quiet", "gneiss-data").code == 0);
+    REQUIRE(shop.run("train data --dim 4 --epochs 1 --no-eval --quiet --out run").code == 0);
+    const program_outcome planned = shop.run("train data --dim 4 --memory 100TiB --dry-run --json --quiet");
+    CHECK(planned.code == 0);
+    REQUIRE(nlohmann::json::parse(planned.out)["warnings"].size() == 1);
+    CHECK(planned.err.starts_with("warning: --memory 100 TiB is more than the machine's "));
+    for (const auto& [program, command] : {std::pair<std::string, std::string>{"gneiss-marius", "train data --dim 4 --out new"}, {"gneiss-marius", "eval run"},
+             {"gneiss-data", "import absent.tsv --out new"}, {"gneiss-data", "generate rmat --nodes 50 --edges 300 --out new"}, {"gneiss-hanoi", "train data --out new"},
+             {"gneiss-study", "caches data"}}) {
+        CAPTURE(command);
+        const program_outcome got = shop.run(command + " --memory 100TiB", program);
+        CHECK(got.code == 3);
+        CHECK(got.err.starts_with("error: --memory 100 TiB is more than the machine's "));
+        CHECK(got.err.find("of swap") != std::string::npos);
+        CHECK_FALSE(std::filesystem::exists(shop / "new"));
     }
 }
 

@@ -239,11 +239,12 @@ std::string flag::help_line(const help_layout& layout) const {
 completed_flag flag::completion() const {
     completed_flag result{.name = positional_ ? value_name_ : "--" + name_, .help = help_, .words = choices_.empty() ? suggestions_ : choices_,
         .positional = positional_, .list = list_};
-    if (value_name_ == "DATASET" || value_name_ == "RUN" || value_name_ == "DIR")
+    if (value_name_ == "DATASET" || value_name_ == "RUN" || value_name_ == "DIR") {
         result.value = completed_value::directory;
-    else if (boolean_)
+    } else if (boolean_) {
         result.value = completed_value::none;
-    else if (path_)
+        result.words = {"true", "false"};
+    } else if (path_)
         result.value = completed_value::file;
     return result;
 }
@@ -272,6 +273,10 @@ command& command::group(std::string title) {
 
 command& command::common(std::vector<std::string> names) {
     common_ = std::move(names);
+    return *this;
+}
+command& command::judges_memory() {
+    judges_memory_ = true;
     return *this;
 }
 command& command::example(std::string line) {
@@ -324,15 +329,50 @@ const flag& command::at(std::string_view name) const {
     return *found;
 }
 
-command::request command::parse(std::vector<std::string> arguments) {
-    const std::string hint = fmt::format(" (see {} {} --help)", program_, name_);
-    for (std::string& word : arguments) {
-        if (word == "--") break;
+void command::normalize(std::vector<std::string>& arguments) const {
+    const auto called = [&](std::string_view name) { return find(name) != nullptr ? find(name) : find_former(name); };
+    for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+        const std::string word = arguments[i];
         if (!word.starts_with("--")) continue;
         const std::size_t end = std::min(word.find('='), word.size());
-        if (const flag* const f = find_former(std::string_view(word).substr(2, end - 2)))
-            word = "--" + f->name_ + word.substr(end);
+        const std::string_view name = std::string_view(word).substr(2, end - 2);
+        std::string value = word.substr(end);
+        const flag* f = called(name);
+        if (f == nullptr && value.empty() && name.starts_with("no-")) {
+            f = called(name.substr(3));
+            if (f == nullptr || !f->boolean_) continue;
+            value = "=false";
+        }
+        if (f == nullptr || f->positional_) continue;
+        if (f->boolean_ && value.empty()) {
+            value = "=true";
+            if (i + 1 < arguments.size() && is_bool(arguments[i + 1])) {
+                value = "=" + arguments[i + 1];
+                arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+            }
+        }
+        arguments[i] = "--" + f->name_ + value;
     }
+}
+
+void command::check_memory() const {
+    const flag* const memory = find("memory");
+    if (judges_memory_ || memory == nullptr || !memory->given_ || !memory->write_().is_number()) return;
+    const flag* const dry_run = find("dry-run");
+    const std::string doubt = doubt_memory(memory->write_().get<std::uint64_t>(), dry_run != nullptr && dry_run->write_() == true);
+    if (!doubt.empty()) print_warning(doubt);
+}
+
+void command::check_outputs() const {
+    for (const char* const name : {"out", "log", "differences", "trace"})
+        if (const flag* const f = find(name); f != nullptr && f->path_ && f->given_)
+            if (const json path = f->write_(); path.is_string() && !path.get_ref<const std::string&>().empty())
+                check_output_place(path.get<std::string>(), f->value_name_.starts_with("FILE"));
+}
+
+command::request command::parse(std::vector<std::string> arguments) {
+    const std::string hint = fmt::format(" (see {} {} --help)", program_, name_);
+    normalize(arguments);
     for (const auto& f : flags_) { // --name of a positional argument: only its value stays
         if (!f->also_by_name_) continue;
         const std::string name = "--" + f->name_;
@@ -488,6 +528,8 @@ std::string command::help(const help_layout& layout) const {
     text += programs::help_line("-h, --help", "this text; [values] are defaults", layout.width);
     if (!common_.empty())
         text += programs::help_line("--help-all", fmt::format("all {} flags{}", count, complete ? "" : "; this text shows the common ones"), layout.width);
+    if (std::ranges::any_of(flags_, [&](const auto& f) { return f->boolean_ && !f->value_name_.empty() && !f->hidden_ && shown(*f); }))
+        text += programs::help_line("BOOL", "true, false, on, off, 1 or 0; --x alone is true, --no-x is false", layout.width);
     for (const std::string& line : examples_) text += wrapped(heading("example:", layout) + " " + line, layout.width);
     return text;
 }
@@ -563,12 +605,18 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
 
 int command_line::run(int argc, const char* const* argv) noexcept {
     return_large_blocks();
+    open_standard_streams();
+    report_failed_writes();
     exit_at_termination();
     return run_program([&] {
         std::string text;
         command* const chosen =
             parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), text, layout_of(STDOUT_FILENO));
-        if (chosen != nullptr) return chosen->body_(*chosen);
+        if (chosen != nullptr) {
+            chosen->check_memory();
+            chosen->check_outputs();
+            return chosen->body_(*chosen);
+        }
         std::fputs(text.c_str(), stdout);
         return exit_code::done;
     });

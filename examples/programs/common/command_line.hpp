@@ -103,15 +103,12 @@ public:
     /// Starts a group in the help: flags added after this call appear under `title`.
     command& group(std::string title);
 
-    /// Adds `--name VALUE`. A `bool` makes a flag without a value: `--name`, or `--name=false`.
+    /// Adds `--name VALUE`. Booleans, absent or not, are spelled `--name`, `--no-name`, `--name=BOOL` or `--name BOOL`, with one
+    /// of true, false, on, off, 1, 0.
     template <class T>
     flag& option(const std::string& name, T& value, std::string help) {
         flag& added = bind(value);
-        return add(added, name, std::move(help), std::is_same_v<T, bool> ? kind::boolean : kind::option);
-    }
-    /// Adds `--name`, or `--name=false`, which is absent unless it is given.
-    flag& toggle(const std::string& name, std::optional<bool>& value, std::string help) {
-        return add(bind(value), name, std::move(help), kind::boolean);
+        return add(added, name, std::move(help), std::is_same_v<typename without_optional<T>::type, bool> ? kind::boolean : kind::option);
     }
     /// Adds the next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or more;
     /// required, unless the variable is an `std::optional`.
@@ -125,6 +122,8 @@ public:
     /// Names the flags of the short help, `--help`, besides required ones; without this call it shows all flags. `--help-all`
     /// always does. `help` throws `std::logic_error` for a name that no flag has.
     command& common(std::vector<std::string> names);
+    /// Lets the command itself compare --memory with the machine.
+    command& judges_memory();
     /// Adds a complete command line to the help.
     command& example(std::string line);
 
@@ -177,6 +176,13 @@ private:
     }
 
     flag& add(flag& added, const std::string& name, std::string help, kind what);
+    /// Replaces former names by present ones, and each spelling of a Boolean by `--name=BOOL`.
+    void normalize(std::vector<std::string>& arguments) const;
+    /// Warns of a `--memory` beyond what the system grants; throws `gneiss::error` (over_budget) for more than the machine has,
+    /// unless it is a dry run.
+    void check_memory() const;
+    /// Throws unless the files and directories that flags name for output can be made (`check_output_place`).
+    void check_outputs() const;
     void read_file(const std::string& path);
     /// True for flags that name a file of flags.
     [[nodiscard]] static bool is_of_files(const flag& f) { return f.name_ == "config" || f.name_ == "run-config"; }
@@ -188,6 +194,7 @@ private:
     std::optional<std::filesystem::path> config_path_, run_config_path_;
     std::vector<std::unique_ptr<flag>> flags_;
     std::vector<std::string> common_, examples_;
+    bool judges_memory_ = false;
     std::function<exit_code(command&)> body_;
 };
 

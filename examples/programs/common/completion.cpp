@@ -51,7 +51,7 @@ std::string bash_values(const completed_flag& flag) {
 constexpr const char* bash_script = R"(# bash completion of @program@, printed by '@program@ completion bash'
 @function@() {
     local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} flag=${COMP_WORDS[COMP_CWORD-1]}
-    local flags='' switches='' values='' place=0 i
+    local flags='' switches='' negations='' values='' joined='' place=0 i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W '@commands@' -- "$cur")
@@ -62,22 +62,23 @@ constexpr const char* bash_script = R"(# bash completion of @program@, printed b
     esac
     # '--flag=value' comes as three words.
     if [[ $cur == = ]]; then
-        cur=''
+        cur='' joined=1
     elif [[ $flag == = ]]; then
-        flag=${COMP_WORDS[COMP_CWORD-2]}
+        flag=${COMP_WORDS[COMP_CWORD-2]} joined=1
     fi
-    if [[ $flag != -* || " $switches " == *" $flag "* ]]; then flag=''; fi
+    if [[ $flag != -* || -z $joined && " $switches $negations " == *" $flag "* ]]; then flag=''; fi
     for ((i = 2; i < COMP_CWORD; ++i)); do
         if [[ ${COMP_WORDS[i]} != -* ]]; then
             ((++place))
         elif [[ ${COMP_WORDS[i+1]} == = ]]; then
             ((i += 2))
-        elif [[ " $switches " != *" ${COMP_WORDS[i]} "* ]]; then
+        elif [[ " $switches $negations " != *" ${COMP_WORDS[i]} "* || " true false on off 1 0 " == *" ${COMP_WORDS[i+1]} "* ]]; then
             ((++i))
         fi
     done
     case $command${flag:- $place} in
 @values@    esac
+    if [[ $cur == --no-* ]]; then flags+=" $negations"; fi
     if [[ -z $flag && ($cur == -* || -z $values) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur")
         return
@@ -130,7 +131,7 @@ std::string bash_completion(std::string_view program, std::span<const completed_
     std::string names, flags, values;
     for (const completed_command& command : commands) {
         names += command.name + ' ';
-        std::string all = "--help --help-all", switches = all;
+        std::string all = "--help --help-all", switches = all, negations;
         std::size_t place = 0;
         for (const completed_flag& flag : command.flags) {
             if (flag.positional) {
@@ -140,12 +141,14 @@ std::string bash_completion(std::string_view program, std::span<const completed_
                 continue;
             }
             all += ' ' + flag.name;
-            if (flag.value == completed_value::none)
+            if (flag.value == completed_value::none) {
                 switches += ' ' + flag.name;
-            else
+                negations += " --no-" + flag.name.substr(2);
+            }
+            if (flag.value != completed_value::none || !flag.words.empty())
                 values += fmt::format("    {}{}) values={} ;;\n", command.name, flag.name, bash_values(flag));
         }
-        flags += fmt::format("    {})\n        flags={}\n        switches={}\n        ;;\n", command.name, shell_quoted(all), shell_quoted(switches));
+        flags += fmt::format("    {})\n        flags={}\n        switches={}\n        negations={}\n        ;;\n", command.name, shell_quoted(all), shell_quoted(switches), shell_quoted(negations));
     }
     return filled(bash_script, {{"program", std::string(program)}, {"function", function_name(program)},
                                    {"commands", names + "--help --version"}, {"flags", flags}, {"values", values}});
@@ -164,8 +167,8 @@ std::string zsh_completion(std::string_view program, std::span<const completed_c
             if (flag.positional) {
                 entry = flag.list ? "*" : std::to_string(++place);
                 entry += ":" + with_backslashes(flag.name, ":") + ":" + zsh_action(flag);
-            } else if (flag.value == completed_value::none) {
-                entry = fmt::format("{}[{}]", flag.name, help);
+            } else if (flag.value == completed_value::none) { // a value is optional, and follows '='
+                entry = flag.words.empty() ? fmt::format("{}[{}]", flag.name, help) : fmt::format("{}=-[{}]::value:{}", flag.name, help, zsh_action(flag));
             } else {
                 entry = fmt::format("{}=[{}]:value:{}", flag.name, help, zsh_action(flag));
             }

@@ -11,6 +11,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/terminal.hpp"
@@ -20,6 +21,16 @@ namespace {
 
 bool disk_is_full(const std::error_code& code) {
     return code == std::errc::no_space_on_device || code.value() == EDQUOT;
+}
+
+/// Returns how to go on after a write that the system refused for lack of room; empty: another reason.
+std::string room_advice(const std::error_code& code) {
+    if (disk_is_full(code)) return "; free some space, then --resume a run or repeat the command";
+    if (code != std::errc::file_too_large) return "";
+    rlimit limit{};
+    const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return (limited ? "; a file may have at most " + gneiss::format_bytes(limit.rlim_cur) + " here: raise the limit (ulimit -f)" : "; this file system has no larger files: choose another --out") +
+           ", then --resume a run or repeat the command";
 }
 
 exit_code code_of(const gneiss::error& error) {
@@ -64,18 +75,18 @@ failure describe_current_exception() {
     } catch (const gneiss::error& e) {
         return {code_of(e), one_line(e.what()) + (e.code() == gneiss::errc::no_space ? "; free space, or choose another --out" : "")};
     } catch (const gneiss::io_error& e) {
-        if (e.out_of_space())
-            return {exit_code::refused,
-                one_line(e.what()) + "; free some space, then --resume a run or repeat the command"};
-        return {exit_code::failed, one_line(e.what())};
+        const std::string advice = room_advice(e.code());
+        return {advice.empty() ? exit_code::failed : exit_code::refused, one_line(e.what()) + advice};
     } catch (const std::filesystem::filesystem_error& e) {
         const auto path = e.path2().empty() ? e.path1() : e.path2();
-        return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed,
-            one_line((path.empty() ? "" : path.string() + ": ") + e.code().message())};
+        const std::string advice = room_advice(e.code());
+        return {advice.empty() ? exit_code::failed : exit_code::refused,
+            one_line((path.empty() ? "" : path.string() + ": ") + e.code().message()) + advice};
     } catch (const std::system_error& e) {
         if (e.code() == std::errc::resource_unavailable_try_again) // std::thread's message adds nothing
             return {exit_code::failed, one_line("the system refuses another thread: " + e.code().message())};
-        return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed, one_line(e.what())};
+        const std::string advice = room_advice(e.code());
+        return {advice.empty() ? exit_code::failed : exit_code::refused, one_line(e.what()) + advice};
     } catch (const std::bad_alloc&) {
         return {exit_code::refused, "the system has no memory left; give a smaller --memory or end other programs"};
     } catch (const std::exception& e) {

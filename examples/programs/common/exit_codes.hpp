@@ -13,7 +13,7 @@ enum class exit_code : int {
     failed = 1,        ///< something is missing, broken or refused by the system
     usage = 2,         ///< invalid command line
     refused = 3,       ///< memory or disk cannot hold it
-    interrupted = 130, ///< Ctrl-C or SIGTERM; the state is saved
+    interrupted = 130, ///< Ctrl-C, SIGTERM or SIGHUP; the state is saved
 };
 
 /// An invalid command line. `what()` is one sentence: the flag, the mistake, and a valid value.
@@ -30,7 +30,7 @@ struct failure {
 /// Classifies the exception in flight; call inside a `catch`.
 ///
 /// usage_error, errc::{invalid_argument without a path, already_exists, config_mismatch} -> usage; over_budget, errc::no_space,
-/// a full disk, std::bad_alloc -> refused; errc::canceled -> interrupted; others -> failed.
+/// a full disk, a file beyond the limit of its size, std::bad_alloc -> refused; errc::canceled -> interrupted; others -> failed.
 [[nodiscard]] failure describe_current_exception();
 
 /// Runs `body` and turns any exception into an exit code and one line "error: …" on stderr. A failed write to stdout (a full

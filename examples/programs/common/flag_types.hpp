@@ -57,6 +57,13 @@ struct flag_type<bool> {
     static bool read(std::string_view text) { return parse_bool(text); }
     static nlohmann::ordered_json write(bool value) { return value; }
 };
+/// An absent Boolean is one of three values, which the help shows.
+template <>
+struct flag_type<std::optional<bool>> {
+    static constexpr const char* name = "BOOL";
+    static std::optional<bool> read(std::string_view text) { return parse_bool(text); }
+    static nlohmann::ordered_json write(std::optional<bool> value) { return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(); }
+};
 template <>
 struct flag_type<double> {
     static constexpr const char* name = "X";

@@ -20,9 +20,11 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
 
 namespace programs {
 namespace {
@@ -168,6 +170,24 @@ std::uint64_t total_memory(const fs::path& root) {
     return std::min(number_behind(root / "proc/meminfo", "MemTotal").value_or(0), memory_of_cgroups(root).limit);
 }
 
+std::string doubt_memory(std::uint64_t budget, bool plans_only, const fs::path& root) {
+    const std::uint64_t memory = number_behind(root / "proc/meminfo", "MemTotal").value_or(0);
+    const std::uint64_t swap = number_behind(root / "proc/meminfo", "SwapTotal").value_or(0);
+    if (memory == 0) return "";
+    const std::string given = "--memory " + gneiss::format_bytes(budget) + " is more than the ";
+    const std::string machine = "machine's " + gneiss::format_bytes(memory) + " of memory and " + gneiss::format_bytes(swap) + " of swap";
+    if (budget > memory + swap) {
+        if (plans_only) return given + machine + ": this plan is for another machine";
+        throw gneiss::error(gneiss::errc::over_budget, given + machine + ": give less, or plan for another machine with --dry-run");
+    }
+    const cgroup_memory group = memory_of_cgroups(root);
+    if (group.version != 0 && budget > group.limit)
+        return given + gneiss::format_bytes(group.limit) + " that the cgroup of this process may use (v" + std::to_string(group.version) +
+               "): the system ends the program when it takes more";
+    if (budget > memory) return given + "machine's " + gneiss::format_bytes(memory) + " of memory: the rest is swap, which is slow";
+    return "";
+}
+
 cgroup_limits limits_of_cgroups(const fs::path& root) {
     cgroup_limits result;
     const cgroup_memory memory = memory_of_cgroups(root);
@@ -291,6 +311,20 @@ fs::path existing_parent(const fs::path& path) {
     fs::path existing = fs::absolute(path, ignored);
     while (!fs::exists(existing, ignored) && existing.has_relative_path()) existing = existing.parent_path();
     return existing;
+}
+
+void check_output_place(const fs::path& out, bool file) {
+    std::error_code ignored;
+    const fs::path full = fs::absolute(out, ignored);
+    fs::path at = full;
+    for (; !fs::exists(at, ignored) && at.has_relative_path(); at = at.parent_path())
+        if (fs::is_symlink(fs::symlink_status(at, ignored)))
+            throw gneiss::error(gneiss::errc::not_found, "is a link to " + fs::read_symlink(at, ignored).string() + ", which does not exist", {.path = at});
+    if (file && !fs::exists(full.parent_path(), ignored))
+        throw gneiss::error(gneiss::errc::not_found, "its directory does not exist", {.path = out});
+    if (at == full) at = file ? full.parent_path() : full; // it exists: a file is replaced, a run is continued
+    if (fs::is_regular_file(at, ignored) && at != full) throw gneiss::io_error(ENOTDIR, "cannot create", {.path = out});
+    if (fs::is_directory(at, ignored) && ::access(at.c_str(), W_OK | X_OK) != 0) throw gneiss::io_error(errno, "cannot create", {.path = out});
 }
 
 std::uint64_t program_memory() { return without_sanitizer(current_rss()) + (std::uint64_t{12} << 20); }

@@ -18,6 +18,10 @@ namespace programs {
 /// Returns the memory of the machine, or of the cgroup if less [bytes].
 [[nodiscard]] std::uint64_t total_memory(const std::filesystem::path& root = "/");
 
+/// Compares a memory budget [bytes] with what the system grants this process: a warning with both numbers, which is returned, or
+/// empty. Throws `gneiss::error` (over_budget) for more than memory and swap of the machine, unless `plans_only`, which warns.
+[[nodiscard]] std::string doubt_memory(std::uint64_t budget, bool plans_only, const std::filesystem::path& root = "/");
+
 /// Limits that the cgroups of this process set.
 struct cgroup_limits {
     std::optional<std::uint64_t> memory{}; ///< bytes, if less than the machine's
@@ -71,6 +75,9 @@ struct disk_info {
 
 /// Returns the nearest existing directory at or above `path`.
 [[nodiscard]] std::filesystem::path existing_parent(const std::filesystem::path& path);
+/// Throws `gneiss::error` or `gneiss::io_error` unless a directory can be made at `out`, with those that lead to it, or a `file` in
+/// an existing directory: before the work, not after it.
+void check_output_place(const std::filesystem::path& out, bool file);
 /// Returns the bytes an unprivileged user can still write under `path`, which need not exist yet. Throws `gneiss::io_error` if
 /// the system does not report it.
 [[nodiscard]] std::uint64_t free_disk(const std::filesystem::path& path);

@@ -1,5 +1,6 @@
 #include "common/signals.hpp"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -32,13 +33,31 @@ extern "C" void on_signal(int) {
     errno = saved;
 }
 
+constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
+
+/// Sets the handler of a signal; one that only SIGHUP's owner, nohup, ignores stays ignored.
+void handle(int signal, const struct sigaction& action, struct sigaction* before) noexcept {
+    struct sigaction now {};
+    ::sigaction(signal, nullptr, &now);
+    if (before != nullptr) *before = now;
+    if (signal == SIGHUP && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_IGN) return;
+    ::sigaction(signal, &action, nullptr);
+}
+
+struct sigaction action_of(void (*handler)(int), int flags) noexcept {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    sigemptyset(&action.sa_mask);
+    return action;
+}
+
 } // namespace
 
 struct interrupt_guard::state {
     std::stop_source source;
     int ends[2] = {-1, -1};
-    struct sigaction before_int {
-    }, before_term{};
+    std::array<struct sigaction, stop_signals.size()> before{};
     std::thread watcher;
 };
 
@@ -67,17 +86,12 @@ interrupt_guard::interrupt_guard() : state_(std::make_unique<state>()) {
         ::close(ends[1]);
         throw;
     }
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    ::sigaction(SIGINT, &action, &state_->before_int);
-    ::sigaction(SIGTERM, &action, &state_->before_term);
+    const struct sigaction action = action_of(on_signal, SA_RESTART);
+    for (std::size_t i = 0; i < stop_signals.size(); ++i) handle(stop_signals[i], action, &state_->before[i]);
 }
 
 interrupt_guard::~interrupt_guard() {
-    ::sigaction(SIGINT, &state_->before_int, nullptr);
-    ::sigaction(SIGTERM, &state_->before_term, nullptr);
+    for (std::size_t i = 0; i < stop_signals.size(); ++i) ::sigaction(stop_signals[i], &state_->before[i], nullptr);
     while (::write(state_->ends[1], &end_byte, 1) < 0 && errno == EINTR) {
     }
     state_->watcher.join();
@@ -89,10 +103,20 @@ interrupt_guard::~interrupt_guard() {
 std::stop_token interrupt_guard::token() const noexcept { return state_->source.get_token(); }
 
 void exit_at_termination() noexcept {
-    struct sigaction action {};
-    action.sa_handler = [](int) { ::_exit(130); };
-    sigemptyset(&action.sa_mask);
-    ::sigaction(SIGTERM, &action, nullptr);
+    const struct sigaction action = action_of([](int) { ::_exit(130); }, 0);
+    for (const int signal : {SIGTERM, SIGHUP}) handle(signal, action, nullptr);
+}
+
+void report_failed_writes() noexcept {
+    // A handler, since programs that this process starts inherit ignored signals, but not handlers.
+    const struct sigaction action = action_of([](int) {}, SA_RESTART);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaction(signal, &action, nullptr);
+}
+
+void open_standard_streams() noexcept {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (::fcntl(stream, F_GETFD) == -1 && errno == EBADF) // the lowest closed one, hence the next that open() returns
+            (void)::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
 }
 
 } // namespace programs

@@ -166,12 +166,23 @@ double parse_number(std::string_view given) {
     if (!std::isfinite(number)) throw usage_error(fmt::format("'{}' is not a finite number", given));
     return number;
 }
-bool parse_bool(std::string_view given) {
+namespace {
+
+std::optional<bool> boolean_of(std::string_view given) {
     const std::string text = lower(trim(given));
     for (const std::string_view yes : {"true", "yes", "on", "1"})
         if (text == yes) return true;
     for (const std::string_view no : {"false", "no", "off", "0"})
         if (text == no) return false;
+    return std::nullopt;
+}
+
+} // namespace
+
+bool is_bool(std::string_view text) { return boolean_of(text).has_value(); }
+
+bool parse_bool(std::string_view given) {
+    if (const auto value = boolean_of(given)) return *value;
     throw usage_error(fmt::format("'{}' is neither true nor false", given));
 }
 

@@ -60,6 +60,8 @@ struct count_or_percent {
 /// Parses a finite number, such as `1e-3` and `.05`.
 [[nodiscard]] double parse_number(std::string_view text);
 [[nodiscard]] bool parse_bool(std::string_view text);
+/// True if `parse_bool` takes the text.
+[[nodiscard]] bool is_bool(std::string_view text);
 /// Splits at commas and trims blanks; a part with commas is in double quotes, with "" for a quote inside (RFC 4180). An empty
 /// text has no parts; an empty part is an error.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);

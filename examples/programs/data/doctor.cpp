@@ -123,6 +123,7 @@ void add_doctor(programs::command_line& to) {
         [flags](programs::command&) { return doctor(*flags); });
     command.positional("dir", flags->directory, "directory on the disk to measure, with a file of up to 256 MiB for a few seconds").default_text("here");
     flags->common.add_to(command);
+    command.judges_memory();
     command.example("gneiss-data doctor data");
 }
 

@@ -15,14 +15,15 @@ namespace {
 /// The systems that Ginex is compared with (VLDB'22, section 5.1), and unnamed ones of ours: the plan chooses what a preset
 /// leaves open.
 struct preset {
-    std::string_view name, topology, feature_cache, pipeline, carry;
+    std::string_view name, topology, feature_cache, pipeline;
+    bool carry;
 };
 constexpr std::array<preset, 5> presets{{
-    {"pyg+", "mmap", "mmap", "conventional", "on"},
-    {"ali+pg", "disk", "static", "conventional", "on"},
-    {"ginex-pg", "disk", "static", "alternate", "off"},
-    {"ginex", "disk", "belady", "alternate", "off"},
-    {"memory", "memory", "memory", "conventional", "on"},
+    {"pyg+", "mmap", "mmap", "conventional", true},
+    {"ali+pg", "disk", "static", "conventional", true},
+    {"ginex-pg", "disk", "static", "alternate", false},
+    {"ginex", "disk", "belady", "alternate", false},
+    {"memory", "memory", "memory", "conventional", true},
 }};
 
 void take(std::optional<std::string>& flag, std::string_view value, std::string_view name, std::string_view preset) {
@@ -44,7 +45,7 @@ void options::add_to(programs::command& to) {
     to.option("neighbor-rank", adjacency_cache_score, "score of cached neighbors: out-degree / in-degree, or visits / bytes in a profile").formerly("neighbour-rank").choices({"ratio", "visits"}).default_text("ratio; visits if undirected").neutral();
     to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files").neutral();
     to.option("run-files", run_files, "disk space for two superbatches").default_text("10GiB, a tenth of the free space").neutral();
-    to.option("carry", carry, "keep cached rows from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate").neutral();
+    to.option("carry", carry, "keep cached rows from one superbatch to the next").default_text("true, false with alternate").neutral();
     to.option("gather", gather, "reads of the rows that belady misses; scan: one pass for all batches of a superbatch; random: each at its place").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
     to.option("neighbor-reads", neighbor_reads, "reads of neighbors on disk; scan: one pass for each hop of many batches of a superbatch; random: each batch alone").choices({"auto", "scan", "random"}).default_text("auto: the faster one").neutral();
     to.option("gather-threads", gather_threads, "threads that wait for pages with mmap").range(1, 1024).default_text("4 per CPU").neutral();

@@ -19,7 +19,7 @@ struct options : trainers::node_classification_options {
     std::optional<std::string> adjacency_cache_score;
     std::optional<std::uint64_t> superbatch;
     std::optional<programs::byte_size> run_files;
-    std::optional<std::string> carry;
+    std::optional<bool> carry;
     std::optional<std::string> gather;
     std::optional<std::string> neighbor_reads;
     std::optional<std::uint64_t> gather_threads;

@@ -152,9 +152,9 @@ options choose_stores(const options& given, const gneiss::dataset& data, const t
         const bool changes = o.caches_rows() && *o.feature_cache != "static";
         o.pipeline = changes ? "overlap" : "conventional";
     }
-    if (!o.carry) o.carry = *o.pipeline == "alternate" ? "off" : "on";
-    if (*o.carry == "on" && *o.pipeline == "alternate")
-        throw programs::usage_error("--carry on is for --pipeline overlap: with alternate the caches take turns in memory");
+    if (!o.carry) o.carry = *o.pipeline != "alternate";
+    if (*o.carry && *o.pipeline == "alternate")
+        throw programs::usage_error("--carry is for --pipeline overlap: with alternate the caches take turns in memory");
     if (*o.gather == "scan" && *o.feature_cache != "belady")
         throw programs::usage_error(fmt::format("--gather scan is for --feature-cache belady, not {}", *o.feature_cache));
     if (*o.neighbor_reads == "scan" && !o.passes_neighbors())
