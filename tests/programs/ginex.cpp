@@ -153,7 +153,7 @@ TEST_CASE("an interrupted run resumes to the bits of an uninterrupted one, even 
     shop.write("hurt/neighbors.cache", bytes);
     const auto mended = shop.run(hurt + " --out hurt --resume");
     CAPTURE(mended.err);
-    CHECK(mended.err.find(": not used\n") != std::string::npos);
+    CHECK(mended.err.find(": not used, and rebuilt\n") != std::string::npos);
     CHECK(mended.code == 0);
     CHECK(shop.predictions("hurt") == expected);
     CHECK(fs::exists(shop / "hurt/neighbors.cache"));

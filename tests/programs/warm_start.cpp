@@ -483,6 +483,40 @@ TEST_CASE("eval, predict and export read a run that is read-only, in memory and 
     }
 }
 
+TEST_CASE("every program reads a dataset that is read-only, and leaves nothing else behind") {
+    const class_workshop shop("gneiss-data");
+    for (const auto& entry : fs::directory_iterator(shop / "data"))
+        if (entry.path().filename().string().starts_with("csc-")) fs::remove_all(entry.path());
+    const auto before = content(shop / "data");
+    const read_only frozen(shop, "data");
+    if (!frozen.holds()) {
+        MESSAGE("skipped: this machine permits neither a mount nor another user");
+        return;
+    }
+    fs::create_directory(shop / "out");
+    fs::permissions(shop / "out", fs::perms::all);
+    const std::string trains = " --epochs 1" + std::string(network);
+    for (const auto& [program, command] : std::vector<std::pair<std::string, std::string>>{
+             {"gneiss-data", "partition data --partitioner fennel --partitions 3 --graph disk --out out/parts.npy --quiet"},
+             {"gneiss-data", "partition data --partitioner ldg --partitions 3 --graph disk --quiet"},
+             {"gneiss-data", "partition data --score out/parts.npy --graph disk --quiet"},
+             {"gneiss-data", "hubs data --hubs 2 --graph disk --out out/hubs.npy --quiet"}, {"gneiss-data", "sample data --batch 4 --batches 2"},
+             {"gneiss-data", "reorder data --by out/parts.npy --out out/parted --quiet"}, {"gneiss-data", "convert data --feature-type f16 --out out/half --quiet"},
+             {"gneiss-data", "expand data --factor 2 --out out/large --quiet"}, {"gneiss-data", "export data --out out/text"}, {"gneiss-data", "inspect data"},
+             {"gneiss-data", "verify data"}, {"gneiss-mariusgnn", "train data --out out/a" + trains},
+             {"gneiss-hanoi", "train data --partitioner fennel --partitions 3 --hubs 2 --out out/b" + trains},
+             {"gneiss-ginex", "train data --topology disk --feature-cache static --out out/c" + trains}, {"gneiss-study", "caches data --batch 4 --quiet"},
+             {"gneiss-study", "macro data --batch 4 --quiet"}}) {
+        CAPTURE(command);
+        const program_outcome got = shop.run(command, program, frozen.before());
+        CAPTURE(got.err);
+        CHECK(got.code == 0);
+        CHECK(content(shop / "data") == before);
+    }
+    for (const fs::path& place : {shop.path(), shop / "out"})
+        for (const auto& entry : fs::directory_iterator(place)) CHECK_FALSE(entry.path().filename().string().starts_with(".gneiss"));
+}
+
 TEST_CASE("gneiss-ginex puts the lists of a read-only dataset into the run, and finds them there") {
     const class_workshop shop("gneiss-ginex");
     const std::string flags = " --epochs 2 --topology disk --feature-cache belady" + std::string(network);

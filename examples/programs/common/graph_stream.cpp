@@ -73,7 +73,7 @@ symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& sto
     return result;
 }
 
-graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const tbb_executor& executor,
+graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const std::filesystem::path& scratch, const tbb_executor& executor,
     const std::stop_token& stop, const progress_callback& progress) {
     const bucket_store buckets = data.buckets();
     std::uint64_t largest = 0;
@@ -83,17 +83,19 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
     if (where == "memory" || (where == "auto" && graph + reading <= budget.available())) {
         memory_charge charge = budget.charge("graph", graph);
         const auto while_reading = budget.charge("edges of a bucket", reading);
-        return {owned_graph(read_graph(buckets, stop, progress)), true, 0, std::move(charge)};
+        return {nullptr, owned_graph(read_graph(buckets, stop, progress)), true, 0, std::move(charge)};
     }
-    const csc_files files = lists_of(data, neighbor_direction::both);
+    placed_lists lists = place_lists(data, neighbor_direction::both, scratch);
+    const csc_files& files = lists.files;
     { // refuses before the lists are built
         const auto least = budget.charge("reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
     }
     make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });
     progress("lists", 0, 0);
-    return {adjacency_file_stream(files, [] { return any_engine(threads_engine(8)); }, budget, {.stop = stop}), false,
-        bytes_under(files.in) + bytes_under(files.out)};
+    adjacency_file_stream stream(files, [] { return any_engine(threads_engine(8)); }, budget, {.stop = stop});
+    const std::uint64_t disk_bytes = bytes_under(files.in) + bytes_under(files.out);
+    return {std::move(lists.own), std::move(stream), false, disk_bytes};
 }
 
 } // namespace programs

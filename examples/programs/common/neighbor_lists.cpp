@@ -1,6 +1,7 @@
 #include "common/neighbor_lists.hpp"
 
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,7 @@
 #include <gneiss/storage/io/plain_file.hpp>
 
 #include "common/dataset_path.hpp"
+#include "common/machine.hpp"
 
 namespace programs {
 namespace {
@@ -41,6 +43,16 @@ gneiss::csc_files lists_in(const std::filesystem::path& directory, gneiss::neigh
     if (d != gneiss::neighbor_direction::out) files.in = directory / fmt::format("{}in", lists_prefix);
     if (d != gneiss::neighbor_direction::in) files.out = directory / fmt::format("{}out", lists_prefix);
     return files;
+}
+
+placed_lists place_lists(const gneiss::dataset& data, gneiss::neighbor_direction d, const std::filesystem::path& scratch) {
+    placed_lists result{.files = lists_of(data, d), .own = nullptr};
+    if (lists_exist(result.files) || ::access(data.directory().c_str(), W_OK) == 0) return result;
+    const std::filesystem::path own = existing_parent(scratch) / fmt::format(".gneiss-lists-{}", ::getpid());
+    result.own.reset(new gneiss::removed_unless_renamed{own});
+    std::filesystem::create_directories(own);
+    result.files = lists_in(own, d);
+    return result;
 }
 
 bool lists_exist(const gneiss::csc_files& files) {

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 namespace programs {
 
@@ -16,6 +18,15 @@ namespace programs {
 [[nodiscard]] gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbor_direction d);
 /// Returns the paths in another directory.
 [[nodiscard]] gneiss::csc_files lists_in(const std::filesystem::path& directory, gneiss::neighbor_direction d);
+
+/// Adjacency files, and the directory that is removed with this object if they are not the dataset's.
+struct placed_lists {
+    gneiss::csc_files files{};
+    std::unique_ptr<const gneiss::removed_unless_renamed> own{};
+};
+/// Returns the dataset's files for a direction; if they are missing and the dataset cannot be written, files in a new directory
+/// in `scratch`. Throws `gneiss::io_error`.
+[[nodiscard]] placed_lists place_lists(const gneiss::dataset& data, gneiss::neighbor_direction d, const std::filesystem::path& scratch);
 
 /// True if all of them exist.
 [[nodiscard]] bool lists_exist(const gneiss::csc_files& files);

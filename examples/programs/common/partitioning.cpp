@@ -93,7 +93,7 @@ void check_parts(const dataset& data, std::uint32_t parts) {
 }
 
 graph_stream opened(const dataset& data, const graph_work& with) {
-    return open_graph(data, with.budget, with.graph, with.on, with.stop, std::ref(with.progress));
+    return open_graph(data, with.budget, with.graph, with.scratch, with.on, with.stop, std::ref(with.progress));
 }
 
 void measure(partition_result& result, graph_stream& graph, std::span<const partition_id16> parts, std::uint32_t count,

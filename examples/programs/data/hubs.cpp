@@ -43,7 +43,7 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     programs::progress live(flags.common.quiet);
     programs::phase_progress progress(live);
     const tbb_executor executor(flags.common.thread_count());
-    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
+    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph, std::filesystem::absolute(flags.out).parent_path()};
     const programs::hub_result result = programs::choose_hubs(data, job, with);
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

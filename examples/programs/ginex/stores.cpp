@@ -36,7 +36,7 @@ gneiss::disk_csc_options reading_of(const options& settings) {
 }
 
 topology::topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget)
-    : options_(settings) {
+    : options_(settings), files_(files) {
     if (*settings.topology == "disk")
         disk_ = std::make_unique<gneiss::disk_csc>(files, engines, budget, reading_of(settings));
     else if (*settings.topology == "mmap")

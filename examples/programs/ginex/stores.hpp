@@ -52,6 +52,8 @@ public:
     /// Returns a sampler of superbatches that reads neighbors in passes. Precondition: the graph is on disk.
     [[nodiscard]] std::unique_ptr<gneiss::superbatch_sampler> ahead(
         const gneiss::superbatch_sampler_options& how, gneiss::executor_ref executor, gneiss::memory_budget& budget) const;
+    /// Returns the adjacency files.
+    [[nodiscard]] const gneiss::csc_files& files() const noexcept { return files_; }
     /// Returns the graph on disk, else null.
     [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
     [[nodiscard]] gneiss::io_stats io() const;
@@ -69,6 +71,7 @@ private:
     }
 
     const options& options_;
+    gneiss::csc_files files_;
     std::unique_ptr<gneiss::disk_csc> disk_;
     std::unique_ptr<gneiss::mapped_csc> mapped_;
     std::unique_ptr<gneiss::memory_csc> whole_;

@@ -81,7 +81,7 @@ public:
         std::filesystem::remove_all(superbatches()); // leftovers of a process that was killed; no batch may be left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
         std::vector<std::uint32_t> ranked_by;
-        if (how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, how.neighbors()));
+        if (how.feature_cache == "static") ranked_by = occurrences(lists.files());
         programs::trim_memory();
         features_.emplace(how, of.features, feature_settings(of.data, how, plan, ranked_by, superbatches(), live), of.engine.make, executor_, of.budget);
         const bool in_turns = *how.pipeline == "alternate";
@@ -92,7 +92,7 @@ public:
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
             .batch_nodes = plan.room_nodes, .encoder_memory = plan.encoder_bytes, .spare_memory = plan.spare_bytes, .trace = of.run.recorder(),
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = of_.run.directory.path(),
-                .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
+                .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry, .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         gneiss::superbatch_parts parts{.sampler = lists.sampler(), .features = features_->input(), .labels = of.classes.labels(),
             .class_weights = of.classes.truth.class_weights(how.class_weights, of.data, of.classes.train),
@@ -176,7 +176,7 @@ private:
                 neighbors_->release();
             } catch (const gneiss::error& e) { // damaged, or of another version: rebuilt
                 if (e.code() == gneiss::errc::over_budget) throw;
-                live.say(fmt::format("{}: not used", e.what()));
+                live.warn(fmt::format("{}: not used, and rebuilt", e.what()));
                 neighbors_.reset();
             }
         }
@@ -185,7 +185,7 @@ private:
             const std::vector<std::uint32_t> lengths = graph_.lengths();
             const std::vector<std::uint32_t> value = *options_.adjacency_cache_score == "visits"
                 ? graph_.visits(gneiss::node_batches(of_.classes.train, *options_.batch, options_.seed, ~std::uint64_t{0}, 0), 100, executor_, of_.stop)
-                : occurrences(lists_of(of_.data, d));
+                : occurrences(graph_.files());
             gneiss::neighbor_cache::build(path, graph, d, gneiss::rank_lists(value, lengths, executor_), plan_.neighbor_bytes, fingerprint);
             open();
         }

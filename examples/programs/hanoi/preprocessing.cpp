@@ -129,7 +129,7 @@ private:
         for (const auto& path : found) std::filesystem::remove(path);
     }
     programs::partition_result partition_once(programs::partition_job job) {
-        programs::graph_work with{budget_, of_.on, progress_, of_.stop};
+        programs::graph_work with{budget_, of_.on, progress_, of_.stop, "auto", directory_};
         if (!job.out) job.out = parts_path();
         return programs::make_parts(of_.from, job, with);
     }
@@ -191,7 +191,7 @@ private:
         programs::hub_result result;
         const auto steps = static_cast<std::uint32_t>(gneiss::hops_of(of_.how.layer_options(1)));
         if (few != 0) {
-            programs::graph_work with{budget_, of_.on, progress_, of_.stop};
+            programs::graph_work with{budget_, of_.on, progress_, of_.stop, "auto", directory_};
             result = programs::choose_hubs(of_.from,
                 {.count = few, .steps = steps, .out = hubs_path(), .most_bytes = most, .node_bytes = each.node, .edge_bytes = each.edge}, with);
             if (!of_.how.hubs_by_default() && result.hubs < count) refuse_hubs(of_.how, of_.budget, count, most, result.hubs);

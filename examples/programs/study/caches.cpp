@@ -259,7 +259,8 @@ programs::exit_code caches(caches_flags flags) {
     scratch += ".trace";
     if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists and would be overwritten");
     const gneiss::removed_unless_renamed cleanup{scratch};
-    sampled_trace trace = sample_trace(data, seeds, options, scratch, budget, executor, interrupts.token(),
+    const programs::placed_lists lists = programs::place_lists(data, options.direction, std::filesystem::absolute(scratch).parent_path());
+    sampled_trace trace = sample_trace(data, lists.files, seeds, options, scratch, budget, executor, interrupts.token(),
         [&](const std::string& what, std::uint64_t done, std::uint64_t all) {
             live.update([&] { return fmt::format("{} {} of {}", what, done, all); });
         });
@@ -268,7 +269,7 @@ programs::exit_code caches(caches_flags flags) {
     const std::uint64_t most = std::max(seen.slots.back(), seen.at);
     const auto ranks = budget.charge("ranks", 3 * sizeof(gneiss::node_id) * seen.nodes); // scores, all ids, and kept ones
     simulate.by_visits = ranked(std::exchange(trace.visits, {}), most);
-    simulate.by_degree = ranked(programs::occurrences(programs::lists_of(data, options.direction)), most);
+    simulate.by_degree = ranked(programs::occurrences(lists.files), most);
     std::uint64_t done = 0;
     const std::uint64_t all = std::size(policies) * (seen.slots.size() + 1) + 2 * (seen.superbatches.size() - 1);
     const auto run = [&](std::vector<result>& to, policy p, std::uint64_t slots, std::uint64_t superbatch) {

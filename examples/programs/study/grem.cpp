@@ -62,7 +62,7 @@ programs::exit_code grem(const grem_flags& flags) {
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
     const gneiss::tbb_executor executor(flags.threads != 0 ? programs::narrow<unsigned>(flags.threads, "threads") : programs::usable_cpus());
-    programs::graph_stream from = programs::open_graph(data, budget, "memory", executor, interrupts.token(),
+    programs::graph_stream from = programs::open_graph(data, budget, "memory", std::filesystem::temp_directory_path(), executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
             live.update([&] { return fmt::format("{}  {}", phase, programs::human_percent(static_cast<double>(done) / static_cast<double>(total))); });
         });

@@ -26,6 +26,7 @@
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
 #include "common/graph_stream.hpp"
+#include "common/neighbor_lists.hpp"
 #include "common/machine.hpp"
 #include "common/plot.hpp"
 #include "common/records.hpp"
@@ -195,6 +196,8 @@ programs::exit_code macro(macro_flags flags) {
     sampling options = read_sampling(flags.fanout, flags.direction, "neighbor");
     options.profiled = 1;
     options.seed = flags.seed;
+    const std::filesystem::path place = std::filesystem::absolute(flags.out.value_or(seen.name)).parent_path();
+    const programs::placed_lists lists = programs::place_lists(data, options.direction, place);
     for (const std::uint64_t batch : flags.batch) {
         if (batch > seeds.size()) continue;
         options.batch = batch;
@@ -204,17 +207,17 @@ programs::exit_code macro(macro_flags flags) {
         if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists and would be overwritten");
         const gneiss::removed_unless_renamed cleanup{scratch};
         try {
-            const sampled_trace trace = sample_trace(data, seeds, options, scratch, budget, executor, interrupts.token(),
+            const sampled_trace trace = sample_trace(data, lists.files, seeds, options, scratch, budget, executor, interrupts.token(),
                 [&](const std::string& what, std::uint64_t done, std::uint64_t all) { live.update([&] { return fmt::format("batches of {}: {} {} of {}", batch, what, done, all); }); });
             seen.sampled.push_back({batch, static_cast<double>(trace.accesses) / static_cast<double>(options.batches)});
         } catch (const gneiss::over_budget& e) {
-            live.say(fmt::format("batches of {} are left out: {}", batch, e.what()));
+            live.warn(fmt::format("batches of {} are left out: {}", batch, e.what()));
         }
     }
 
     // Partitions by row, once without and once with hubs; scores of hubs; labels of training nodes.
     const auto parts = budget.charge("parts, hubs and training nodes", (3 * sizeof(gneiss::partition_id16) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes);
-    programs::graph_stream from = programs::open_graph(data, budget, "auto", executor, interrupts.token(),
+    programs::graph_stream from = programs::open_graph(data, budget, "auto", place, executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t all) { live.update([&] { return fmt::format("{} {} of {}", phase, done, all); }); });
     std::vector<gneiss::class_id> trains(static_cast<std::size_t>(graph.nodes), gneiss::unlabeled);
     for (const gneiss::node_id v : seeds) trains[v] = 0;

@@ -245,6 +245,9 @@ programs::exit_code report(const report_flags& flags) {
     for (const fs::path& run : flags.runs) runs.push_back(read_compared(run));
     for (std::size_t i = 0; i < runs.size(); ++i) // runs of one name are shown by their paths
         if (std::ranges::count(flags.runs, runs[i].name, programs::directory_name) > 1) runs[i].name = flags.runs[i].string();
+    for (const compared_run& run : runs)
+        if (run.record.status != programs::run_status::done)
+            programs::print_warning(fmt::format("{}: training has not finished: its results are those of {} epochs", run.name, run.record.epochs.size()));
     programs::write_file_atomically(flags.out, page_of(runs, flags.metric));
     programs::print_text("{}\n", flags.out.string());
     return programs::exit_code::done;

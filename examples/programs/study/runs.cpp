@@ -268,7 +268,7 @@ private:
             const std::scoped_lock lock(mutex_);
             runs_[task.of][task.index] = done;
         } catch (const std::exception& e) { // the others continue
-            if (!stop.stop_requested()) live_.say(e.what());
+            if (!stop.stop_requested()) live_.warn(e.what());
             const std::scoped_lock lock(mutex_);
             ++failed_[task.of].first;
             failed_[task.of].second = e.what();

@@ -81,11 +81,10 @@ sampling read_sampling(const std::string& fanout, const std::string& direction, 
     return options;
 }
 
-sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_id>& seeds, const sampling& options,
+sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files& files, const std::vector<node_id>& seeds, const sampling& options,
     const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(const std::string&, std::uint64_t, std::uint64_t)>& progress) {
     const std::uint64_t nodes = data.manifest().nodes;
-    const gneiss::csc_files files = programs::lists_of(data, options.direction);
     programs::make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t edges) { progress("lists of neighbors", done, edges); });
 

@@ -14,6 +14,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
 
 namespace study {
@@ -44,9 +45,10 @@ struct sampled_trace {
 [[nodiscard]] std::vector<gneiss::node_id> seeds_of(const gneiss::dataset& data);
 
 /// Samples the batches of training with these seeds and flags, epoch by epoch: in memory if lists or rows fit in half of the
-/// remaining budget, else from disk, and to `scratch`. Builds adjacency files if the dataset has none. Errors: as of the
+/// remaining budget, else from disk, and to `scratch`. Builds the adjacency files if they are missing. Errors: as of the
 /// samplers, build_csc and trace files; errc::canceled on a stop; over_budget.
-[[nodiscard]] sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<gneiss::node_id>& seeds, const sampling& options,
+[[nodiscard]] sampled_trace sample_trace(const gneiss::dataset& data, const gneiss::csc_files& files, const std::vector<gneiss::node_id>& seeds,
+    const sampling& options,
     const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(const std::string& what, std::uint64_t done, std::uint64_t all)>& progress);
 
