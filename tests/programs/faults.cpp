@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/detail/sanitizer.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
@@ -550,6 +551,82 @@ TEST_CASE("a hundred kills at random moments of training, a hundred of an import
     MESSAGE("import: ", killed, " kills, ", finished + 1, " finished of the right bytes");
 }
 
+namespace {
+
+/// Runs a training that is disturbed, and resumed until it ends: by a kill at a random file system call or moment, or by little
+/// address space, in which memory is refused somewhere. Checks that the result is that of an undisturbed run, bit by bit. Returns
+/// the number of disturbed processes.
+int disturb(const fault_workshop& shop, const std::string& train, const std::string& program, int times) {
+    const auto result_of = [&](const std::string& name) {
+        shop.remove({"exported", "exported.new"});
+        const program_outcome got = shop.run("export " + name + " --out exported", program);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        file_map files = shop.contents("exported");
+        std::string metrics = shop.read(name + "/run.json");
+        metrics.erase(0, metrics.find("\"metrics\""));
+        files["metrics"] = metrics.substr(0, metrics.find("\"evaluation\""));
+        return files;
+    };
+    shop.remove({"run"});
+    const auto began = std::chrono::steady_clock::now();
+    const program_outcome unharmed = shop.run(train, program, struck("none", 0, false));
+    CAPTURE(unharmed.err);
+    REQUIRE(unharmed.code == 0);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    const std::uint64_t calls = std::stoull(shop.read("fault.log"));
+    const file_map whole = result_of("run");
+    gneiss::random_stream draw(gneiss::random_key(times, gneiss::random_domain::user));
+    int disturbed = 0;
+    for (int i = 0; i < times; ++i) {
+        shop.remove({"run"});
+        for (int process = 0; process < 4; ++process) {
+            std::string before = struck("kill", 1 + draw.below(calls), false);
+            if (i % 3 == 1) before = "timeout --foreground -s KILL " + std::to_string(.002 + seconds * static_cast<double>(draw.below(1000)) / 1000);
+            if (i % 3 == 2 && !gneiss::detail::sanitized) before = "ulimit -v " + std::to_string(60000 + draw.below(600000)) + "; timeout -s ABRT 60"; // KiB
+            CAPTURE(before);
+            const program_outcome got = shop.run(train + " --resume", program, before);
+            CAPTURE(got.err);
+            if (got.code == 0) break;
+            ++disturbed;
+            if (before.starts_with("ulimit")) shop.check_message(got);
+            else CHECK((got.code == 137 || got.code == -1));
+        }
+        REQUIRE(shop.run(train + " --resume", program).code == 0);
+        CHECK(result_of("run") == whole);
+    }
+    return disturbed;
+}
+
+/// Returns the command with four epochs and validations, so that best states are kept and replaced.
+std::string validating(std::string command) {
+    command.replace(command.find("--no-eval"), 9, "--eval-every 1");
+    return command.replace(command.find("--epochs 2"), 10, "--epochs 4");
+}
+int disturb_marius(int times) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    return disturb(shop, validating(train_command) + " --lr 1 --lr-schedule constant", "", times);
+}
+void disturb_gnn_trainers(int times) {
+    for (const gnn_trainer* of : {&in_turns, &by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
+        CAPTURE(of->flags);
+        const fault_workshop shop;
+        gnn_trainer with_splits = *of;
+        if (of == &links_in_a_buffer) with_splits.dataset += " --train-fraction .8";
+        with_splits.make_dataset(shop);
+        MESSAGE(of->program, ": ", disturb(shop, validating(with_splits.train()), of->program, times), " processes");
+    }
+}
+
+} // namespace
+
+TEST_CASE("a run killed or refused memory at random ends in the bits of an undisturbed one") { CHECK(disturb_marius(6) > 6); }
+TEST_CASE("each trainer, killed or refused memory at many random moments, ends in the bits of an undisturbed run" * doctest::test_suite("long")) {
+    MESSAGE("gneiss-marius: ", disturb_marius(90), " processes");
+    disturb_gnn_trainers(60);
+}
+
 TEST_CASE("if io_uring is forbidden, training reports it and ends in the same bits") {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
@@ -650,6 +727,62 @@ TEST_CASE("a full disk while GNNs train is reported, and with space the run resu
         }
     }
     CHECK(::umount2(small.c_str(), MNT_DETACH) == 0);
+}
+
+TEST_CASE("a limit of the size of files is an error that names it, and without it the same command resumes") {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    REQUIRE(shop.run(train_command).code == 0);
+    REQUIRE(shop.data("export data --out text").code == 0);
+    const file_map parameters = shop.parameters();
+    const std::map<std::string, file_map> whole{{"data", shop.contents("data")}, {"run", parameters}, {"exported", parameters}, {"text", shop.contents("text")}};
+    fs::rename(shop / "data", shop / "kept");
+    int refused = 0;
+    for (const std::string size : {"2", "8", "20", "40"}) // KiB
+        for (const auto& [program, command, out] :
+            {std::tuple{"gneiss-data", import_command, "data"}, std::tuple{"gneiss-marius", train_command, "run"},
+                std::tuple{"gneiss-marius", std::string("export run --out exported"), "exported"}, std::tuple{"gneiss-data", std::string("export data --out text"), "text"}}) {
+            CAPTURE(size);
+            CAPTURE(command);
+            const bool training = std::string(out) == "run";
+            shop.remove({out});
+            if (std::string(out) != "data" && !fs::exists(shop / "data")) fs::copy(shop / "kept", shop / "data", fs::copy_options::recursive);
+            const program_outcome got = shop.run(command, program, "bash -c 'ulimit -f " + size + "; exec \"$0\" \"$@\"'");
+            if (got.code != 0) {
+                ++refused;
+                CHECK(got.code == 3);
+                CHECK(got.err.find("error: ") != std::string::npos);
+                CHECK(got.err.find("raise the limit (ulimit -f)") != std::string::npos);
+                if (!training) CHECK(!fs::exists(shop / out));
+                REQUIRE(shop.run(command + (training ? " --resume" : ""), program).code == 0);
+            }
+            CHECK((training ? shop.parameters() : shop.contents(out)) == whole.at(out));
+        }
+    CHECK(refused > 8);
+}
+
+TEST_CASE("a run ends as always if its progress or its result is not read, and ends by SIGHUP as by SIGTERM") {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    std::string train = train_command;
+    train.erase(train.find(" --quiet"), 8);
+    REQUIRE(shop.run(train).code == 0);
+    const file_map whole = shop.parameters();
+    for (const std::string streams : {"2>&1 >result.txt", "2>&- >result.txt", "2>result.txt"}) {
+        CAPTURE(streams);
+        shop.remove({"run"});
+        // The reader ends at once.
+        const program_outcome got = shop.run(train, "", "bash -c '\"$0\" \"$@\" " + streams + " | true; exit ${PIPESTATUS[0]}'");
+        CHECK(got.code == (streams == "2>result.txt" ? 1 : 0)); // the result could not be written
+        if (got.code != 0) CHECK(shop.read("result.txt").find("error: standard output") != std::string::npos);
+        CHECK(shop.read("run/run.json").find("\"done\"") != std::string::npos);
+        CHECK(shop.parameters() == whole);
+    }
+    shop.remove({"run"});
+    const program_outcome stopped = shop.run(train_command, "", struck("hup", 200, false));
+    CHECK(stopped.code == 130);
+    CHECK(shop.run(train_command + " --resume").code == 0);
+    CHECK(shop.parameters() == whole);
 }
 
 TEST_CASE("a signal at any moment ends a command with 130 and no partial output, or finds it finished") {

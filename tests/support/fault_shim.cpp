@@ -1,7 +1,7 @@
 // A library for LD_PRELOAD that makes the N-th system call of a real program fail, or kills the program there.
 //
 //     GNEISS_FAULT=KIND:N[:sticky]   KIND: eio, enospc, short, zero, eintr, eagain, kill, torn, or none, which only counts
-//     GNEISS_FAULT=int:N, term:N     the program gets SIGINT or SIGTERM before the N-th call, as from Ctrl-C
+//     GNEISS_FAULT=int:N, term:N, hup:N  the program gets SIGINT, SIGTERM or SIGHUP before the N-th call, as from Ctrl-C
 //     GNEISS_FAULT=thread:N[:sticky] the system refuses the N-th thread, or all from it on, as at a limit of processes
 //     GNEISS_FAULT=nouring:0         the kernel refuses io_uring with EPERM (a seccomp filter), as in many containers
 //     GNEISS_FAULT_LOG=FILE          receives "calls injected" when the program exits by itself
@@ -79,7 +79,7 @@ bool ours(int fd) { return fd >= 0 && fd < most_files && watched[fd]; }
 
 bool applies(call which) {
     if (which == call::thread || options().is("thread")) return which == call::thread && options().is("thread");
-    for (const char* any : {"eio", "kill", "int", "term", "none"})
+    for (const char* any : {"eio", "kill", "int", "term", "hup", "none"})
         if (options().is(any)) return true;
     if (options().is("enospc")) return which != call::open && which != call::move_in && which != call::remove;
     if (options().is("short")) return which == call::move_in || which == call::move_out;
@@ -96,8 +96,8 @@ bool strikes(call which) {
     if (options().at == 0 || (options().sticky ? number < options().at : number != options().at)) return false;
     ++injected;
     if (options().is("kill")) ::kill(::getpid(), SIGKILL);
-    if (options().is("int") || options().is("term")) {
-        ::kill(::getpid(), options().is("int") ? SIGINT : SIGTERM);
+    if (options().is("int") || options().is("term") || options().is("hup")) {
+        ::kill(::getpid(), options().is("int") ? SIGINT : options().is("term") ? SIGTERM : SIGHUP);
         return false;
     }
     errno = options().is("enospc") ? ENOSPC : options().is("eintr") ? EINTR : options().is("eagain") ? EAGAIN : EIO;

@@ -77,7 +77,7 @@ void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metric
         if (old.filename() != rows) fs::remove(old, ignored);
 }
 
-std::optional<best_metrics> metrics_of_best(const fs::path& file) {
+std::optional<kept_state> best_state_in(const fs::path& file) {
     if (!fs::exists(file)) return std::nullopt;
     const gneiss::checkpoint saved = gneiss::load_checkpoint(file);
     const auto text = saved.text(metrics_section);
@@ -91,7 +91,7 @@ std::optional<best_metrics> metrics_of_best(const fs::path& file) {
     } catch (const nlohmann::json::exception&) {
         throw gneiss::error(gneiss::errc::corrupt, "has invalid metrics", {.path = file});
     }
-    return metrics;
+    return kept_state{saved.position.epoch, std::move(metrics)};
 }
 
 fs::path rows_of(const gneiss::checkpoint& saved, const fs::path& directory, const char* otherwise) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -12,7 +13,8 @@ namespace programs {
 
 /// Metrics of the state of a run with the best validation.
 struct best_metrics {
-    metric_values valid, test;
+    metric_values valid; ///< by which it was compared
+    metric_values test;  ///< empty: it was not tested yet
     nlohmann::ordered_json per_class{}; ///< as in `run_record`
 
     friend bool operator==(const best_metrics&, const best_metrics&) = default;
@@ -28,8 +30,15 @@ using row_writer = std::function<void(const std::filesystem::path& path, gneiss:
 /// metrics. Disk: the rows of two states. Throws io_error, and what `write_rows` throws.
 void keep_best(const std::filesystem::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows = {});
 
-/// Returns the metrics of the state at `file`; empty if there is no state or it has no metrics. Throws errc::corrupt.
-[[nodiscard]] std::optional<best_metrics> metrics_of_best(const std::filesystem::path& file);
+/// A state that was kept, with the epoch after which it was.
+struct kept_state {
+    std::uint64_t epoch = 0; ///< from 1
+    best_metrics metrics{};
+
+    friend bool operator==(const kept_state&, const kept_state&) = default;
+};
+/// Returns the state at `file`; empty if there is none or it has no metrics. Throws errc::corrupt.
+[[nodiscard]] std::optional<kept_state> best_state_in(const std::filesystem::path& file);
 
 /// Returns the row file that a checkpoint in `directory` names, or `otherwise`.
 [[nodiscard]] std::filesystem::path rows_of(const gneiss::checkpoint& saved, const std::filesystem::path& directory, const char* otherwise);

@@ -102,6 +102,8 @@ metric_order order_of(const run_record& run) {
 }
 
 const epoch_record* best_epoch(const run_record& run) {
+    if (run.best_epoch)
+        if (const auto kept = std::ranges::find(run.epochs, *run.best_epoch, &epoch_record::epoch); kept != run.epochs.end()) return &*kept;
     const metric_order order = order_of(run);
     const epoch_record* best = nullptr;
     for (const epoch_record& epoch : run.epochs) {
@@ -262,6 +264,7 @@ run_record run_from_json(const json& object) {
     for (const json& epoch : object.value("epochs", json::array())) run.epochs.push_back(epoch_from_json(epoch));
     const json metrics = inner(object, "metrics");
     get(object, "start", run.start);
+    get(object, "best_epoch", run.best_epoch);
     get(object, "warnings", run.warnings);
     get(metrics, "valid", run.valid);
     get(metrics, "test", run.test);

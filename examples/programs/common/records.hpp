@@ -97,7 +97,8 @@ struct run_record {
     /// Parameters taken from another run: {"run", "state", "nodes": {"taken", "new", "left"}, …}; null: none.
     nlohmann::ordered_json warm_start{};
     std::vector<epoch_record> epochs{};
-    metric_values valid{}, test{}; ///< final (or best) state
+    metric_values valid{}, test{}; ///< of the best state, or of the last one if none was kept
+    std::optional<std::uint64_t> best_epoch{}; ///< epoch of the best state, which was kept
     /// Metrics by class of that state: {"split", "classes": [{"class", "nodes", "precision", …}, …], "confusion": [[…], …]};
     /// null: none.
     nlohmann::ordered_json per_class{};
@@ -121,7 +122,8 @@ struct metric_order {
 /// Returns the order that a run's --early-stop-metric sets.
 [[nodiscard]] metric_order order_of(const run_record& run);
 
-/// Returns the epoch with the best validation by the run's order, the earliest of several; null: none was validated.
+/// Returns the epoch of the best state; if none was kept, the epoch with the best validation by the run's order, the earliest of
+/// several; null: none was validated.
 [[nodiscard]] const epoch_record* best_epoch(const run_record& run);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const machine_record& record);

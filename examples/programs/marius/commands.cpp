@@ -8,6 +8,7 @@
 #include "common/training/link_evaluation.hpp"
 #include "common/training/link_queries.hpp"
 #include "common/training/run_flags.hpp"
+#include "common/training/untrained.hpp"
 
 namespace marius {
 
@@ -21,7 +22,8 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     const auto executor = flags.executor();
     const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.scorer(),
         executor, trainers::memory_left(trained.budget, memory), interrupts.token(), flags.k, {}, !flags.candidates};
-    trainers::report_metrics(program, flags, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
+    trainers::warn_of_untrained_edges(*trained.data, *trained.buckets, flags.split, true, interrupts.token());
+    trainers::report_metrics(program, flags, trained.state, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
         trained.how.dataset);
     return programs::exit_code::done;
 }
@@ -37,7 +39,7 @@ programs::exit_code predict(const predict_flags& flags) {
     const auto queries = trainers::read_queries(data, flags);
     const auto executor = flags.executor();
     const trainers::link_prediction answer{program, data, *trained.buckets, trained.scorer(), flags, executor,
-        trainers::memory_left(trained.budget, memory), interrupts.token()};
+        trainers::memory_left(trained.budget, memory), interrupts.token(), true, trained.state};
     answer(queries, {*trained.rows, interrupts.token()}, flags.json);
     return programs::exit_code::done;
 }
@@ -51,18 +53,23 @@ struct export_flags : trainers::run_flags {
 programs::exit_code export_run(const export_flags& flags) {
     trainers::export_directory out(flags.out, flags.force);
     const programs::interrupt_guard interrupts;
-    trained_model trained(flags.run, flags.memory_bytes(), flags.dataset);
+    const std::uint64_t memory = flags.memory_bytes();
+    trained_model trained(flags.run, memory, flags.dataset);
     trained.data->verify_labels();
-    const std::uint64_t nodes = trainers::export_embeddings(*trained.data, {*trained.rows, interrupts.token()},
+    const std::uint64_t nodes = trainers::export_embeddings(
+        {*trained.data, trainers::scratch_of(flags.run), trainers::memory_left(trained.budget, memory)}, {*trained.rows, interrupts.token()},
         trained.relations.values(), flags.format, out.begin());
     out.finish();
     const std::uint64_t relations = trained.relations.values().rows();
-    if (flags.json)
-        programs::print_json({{"program", program}, {"out", out.path().string()}, {"nodes", nodes},
-            {"relations", relations}, {"dim", trained.rows->dim()}});
-    else
-        programs::print_text("{} nodes and {} relations of {} floats are in {}\n", nodes, relations, trained.rows->dim(),
-            out.path().string());
+    if (flags.json) {
+        nlohmann::ordered_json result{{"program", program}, {"out", out.path().string()}, {"nodes", nodes},
+            {"relations", relations}, {"dim", trained.rows->dim()}};
+        trained.state.add_to(result);
+        programs::print_json(result);
+    } else {
+        programs::print_text("{} nodes and {} relations of {} floats are in {} ({})\n", nodes, relations, trained.rows->dim(),
+            out.path().string(), trained.state.text());
+    }
     return programs::exit_code::done;
 }
 

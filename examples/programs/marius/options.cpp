@@ -30,7 +30,7 @@ void options::add_to(programs::command& to) {
     add_validation(to, "a fifth of the epochs");
     add_ranking(to);
     to.option(
-        "early-stop", early_stop, "stop after N validations without a better MRR, and keep the best state; 0: never");
+        "early-stop", early_stop, "stop after N validations without a better MRR; 0: never. The best state is kept anyway");
     add_output(to, "gneiss-marius");
     to.common({"decoder", "dim", "epochs", "batch", "negatives", "lr", "seed", "memory", "store", "partitions", "buffer", "device", "threads", "eval-every",
         "early-stop", "out", "resume", "force", "dry-run"});

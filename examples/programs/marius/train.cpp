@@ -84,7 +84,7 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
             needs.largest.rows = std::min(needs.bound.rows, seen->nodes_with_margin() * gneiss::embedding_trainer::row_bytes(largest, plan.layout));
             needs.usual.rows = std::min(needs.usual.rows, needs.largest.rows);
         }
-        const std::uint64_t evaluation = std::max(plan.least_ranking_bytes, o.early_stop != 0 && !o.no_eval ? plan.best_bytes() : 0);
+        const std::uint64_t evaluation = std::max(plan.least_ranking_bytes, o.keeps_best(graph.valid_edges != 0) ? plan.best_bytes() : 0);
         plan.add_batches(gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, needs, evaluation);
         plan.add_evaluation(evaluation);
         return plan;
@@ -209,6 +209,18 @@ public:
             best_ / trainers::checkpoint_name, std::move(c), metrics, trainers::best_rows(engines_, plan_, *rows_));
     }
 
+    programs::metric_values evaluate_best(const std::string& split) override {
+        if (training_) {
+            training_.reset();
+            rows_.reset();
+            const gneiss::checkpoint saved = gneiss::load_checkpoint(best_ / trainers::checkpoint_name);
+            trainers::from_bytes(saved.sections.at("relations"), relations_.data(), "relations");
+            rows_file_ = trainers::open_rows(engines_, best_, plan_.partitioning, saved);
+            rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_, gneiss::partition_buffer_options{.resident_partitions = 1, .prefetch = 1}, budget_);
+        }
+        return evaluate(split);
+    }
+
     [[nodiscard]] std::uint64_t first_steps() const override { return warm_steps_; }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
@@ -231,6 +243,7 @@ private:
                 .state = state,
                 .seed = options_.seed,
                 .given = given ? &*given : nullptr,
+                .data = data_,
                 .warm = warm == nullptr ? decltype(trainers::embedding_init::warm){} : [&](gneiss::embedding_file& rows, const auto& initial) {
                     warm->fill_rows(rows, data_, engines_, trainers::warm_start_memory(budget_), initial, stop_);
                 }},
@@ -330,10 +343,7 @@ public:
     }
 
 private:
-    /// Returns true if --early-stop has validations to go by.
-    [[nodiscard]] bool keeps_best() const {
-        return asked_.early_stop != 0 && !asked_.no_eval && context_.data->manifest().valid_edges != 0;
-    }
+    [[nodiscard]] bool keeps_best() const { return asked_.keeps_best(context_.data->manifest().valid_edges != 0); }
 
     options asked_; ///< input of plans
     trainers::configuration<options> config_;

@@ -12,10 +12,10 @@
 namespace marius {
 
 trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved) : budget(memory) {
-    const bool best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
-    const std::filesystem::path where = run / (best ? "best" : "checkpoint");
-    auto opened = trainers::open_trained<options>(program, run, where, moved);
+    auto opened = trainers::open_trained<options>(program, run, moved);
     how = std::move(opened.flags);
+    state = std::move(opened.state);
+    trainers::warn_if_unfinished(run, state);
     saved = std::move(opened.saved);
     data = std::move(opened.data);
     buckets = std::make_unique<gneiss::bucket_store>(data->buckets());
@@ -24,7 +24,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
         {static_cast<std::uint32_t>(model->relation_floats()),
             static_cast<std::uint32_t>(how.row_optimizer(0).state_floats(model->relation_floats()))});
     trainers::from_bytes(saved.sections.at("relations"), relations.data(), "relations");
-    embedding_file = trainers::open_rows(trainers::choose_engine(how).make, where, data->rows(), saved);
+    embedding_file = trainers::open_rows(trainers::choose_engine(how).make, state.directory, data->rows(), saved);
     rows = std::make_unique<gneiss::partition_buffer>(
         *embedding_file, gneiss::partition_buffer_options{.resident_partitions = 1, .prefetch = 1}, budget);
 }

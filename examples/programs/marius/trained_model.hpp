@@ -11,6 +11,7 @@
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
+#include "common/training/run_flags.hpp"
 #include "options.hpp"
 
 namespace marius {
@@ -26,6 +27,7 @@ public:
     [[nodiscard]] gneiss::link_scorer scorer() const { return model->scorer(relations.values()); }
 
     options how;
+    trainers::run_state state;
     std::unique_ptr<gneiss::dataset> data;
     std::unique_ptr<gneiss::bucket_store> buckets;
     gneiss::checkpoint saved;

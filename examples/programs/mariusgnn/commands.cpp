@@ -12,6 +12,7 @@
 #include "common/training/link_evaluation.hpp"
 #include "common/training/link_queries.hpp"
 #include "common/training/run_flags.hpp"
+#include "common/training/untrained.hpp"
 
 namespace mariusgnn {
 
@@ -49,6 +50,7 @@ programs::exit_code eval(const eval_flags& flags) {
     if (flags.eval_fanout && !resident) throw programs::usage_error(eval_fanout_needs);
     if (flags.hidden_rows && resident) throw programs::usage_error(hidden_rows_need);
     trained_model trained(flags.run, memory, flags.dataset);
+    trainers::warn_if_unfinished(flags.run, trained.state);
     flags.hidden_rows_flag::change(trained.how);
     if (flags.eval_fanout) {
         trained.how.check_fanout(*flags.eval_fanout);
@@ -63,6 +65,7 @@ programs::exit_code eval(const eval_flags& flags) {
     programs::metric_values values;
     nlohmann::ordered_json per_class;
     if (trained.how.links()) {
+        trainers::warn_of_untrained_edges(trained.data(), trained.graph->buckets(), flags.split, trained.how.uses_rows(), interrupts.token());
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
             trained.net->scorer(), executor, by.memory, interrupts.token(), flags.k, {}, !flags.candidates};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
@@ -76,7 +79,7 @@ programs::exit_code eval(const eval_flags& flags) {
         values = metrics.values();
         per_class = metrics.per_class(flags.split, trained.data());
     }
-    trainers::report_metrics(program, flags, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset, per_class);
+    trainers::report_metrics(program, flags, trained.state, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset, per_class);
     return programs::exit_code::done;
 }
 
@@ -93,6 +96,7 @@ programs::exit_code predict(const predict_flags& flags, const programs::command&
     const std::uint64_t memory = flags.memory_bytes();
     const programs::interrupt_guard interrupts;
     trained_model trained(flags.run, memory, flags.dataset, flags.graph);
+    trainers::warn_if_unfinished(flags.run, trained.state);
     flags.change(trained.how);
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
@@ -106,13 +110,13 @@ programs::exit_code predict(const predict_flags& flags, const programs::command&
     if (!trained.how.links()) {
         const auto asked = trainers::requested_nodes(data, flags); // reports unknown nodes before the work
         const applied by = apply(trained, executor, memory, interrupts.token());
-        trainers::predict_classes(program, {data, *trained.trained_on}, asked, stream_of(by, interrupts.token()), flags.json);
+        trainers::predict_classes(program, {data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state}, asked, stream_of(by, interrupts.token()), flags.json);
         return programs::exit_code::done;
     }
     const auto queries = trainers::read_queries(data, flags);
     const applied by = apply(trained, executor, memory, interrupts.token());
     const trainers::link_prediction answer{program, data, trained.graph->buckets(), trained.net->scorer(), flags, executor, by.memory,
-        interrupts.token()};
+        interrupts.token(), trained.how.uses_rows(), trained.state};
     answer(queries, {*by.rows.rows, interrupts.token()}, flags.json);
     return programs::exit_code::done;
 }
@@ -129,6 +133,7 @@ programs::exit_code export_run(const export_flags& flags) {
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory, flags.dataset, flags.graph);
+    trainers::warn_if_unfinished(flags.run, trained.state);
     flags.change(trained.how);
     const bool predictions = flags.what == "predictions";
     if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for node classification runs; use predict for queries about edges");
@@ -138,15 +143,18 @@ programs::exit_code export_run(const export_flags& flags) {
     const applied by = apply(trained, executor, memory, interrupts.token());
     trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
     if (predictions)
-        trainers::export_predictions({data, *trained.trained_on}, stream_of(by, interrupts.token()), flags.format, out.begin());
+        trainers::export_predictions({data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state}, stream_of(by, interrupts.token()), flags.format, out.begin());
     else
-        trainers::export_embeddings(data, rows, trained.net->relations.values(), flags.format, out.begin());
+        trainers::export_embeddings({data, trainers::scratch_of(flags.run), by.memory}, rows, trained.net->relations.values(), flags.format, out.begin());
     out.finish();
     const std::uint64_t nodes = rows.rows();
-    if (flags.json)
-        programs::print_json({{"program", program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", flags.what}, {"dim", rows.dim()}});
-    else
-        programs::print_text("{} of {} nodes, {} floats each, are in {}\n", flags.what, nodes, rows.dim(), out.path().string());
+    if (flags.json) {
+        nlohmann::ordered_json result{{"program", program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", flags.what}, {"dim", rows.dim()}};
+        trained.state.add_to(result);
+        programs::print_json(result);
+    } else {
+        programs::print_text("{} of {} nodes, {} floats each, are in {} ({})\n", flags.what, nodes, rows.dim(), out.path().string(), trained.state.text());
+    }
     return programs::exit_code::done;
 }
 

@@ -37,7 +37,7 @@ void options::add_to(programs::command& to) {
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes per batch").range(1).default_text("from the graph");
     add_sampling(to);
-    to.toggle("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges").default_text("with --task link, unless a GPU samples; =false: keep them");
+    to.option("exclude-target-edges", exclude_target_edges, "exclude the edges that the batch predicts from sampling").formerly("hide-batch-edges").default_text("with --task link, unless a GPU samples");
     add_coverage(to, "with --task node, if few nodes train, on the CPU");
     add_negatives(to);
     add_optimizer(to, "adam; with --task link adagrad", "0.01; links 0.1, warm start 0.025", "constant; with --task link linear");
@@ -47,7 +47,7 @@ void options::add_to(programs::command& to) {
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take them one by one").choices({"state", "bucket"});
     to.option("seed", seed, "random seed");
     add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; training-first for node classification", "comet; training-first");
-    to.option("training-first", training_first, "node classification: copy the graph with training nodes in the first partitions").value_name("BOOL").default_text("on disk, if it saves reads");
+    to.option("training-first", training_first, "node classification: copy the graph with training nodes in the first partitions").default_text("on disk, if it saves reads");
     to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes, each a pass over graph and embeddings; 0: never").value_name("N").default_text("1 with --task link, if the buffer holds some partitions only, and they cut many edges");
     add_execution(to);
     to.option("sample-on", sample_on, "device that samples neighborhoods; gpu: copies the whole graph there").choices({"cpu", "gpu"}).neutral();

@@ -20,6 +20,7 @@
 #include "graph.hpp"
 #include "inference.hpp"
 #include "network.hpp"
+#include "trained_model.hpp"
 #include "training_plan.hpp"
 #include "common/gnn/class_weights.hpp"
 #include "common/gnn/feature_diagnosis.hpp"
@@ -144,6 +145,12 @@ public:
         programs::keep_best(of_.run.directory.best() / trainers::checkpoint_name, std::move(c), metrics, write_rows);
     }
 
+    [[nodiscard]] bool evaluates_all_splits() const override { return !of_.how.links(); }
+    programs::metric_values evaluate_best(const std::string& split) override {
+        dismantle();
+        rows_file_.reset();
+        return rank_edges(of_.run.directory.path(), of_.dataset.directory(), split, executor_, plan_.budget - budget_.used(), stop_);
+    }
     programs::metric_values evaluate(const std::string& split) override {
         if (of_.how.links()) return evaluate_links(split, *of_.how.eval_edges);
         if (evaluated_.empty()) evaluate_nodes();
@@ -197,7 +204,7 @@ private:
             const auto given = trainers::load_initial_embeddings(how.init, plan_.partitioning.nodes, plan_.layout.dim);
             rows_file_ = trainers::create_rows(of_.engine.make, where, plan_,
                 {.values = how.node_initializer(), .state = how.any_row_optimizer(0).initial_state(), .seed = how.seed,
-                    .given = given ? &*given : nullptr,
+                    .given = given ? &*given : nullptr, .data = data_->data(),
                     .warm = warm == nullptr ? decltype(trainers::embedding_init::warm){} : [&](gneiss::embedding_file& rows, const auto& initial) {
                         warm->fill_rows(rows, data_->data(), of_.engine.make, trainers::warm_start_memory(budget_), initial, stop_);
                     }}, of_.live, executor_, stop_);
@@ -448,7 +455,7 @@ public:
         const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
         return {.unit = links ? "edges" : "nodes", .measure = asked_.early_stop_metric.value_or(links ? "MRR" : trainers::metrics_of(graph).front()),
             .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
-            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes, .best = asked_.early_stop != 0 && validates,
+            .classifies = !links && graph.node_attributes.target == gneiss::node_target_kind::classes, .best = config_.flags.keeps_best(validates),
             .queries = links ? 2 * config_.flags.valid_edges->of(graph.valid_edges) : 0, .validated = links ? config_.flags.validated(graph) : "",
             .remedy = links ? fmt::format("try lower rates than --lr {:g} and --row-lr {:g}", *config_.flags.lr, *config_.flags.row_lr) : "",
             .plateau = asked_.plateau()};

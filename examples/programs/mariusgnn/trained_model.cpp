@@ -9,6 +9,7 @@
 #include "common/gnn/node_classification_predictions.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
+#include "common/training/link_evaluation.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/run_flags.hpp"
 #include "training_plan.hpp"
@@ -18,10 +19,9 @@ namespace mariusgnn {
 trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& moved,
     const std::optional<std::filesystem::path>& other)
     : budget(memory), run_(run) {
-    best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
-    const std::filesystem::path where = run / (best ? "best" : "checkpoint");
-    auto opened = trainers::open_trained<options>(program, run, where, moved);
+    auto opened = trainers::open_trained<options>(program, run, moved);
     how = std::move(opened.flags);
+    state = std::move(opened.state);
     const gneiss::checkpoint& saved = opened.saved;
     const std::shared_ptr<const gneiss::dataset> dataset = std::move(opened.data);
     net.emplace(how, dataset->manifest());
@@ -41,7 +41,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     if (how.uses_features()) trainers::refuse_other_features(trained_on->features(), *graph->features(), data().directory());
     engine_ = trainers::choose_engine(how);
     if (how.uses_rows()) {
-        embedding_file_ = trainers::open_rows(engine_.make, where, data().rows(), saved);
+        embedding_file_ = trainers::open_rows(engine_.make, state.directory, data().rows(), saved);
         open_rows(1);
     }
     epoch_ = trainers::last_trained(saved.position);
@@ -81,6 +81,16 @@ inferred_rows trained_model::infer_resident(const gneiss::tbb_executor& executor
         {neighbors, features ? &*features : nullptr, states});
     if (embedding_file_) open_rows(1);
     return result;
+}
+
+programs::metric_values rank_edges(const std::filesystem::path& run, const std::filesystem::path& dataset, const std::string& split,
+    const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+    trained_model kept(run, memory, dataset);
+    const std::uint64_t left = memory - kept.budget.used();
+    const inferred_rows rows = kept.how.eval_graph == "resident" ? kept.infer_resident(executor, memory, stop) : kept.infer(executor, left / 4 * 3, stop);
+    const trainers::link_evaluation ranking{kept.how, kept.how.seed, kept.data(), kept.graph->buckets(), kept.net->scorer(), executor,
+        left - rows.bytes(), stop};
+    return ranking(split, {*rows.rows, stop});
 }
 
 } // namespace mariusgnn

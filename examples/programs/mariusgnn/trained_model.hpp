@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
@@ -13,6 +14,8 @@
 #include "graph.hpp"
 #include "inference.hpp"
 #include "network.hpp"
+#include "common/records.hpp"
+#include "common/training/run_flags.hpp"
 
 namespace mariusgnn {
 
@@ -37,7 +40,7 @@ public:
     std::optional<run_graph> graph;                    ///< `trained_on`, or another graph
     std::optional<network> net;
     gneiss::memory_budget budget;
-    bool best = false; ///< true if it is the best state
+    trainers::run_state state;
 
     [[nodiscard]] const gneiss::dataset& data() const { return graph->data(); }
 
@@ -51,5 +54,9 @@ private:
     std::unique_ptr<gneiss::embedding_file> embedding_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
 };
+
+/// Ranks the edges of a split by the best state of a run in progress, as `eval` does, within `memory` bytes.
+[[nodiscard]] programs::metric_values rank_edges(const std::filesystem::path& run, const std::filesystem::path& dataset, const std::string& split,
+    const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
 } // namespace mariusgnn

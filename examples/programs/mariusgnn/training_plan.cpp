@@ -114,7 +114,7 @@ std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
 /// best state, with space for sorting on the way.
 void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
     if (o.reshuffles() == 0) return;
-    const std::uint64_t times = (*o.epochs - 1) / o.reshuffles(), at_once = o.early_stop != 0 ? 3 : 2;
+    const std::uint64_t times = (*o.epochs - 1) / o.reshuffles(), at_once = o.keeps_best(graph.valid_edges != 0) ? 3 : 2;
     plan.disk_bytes += (plan.partitioning.partitions - plan.spare) * plan.slot_bytes();
     plan.spare = plan.partitioning.partitions;
     std::uint64_t features = 0;
@@ -138,7 +138,7 @@ void add_evaluation(const options& o, const planning& of, training_plan& plan) {
     else if (o.links())
         plan.disk_bytes += gneiss::scratch_rows::memory_bytes(rows, of.net.encode.outputs());
     const bool validates = (o.links() ? graph.valid_edges : graph.node_attributes.valid) != 0;
-    if (o.early_stop != 0 && validates) plan.disk_bytes += 2 * rows.partitions * plan.best_bytes();
+    if (o.keeps_best(validates)) plan.disk_bytes += 2 * rows.partitions * plan.best_bytes();
 }
 
 /// Flags with COMET's partitions by MariusGNN's formulas, if no flag sets them, not everything fits, and the resulting plan
@@ -252,7 +252,7 @@ private:
         const std::uint64_t row = shape.columns.dense * sizeof(float) * (shape.learned != 0 ? 2 : 1);
         const std::uint64_t scratch = shape.links ? gneiss::bound_link_batch(training_.negatives, training_.batch, shape.nodes).bytes : 0;
         plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), o_.deterministic, trainers::needs_of(bound, seen_, row, scratch),
-            std::max({evaluation, least_reshuffle(o_, plan), o_.uses_rows() && o_.early_stop != 0 ? plan.best_bytes() : 0}));
+            std::max({evaluation, least_reshuffle(o_, plan), o_.uses_rows() && o_.keeps_best(true) ? plan.best_bytes() : 0}));
         return plan;
     }
 

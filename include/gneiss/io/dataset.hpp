@@ -266,10 +266,17 @@ public:
     /// Empty if relations are numbers.
     [[nodiscard]] const name_table& relation_names() const noexcept { return relation_names_; }
 
-    /// Returns the source's id of a row. Precondition: row < nodes.
+    /// Returns the source's id of a row; if nodes have names, the place of its name in their order. Precondition: row < nodes.
+    [[nodiscard]] std::uint64_t node_of(std::uint64_t row) const {
+        return row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row;
+    }
+    /// Returns the place of a row in arrays [nodes] of users: its id if ids are integers, else the row. Precondition: row < nodes.
+    [[nodiscard]] std::uint64_t place_of(std::uint64_t row) const {
+        return manifest_.ids == dataset_ids::integer ? in_range(node_of(row)) : row;
+    }
+    /// Returns the source's name of a row, its id if nodes have none. Precondition: row < nodes.
     [[nodiscard]] std::string node_label(std::uint64_t row) const {
-        const std::uint64_t node =
-            row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row;
+        const std::uint64_t node = node_of(row);
         if (manifest_.ids == dataset_ids::integer) return std::to_string(node);
         if (node >= node_names_.size())
             throw error(errc::corrupt, "holds a rank out of range", {.path = path(row_arrays().second)});

@@ -16,7 +16,7 @@ void gnn_options::add_layers(programs::command& to) {
 }
 
 void gnn_options::add_dropout(programs::command& to) {
-    to.option("normalize-features", normalize_features, "scale each feature row to sum to 1").value_name("BOOL").default_text("true for sparse features");
+    to.option("normalize-features", normalize_features, "scale each feature row to sum to 1").default_text("true for sparse features");
     to.option("dropout", dropout, "dropout between layers, during training").range(0, 0.99).default_text("0.5 for node classification");
     to.option("attention-dropout", attention_dropout, "dropout of attention weights (gat)").range(0, 0.99).default_text("0");
 }
@@ -28,7 +28,7 @@ void gnn_options::add_sampling(programs::command& to) {
 }
 
 void gnn_options::add_coverage(programs::command& to, const std::string& default_value) {
-    to.option("coverage-correction", coverage_correction, "sage: impute neighbors outside of the buffer by the average neighbor").value_name("BOOL").default_text(default_value);
+    to.option("coverage-correction", coverage_correction, "sage: impute neighbors outside of the buffer by the average neighbor").default_text(default_value);
     to.option("coverage-share", coverage_share, "imputed share of these neighbors").range(0, 1);
 }
 
@@ -42,7 +42,7 @@ void gnn_options::add_optimizer(programs::command& to, const std::string& defaul
 }
 
 void gnn_options::add_early_stop(programs::command& to) {
-    to.option("early-stop", stop_early, "stop after N validations without improvement and use the best state; 0: never").default_text("from the graph");
+    to.option("early-stop", stop_early, "stop after N validations without improvement; 0: never. The best state is kept anyway").default_text("from the graph");
     to.option("early-stop-metric", early_stop_metric, "validation metric that selects the best state, such as macro_f1").value_name("NAME").default_text("the first one reported");
 }
 

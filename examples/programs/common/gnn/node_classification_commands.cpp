@@ -31,9 +31,10 @@ public:
         const std::optional<std::filesystem::path>& other = {})
         : memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
         const std::filesystem::path& run = run_;
-        const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
-        trained_run<node_classification_options> opened = of.open(run, run / (best ? "best" : "checkpoint"), flags.dataset);
+        trained_run<node_classification_options> opened = of.open(run, flags.dataset);
         how = std::move(opened.flags);
+        state = std::move(opened.state);
+        warn_if_unfinished(run, state);
         rows.change(how);
         own_ = std::move(opened.data);
         net.emplace(how, *own_);
@@ -58,7 +59,11 @@ public:
             memory_left(gneiss::memory_budget(memory), memory), stop}, visit);
     }
 
+    /// Returns the order of exported nodes.
+    [[nodiscard]] id_order order() const { return {data(), scratch_of(run_), memory_left(gneiss::memory_budget(memory), memory) / 4}; }
+
     node_classification_options how;
+    run_state state;
     std::optional<classifier> net;
     std::uint64_t memory;
     gneiss::tbb_executor on;
@@ -80,7 +85,7 @@ programs::exit_code eval(const node_classification_program& of, const split_flag
     trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
         for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
     }, interrupts.token());
-    report_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how.dataset, metrics.per_class(flags.split, trained.data()));
+    report_metrics(of.program, flags, trained.state, flags.split, metrics.values(), "nodes", trained.how.dataset, metrics.per_class(flags.split, trained.data()));
     return programs::exit_code::done;
 }
 
@@ -93,7 +98,7 @@ programs::exit_code predict(const node_classification_program& of, const predict
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
     const auto asked = requested_nodes(trained.data(), flags);
-    predict_classes(of.program, {trained.data(), trained.trained_on()}, asked,
+    predict_classes(of.program, {trained.data(), trained.trained_on(), trained.order(), trained.state}, asked,
         [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.json);
     return programs::exit_code::done;
 }
@@ -110,14 +115,17 @@ programs::exit_code export_run(const node_classification_program& of, const expo
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
-    export_predictions({trained.data(), trained.trained_on()},
+    export_predictions({trained.data(), trained.trained_on(), trained.order(), trained.state},
         [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format, out.begin());
     out.finish();
     const std::uint64_t nodes = trained.data().manifest().nodes;
-    if (flags.json)
-        programs::print_json({{"program", of.program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}});
-    else
-        programs::print_text("predictions of {} nodes are in {}\n", nodes, out.path().string());
+    if (flags.json) {
+        nlohmann::ordered_json result{{"program", of.program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}};
+        trained.state.add_to(result);
+        programs::print_json(result);
+    } else {
+        programs::print_text("predictions of {} nodes are in {} ({})\n", nodes, out.path().string(), trained.state.text());
+    }
     return programs::exit_code::done;
 }
 

@@ -100,6 +100,18 @@ private:
     std::vector<float> values_;
 };
 
+std::size_t columns_of(const gneiss::dataset& data) { return static_cast<std::size_t>(data.manifest().node_attributes.classes); }
+
+/// Returns the stream with `check_outputs` of each row.
+score_stream checked(const gneiss::dataset& data, const score_stream& scores) {
+    return [&data, &scores](const gneiss::embedding_block_visitor& visit) {
+        scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
+            for (std::size_t i = 0; i < some.rows(); ++i) check_outputs(data, first + i, some[i]);
+            visit(first, some);
+        });
+    };
+}
+
 } // namespace
 
 void node_flags::add_to(programs::command& to) {
@@ -129,10 +141,8 @@ void predict_classes(const std::string& program, const classified& of, const std
     answers answer(of.trained_on);
     auto list = nlohmann::ordered_json::array();
     std::vector<std::string> lines; // text or JSON of the distinct requested nodes
-    const auto text_of = [&](std::uint64_t row, std::span<const float> outputs) {
-        check_outputs(of.data, row, outputs);
+    const auto text_of = [&](const std::string& name, std::span<const float> outputs) {
         const std::vector<float>& values = answer.of(outputs);
-        const std::string name = of.data.node_label(row);
         if (!json) return fmt::format("{}\t{}\n", name, answer.text(values));
         nlohmann::ordered_json one{{"node", name}};
         answer.add_to(one, values);
@@ -145,39 +155,40 @@ void predict_classes(const std::string& program, const classified& of, const std
     std::vector<gneiss::node_id> sorted = asked.value_or(std::vector<gneiss::node_id>{});
     std::ranges::sort(sorted);
     sorted.erase(std::ranges::unique(sorted).begin(), sorted.end());
-    scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-        if (!asked)
-            for (std::size_t i = 0; i < some.rows(); ++i) write(text_of(first + i, some[i]));
-        else
+    if (!asked)
+        of.order(checked(of.data, scores), columns_of(of.trained_on), [&](std::uint64_t at, std::span<const float> outputs) { write(text_of(of.order.label(at), outputs)); });
+    else
+        scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
             for (; lines.size() < sorted.size() && sorted[lines.size()] < first + some.rows();) {
                 const gneiss::node_id row = sorted[lines.size()];
-                lines.push_back(text_of(row, some[row - first]));
+                check_outputs(of.data, row, some[row - first]);
+                lines.push_back(text_of(of.data.node_label(row), some[row - first]));
             }
-    });
+        });
     if (asked)
         for (const gneiss::node_id row : *asked) write(lines[static_cast<std::size_t>(std::ranges::lower_bound(sorted, row) - sorted.begin())]);
-    if (json) programs::print_json({{"program", program}, {"predictions", list}});
+    if (!json) return;
+    nlohmann::ordered_json result{{"program", program}, {"predictions", list}};
+    of.state.add_to(result);
+    programs::print_json(result);
 }
 
 void export_predictions(const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to) {
     const bool npy = format == "npy";
-    const std::uint64_t columns = of.trained_on.manifest().node_attributes.classes;
+    const std::size_t columns = columns_of(of.trained_on);
     const bool classes = of.trained_on.manifest().node_attributes.target != gneiss::node_target_kind::regression;
     answers answer(of.trained_on);
     std::optional<gneiss::npy_writer> array;
+    if (npy) array.emplace(to / "predictions.npy", answer.wide() ? gneiss::npy_dtype::f64 : gneiss::npy_dtype::f32, std::vector<std::uint64_t>{columns});
     text_file text(to / (npy ? "nodes.tsv" : "predictions.tsv"));
-    scores([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-        if (npy && !array) array.emplace(to / "predictions.npy", answer.wide() ? gneiss::npy_dtype::f64 : gneiss::npy_dtype::f32, std::vector<std::uint64_t>{some.columns()});
-        for (std::size_t i = 0; i < some.rows(); ++i) {
-            check_outputs(of.data, first + i, some[i]);
-            const std::vector<float>& values = answer.of(some[i]);
-            const std::string name = of.data.node_label(first + i);
-            text.write(!npy ? fmt::format("{}\t{}\n", name, answer.text(values))
-                : classes ? fmt::format("{}\t{}\t{}\n", first + i, name, answer.classes(values))
-                          : fmt::format("{}\t{}\n", first + i, name));
-            if (npy && answer.wide()) array->append(std::span<const double>(answer.numbers(values)));
-            else if (npy) array->append_bytes(std::as_bytes(std::span(values)));
-        }
+    of.order(checked(of.data, scores), columns, [&](std::uint64_t at, std::span<const float> outputs) {
+        const std::vector<float>& values = answer.of(outputs);
+        const std::string name = of.order.label(at);
+        text.write(!npy ? fmt::format("{}\t{}\n", name, answer.text(values))
+            : classes ? fmt::format("{}\t{}\t{}\n", at, name, answer.classes(values))
+                      : fmt::format("{}\t{}\n", at, name));
+        if (npy && answer.wide()) array->append(std::span<const double>(answer.numbers(values)));
+        else if (npy) array->append_bytes(std::as_bytes(std::span(values)));
     });
     if (npy) {
         array->close();

@@ -10,6 +10,8 @@
 #include <gneiss/storage/embedding/concepts.hpp>
 
 #include "common/command_line.hpp"
+#include "common/training/id_order.hpp"
+#include "common/training/run_flags.hpp"
 
 namespace trainers {
 
@@ -34,17 +36,19 @@ void refuse_other_features(const gneiss::node_features& trained, const gneiss::n
 struct classified {
     const gneiss::dataset& data;
     const gneiss::dataset& trained_on;
+    id_order order;  ///< order of all nodes
+    run_state state; ///< of the run that answers
 };
 
 /// Visits the scores [nodes, classes] of all nodes, ascending, in blocks.
-using score_stream = std::function<void(const gneiss::embedding_block_visitor&)>;
+using score_stream = row_stream;
 
-/// Prints of each requested node the name, then its class and the probability; or its classes, those with a probability above ½,
+/// Prints of each requested node, or of all in the order of their ids, the name, then its class and the probability; or its classes, those with a probability above ½,
 /// with "|" between them, and their probabilities likewise; or its numbers.
 void predict_classes(const std::string& program, const classified& of, const std::optional<std::vector<gneiss::node_id>>& asked,
     const score_stream& scores, bool json);
 
-/// Writes predictions.npy [nodes, classes], nodes.tsv: row TAB name TAB class or classes, if there are classes, and classes.tsv: column
+/// Writes predictions.npy [nodes, classes], in the order of the ids if they are integers, nodes.tsv: row TAB name TAB class or classes, if there are classes, and classes.tsv: column
 /// TAB class or target; or predictions.tsv: what `predict_classes` prints.
 void export_predictions(const classified& of, const score_stream& scores, const std::string& format, const std::filesystem::path& to);
 

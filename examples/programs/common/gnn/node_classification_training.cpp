@@ -115,7 +115,7 @@ std::optional<gneiss::any_backend> classifier_on(compute_device* device, const n
 run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
     const bool validates = graph.node_attributes.valid != 0;
     return {.unit = "nodes", .measure = how.early_stop_metric.value_or(metrics_of(graph).front()), .examples = graph.node_attributes.train, .validates = validates,
-        .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes, .best = how.early_stop != 0 && validates, .plateau = how.plateau()};
+        .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes, .best = how.keeps_best(validates), .plateau = how.plateau()};
 }
 
 } // namespace trainers

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -59,6 +60,8 @@ public:
     epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) final;
     void keep_best(const programs::best_metrics& metrics) final;
+    programs::metric_values evaluate_best(const std::string&) final { throw std::logic_error("states are tested when they are kept"); }
+    [[nodiscard]] bool evaluates_all_splits() const final { return true; }
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }

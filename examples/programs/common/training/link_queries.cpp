@@ -1,6 +1,7 @@
 #include "common/training/link_queries.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "common/training/candidates.hpp"
 #include "common/training/divergence.hpp"
 #include "common/training/name_lines.hpp"
+#include "common/training/untrained.hpp"
 
 namespace trainers {
 
@@ -126,33 +128,46 @@ nlohmann::ordered_json answers_json(const gneiss::dataset& data, std::span<const
     return list;
 }
 
-/// Warns of nodes whose range is empty.
-void warn_of_unseen(const gneiss::dataset& data, const gneiss::candidate_sets& among, std::span<const gneiss::link_query> queries) {
-    if (!among) return;
+/// Warns of nodes whose range is empty. False: there are none.
+bool warn_of_unseen(const gneiss::dataset& data, const gneiss::candidate_sets& among, std::span<const gneiss::link_query> queries) {
+    if (!among) return false;
     const auto unseen = [&](const gneiss::link_query& q) { return among.allowed(q).empty(); };
     const auto first = std::ranges::find_if(queries, unseen);
-    if (first == queries.end()) return;
+    if (first == queries.end()) return false;
     programs::print_warning(fmt::format("{} of {} nodes, '{}' first, have no training edges, so their range is empty: --candidates all answers for them",
         std::ranges::count_if(queries, unseen), queries.size(), data.node_label(first->known)));
+    return true;
 }
 
 } // namespace
 
 void link_prediction::operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const {
     const bool similar = flags.asks_similar();
+    std::vector<gneiss::node_id> known(queries.size());
+    std::ranges::transform(queries, known.begin(), &gneiss::link_query::known);
+    std::vector<gneiss::relation_id> relations;
+    for (const gneiss::link_query& q : queries)
+        if (!similar) relations.push_back(q.relation);
+    const auto warn = [&](const std::string& from, std::vector<gneiss::node_id> nodes) {
+        warn_of_untrained(data, buckets, from, learned ? std::move(nodes) : std::vector<gneiss::node_id>{}, std::exchange(relations, {}), stop);
+    };
+    if (flags.candidates && *flags.candidates != "all" && *flags.candidates != "range") {
+        std::vector<gneiss::node_id> listed;
+        for_each_name(data, *flags.candidates, [&](gneiss::node_id node) { listed.push_back(node); });
+        warn("the candidates", std::move(listed));
+    }
     std::vector<std::vector<gneiss::scored_node>> answers;
     std::string candidates;
     if (similar) {
-        std::vector<gneiss::node_id> nodes(queries.size());
-        std::ranges::transform(queries, nodes.begin(), &gneiss::link_query::known);
         const auto measure = flags.measure == "cosine" ? gneiss::similarity_measure::cosine : gneiss::similarity_measure::dot;
-        const gneiss::candidate_sets among = candidates_of_similar(flags.candidates, data, buckets, nodes, memory, stop);
-        warn_of_unseen(data, among, queries);
+        const gneiss::candidate_sets among = candidates_of_similar(flags.candidates, data, buckets, known, memory, stop);
+        if (!warn_of_unseen(data, among, queries)) warn("the queries", known);
         answers = with_names(data, [&] {
-            return gneiss::similar_nodes(rows, nodes, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
+            return gneiss::similar_nodes(rows, known, flags.k, measure, executor, memory - among.bytes(), gneiss::fixed_order_kernel{}, among);
         });
         candidates = flags.candidates.value_or(among ? "range" : "all");
     } else {
+        warn("the queries", known);
         const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, buckets, stop);
         const gneiss::candidate_sets among = flags.candidates ? candidates_for(*flags.candidates, data, buckets, queries, memory, stop)
                                                               : candidates_of_bipartite(data, buckets, memory, stop);
@@ -182,6 +197,7 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
     nlohmann::ordered_json result{{"program", program}, {"predictions", std::move(list)}};
     if (similar) result["measure"] = flags.measure;
     result["candidates"] = candidates;
+    state.add_to(result);
     programs::print_json(result);
 }
 
@@ -193,17 +209,16 @@ std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row) {
 namespace {
 
 /// Writes nodes.npy, relations.npy, and the names of their rows.
-std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gneiss::matrix_view<const float> relations,
+std::uint64_t export_npy(const exported_nodes& of, stoppable_rows& table, gneiss::matrix_view<const float> relations,
     const std::filesystem::path& to) {
     std::uint64_t written = 0;
     gneiss::npy_writer nodes(to / "nodes.npy", gneiss::npy_dtype::f32, {table.dim()});
     text_file names(to / "nodes.tsv");
-    table.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
-        for (std::size_t i = 0; i < rows.rows(); ++i) {
-            nodes.append_bytes(std::as_bytes(rows[i]));
-            names.write(fmt::format("{}\t{}\n", first + i, data.node_label(first + i)));
-        }
-        written += rows.rows();
+    const id_order order(of.data, of.scratch, of.memory);
+    order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(), [&](std::uint64_t at, std::span<const float> row) {
+        nodes.append_bytes(std::as_bytes(row));
+        names.write(fmt::format("{}\t{}\n", at, order.label(at)));
+        ++written;
     });
     nodes.close();
     names.close();
@@ -212,7 +227,7 @@ std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gne
     gneiss::npy_writer kinds_of(to / "relations.npy", gneiss::npy_dtype::f32, {relations.columns()});
     for (std::size_t i = 0; i < relations.rows(); ++i) {
         kinds_of.append_bytes(std::as_bytes(relations[i]));
-        kinds.write(fmt::format("{}\t{}\n", i, relation_row_label(data, i)));
+        kinds.write(fmt::format("{}\t{}\n", i, relation_row_label(of.data, i)));
     }
     kinds_of.close();
     kinds.close();
@@ -220,27 +235,28 @@ std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gne
 }
 
 /// Writes nodes.tsv and relations.tsv: a name and its floats per line.
-std::uint64_t export_tsv(const gneiss::dataset& data, stoppable_rows& table, gneiss::matrix_view<const float> relations,
+std::uint64_t export_tsv(const exported_nodes& of, stoppable_rows& table, gneiss::matrix_view<const float> relations,
     const std::filesystem::path& to) {
     std::uint64_t written = 0;
     text_file nodes(to / "nodes.tsv");
-    table.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
-        for (std::size_t i = 0; i < rows.rows(); ++i) write_row(nodes, data.node_label(first + i), rows[i]);
-        written += rows.rows();
+    const id_order order(of.data, of.scratch, of.memory);
+    order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(), [&](std::uint64_t at, std::span<const float> row) {
+        write_row(nodes, order.label(at), row);
+        ++written;
     });
     nodes.close();
     if (relations.rows() == 0) return written;
     text_file kinds(to / "relations.tsv");
-    for (std::size_t i = 0; i < relations.rows(); ++i) write_row(kinds, relation_row_label(data, i), relations[i]);
+    for (std::size_t i = 0; i < relations.rows(); ++i) write_row(kinds, relation_row_label(of.data, i), relations[i]);
     kinds.close();
     return written;
 }
 
 } // namespace
 
-std::uint64_t export_embeddings(const gneiss::dataset& data, stoppable_rows rows, gneiss::matrix_view<const float> relations,
+std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, gneiss::matrix_view<const float> relations,
     const std::string& format, const std::filesystem::path& to) {
-    return format == "npy" ? export_npy(data, rows, relations, to) : export_tsv(data, rows, relations, to);
+    return format == "npy" ? export_npy(of, rows, relations, to) : export_tsv(of, rows, relations, to);
 }
 
 } // namespace trainers

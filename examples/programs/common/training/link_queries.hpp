@@ -12,6 +12,7 @@
 #include <gneiss/eval/top_k.hpp>
 #include <gneiss/io/dataset.hpp>
 
+#include "common/training/id_order.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/run_flags.hpp"
 
@@ -45,6 +46,8 @@ struct link_prediction {
     const gneiss::tbb_executor& executor;
     std::uint64_t memory; ///< bytes for the work
     std::stop_token stop;
+    bool learned; ///< nodes have embeddings: those without training edges are untrained
+    run_state state;
 
     /// Answers the queries of `read_queries` by `rows` and prints the answers by name. Throws errc::canceled on a stop.
     void operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const;
@@ -53,9 +56,16 @@ struct link_prediction {
 /// Returns the name of a row of the relation table: inverse relations follow the relations.
 [[nodiscard]] std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row);
 
+/// Nodes that are exported.
+struct exported_nodes {
+    const gneiss::dataset& data;
+    std::filesystem::path scratch; ///< directory for rows that exceed memory
+    std::uint64_t memory;          ///< bytes for the work
+};
+
 /// Writes node and relation embeddings, if any, with their names into `to`: nodes.npy, relations.npy and name tables, or two
-/// text files. Returns the number of nodes.
-std::uint64_t export_embeddings(const gneiss::dataset& data, stoppable_rows rows, gneiss::matrix_view<const float> relations,
+/// text files. Row i of nodes is node i if ids are integers. Returns the number of nodes.
+std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, gneiss::matrix_view<const float> relations,
     const std::string& format, const std::filesystem::path& to);
 
 } // namespace trainers

@@ -96,7 +96,7 @@ std::optional<gneiss::mapped_npy> load_initial_embeddings(
     const std::vector<std::uint64_t> shape{nodes, dim};
     if (given.header().dtype != gneiss::npy_dtype::f32 || given.header().shape != shape)
         throw gneiss::error(gneiss::errc::invalid_format,
-            fmt::format("must be float32 [{}, {}], in the order of the dataset's nodes", shape[0], shape[1]),
+            fmt::format("must be float32 [{}, {}], row i for node i, or in the order of nodes.tsv of an export if nodes have names", shape[0], shape[1]),
             {.path = *init, .field = "--init"});
     return given;
 }

@@ -149,7 +149,7 @@ void link_options::add_model(programs::command& to, const std::string& default_r
     to.option("margin", margin, "margin of the margin loss").range(0);
     to.option("regularizer", regularizer, "regularizer of the embeddings of positive edges").choices({"none", "l2", "n3"}).default_text(default_regularizer);
     to.option("regularizer-weight", regularizer_weight, "factor of the regularizer").range(0).default_text("0.05; 0 without one");
-    to.option("reciprocal", reciprocal, "use inverse relations for head queries").value_name("BOOL").default_text("with relations");
+    to.option("reciprocal", reciprocal, "use inverse relations for head queries").default_text("with relations");
     to.option("node-init", node_init, "initial node embeddings: zeros, uniform:A,B, normal:MEAN,STD or glorot").default_text("normal:0,0.1");
     to.option("relation-init", relation_init, "initial relation embeddings, likewise").default_text("uniform:-0.1,0.1");
     to.option("init", init, "initial node embeddings from a file, f32 [nodes, dim]").value_name("FILE.npy");
@@ -161,7 +161,7 @@ void link_options::add_negatives(programs::command& to) {
     to.option("negatives-by-degree", negatives_by_degree, "fraction of negatives drawn by degree").range(0, 1);
     to.option("candidates", candidates, "nodes that negatives are drawn from and evaluation ranks: all, range (those seen at that end of the relation in training), or a file of names").value_name("all|range|FILE");
     to.option("filter-negatives", filter_negatives, "ignore negatives that are positive edges of the batch");
-    to.option("log-q-correction", log_q_correction, "correct softmax for negatives from resident partitions only").value_name("BOOL").default_text("true for softmax, marius").formerly("correct-negatives");
+    to.option("log-q-correction", log_q_correction, "correct softmax for negatives from resident partitions only").default_text("true for softmax, marius").formerly("correct-negatives");
 }
 
 void link_options::add_ranking(programs::command& to) {

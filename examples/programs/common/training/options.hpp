@@ -99,6 +99,8 @@ struct run_options {
     [[nodiscard]] bool validates_after(std::uint64_t trained) const {
         return !no_eval && *eval_every != 0 && (trained % *eval_every == 0 || trained == *epochs);
     }
+    /// True if the run keeps its best state, given validation data: it validates more than once.
+    [[nodiscard]] bool keeps_best(bool validates) const { return validates && !no_eval && *eval_every != 0 && *eval_every < *epochs; }
     /// True if --freeze names a part.
     [[nodiscard]] bool freezes(std::string_view part) const;
     /// Sorts the parts of --freeze. Throws usage_error for a GPU, and if all parts that the run trains are frozen.

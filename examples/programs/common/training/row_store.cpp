@@ -30,7 +30,7 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
         gneiss::initialize_rows(begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
         if (begin.given != nullptr)
             for (std::uint64_t i = 0; i < rows.rows(); ++i)
-                std::ranges::copy(begin.given->elements<float>().subspan((first + i) * dim, dim), rows[i].begin());
+                std::ranges::copy(begin.given->elements<float>().subspan(begin.data.place_of(first + i) * dim, dim), rows[i].begin());
         filled += rows.rows();
         live.update([&] { return fmt::format("first values  {}", programs::human_percent(static_cast<double>(filled) / static_cast<double>(plan.partitioning.nodes))); });
     };

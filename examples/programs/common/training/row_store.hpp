@@ -6,6 +6,7 @@
 #include <stop_token>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/dataset.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
@@ -25,7 +26,8 @@ struct embedding_init {
     gneiss::initializer values{};
     float state = 0;                                  ///< initial optimizer state
     std::uint64_t seed = 0;
-    const gneiss::mapped_npy* given = nullptr; ///< f32 [nodes, dim] instead of `values`, if any
+    const gneiss::mapped_npy* given = nullptr; ///< f32 [nodes, dim] instead of `values`, in the order of exports, if any
+    const gneiss::dataset& data;
     /// Fills the file in place of `embedding_file::fill`, with values of another run and the given initial ones; empty: none.
     std::function<void(gneiss::embedding_file&, const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>&)> warm{};
 };

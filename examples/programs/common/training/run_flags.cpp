@@ -80,6 +80,37 @@ std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t mem
     return memory - taken;
 }
 
+void run_state::add_to(nlohmann::ordered_json& to) const {
+    to["state"] = name();
+    to["epoch"] = epoch;
+}
+
+std::string run_state::text() const { return fmt::format("{} {} of {}, {}", amid ? "after epoch" : "epoch", epoch, epochs, name()); }
+
+run_state state_of(const std::filesystem::path& run) {
+    const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
+    return {.directory = run / (best ? "best" : "checkpoint"), .best = best};
+}
+
+void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint64_t epochs) {
+    state.epoch = at.epoch;
+    state.epochs = epochs;
+    state.amid = at.next != gneiss::batch_number{};
+}
+
+void warn_if_unfinished(const std::filesystem::path& run, const run_state& state) {
+    try {
+        if (programs::run_directory::open_existing(run).finished_result()) return;
+    } catch (const gneiss::error&) { // NOLINT(bugprone-empty-catch): a damaged record of the result is not needed here
+    }
+    if (state.epoch == 0 && !state.amid)
+        programs::print_warning(fmt::format("{}: is untrained: its parameters are those before epoch 1 of {}, and what they predict is arbitrary; "
+                                            "--resume --out {} trains it", run.string(), state.epochs, run.string()));
+    else
+        programs::print_warning(fmt::format("{}: training has not finished: this is {} state after {}epoch {} of {}; --resume --out {} continues it", run.string(),
+            state.best ? "its best" : "the", state.amid ? "some batches of " : "", state.epoch + (state.amid ? 1 : 0), state.epochs, run.string()));
+}
+
 gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory) {
     const std::filesystem::path where = directory / checkpoint_name;
     if (!std::filesystem::exists(where))
@@ -110,7 +141,7 @@ std::filesystem::path scratch_of(const std::filesystem::path& run) {
     return !refused && ::access(of_training.c_str(), W_OK) == 0 ? of_training : std::filesystem::temp_directory_path();
 }
 
-void report_metrics(const std::string& program, const run_flags& flags, const std::string& split, const programs::metric_values& metrics,
+void report_metrics(const std::string& program, const run_flags& flags, const run_state& state, const std::string& split, const programs::metric_values& metrics,
     const std::string& what, const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class) {
     if (metrics.empty())
         throw gneiss::error(gneiss::errc::not_found, "the dataset has no " + split + " " + what, {.path = dataset});
@@ -119,11 +150,12 @@ void report_metrics(const std::string& program, const run_flags& flags, const st
         for (const auto& [name, value] : metrics) values[name] = value;
         nlohmann::ordered_json result{{"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}};
         if (!per_class.is_null()) result["metrics"]["per_class"] = per_class;
+        state.add_to(result);
         programs::print_json(result);
     } else {
         programs::table table({{"metric", programs::align::left}, {split}});
         for (const auto& [name, value] : metrics) table.add({name, fmt::format("{:.6g}", value)});
-        programs::print_text(table.str());
+        programs::print_text("{}{}\n", table.str(), state.text());
         if (per_class.is_null()) return;
         std::vector<programs::table::column> columns;
         const std::vector<std::string> keys = programs::keys_of(per_class.at("classes"));

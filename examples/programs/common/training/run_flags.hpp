@@ -57,6 +57,26 @@ struct eval_flags : run_flags {
 /// Returns the part of `memory` left for the work, after the program and the charges of `budget`. Throws over_budget.
 [[nodiscard]] std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory);
 
+/// The state of a run that a command reads: the best by validation if one was kept, else the last.
+struct run_state {
+    std::filesystem::path directory{}; ///< of its checkpoint
+    bool best = false;
+    std::uint64_t epoch = 0, epochs = 0; ///< trained epochs, and those that the run plans
+    bool amid = false;                   ///< true after some batches of the next epoch
+
+    [[nodiscard]] const char* name() const noexcept { return best ? "best" : "last"; }
+    /// Adds "state" and "epoch".
+    void add_to(nlohmann::ordered_json& to) const;
+    /// Returns "epoch 8 of 40, best".
+    [[nodiscard]] std::string text() const;
+};
+/// Returns the place of a run's state.
+[[nodiscard]] run_state state_of(const std::filesystem::path& run);
+/// Sets the epochs of a state by its checkpoint.
+void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint64_t epochs);
+/// Warns if the run has not finished training: of its state, or that it is untrained.
+void warn_if_unfinished(const std::filesystem::path& run, const run_state& state);
+
 /// Loads the checkpoint in `directory` of a run. Throws errc::not_found if there is none.
 [[nodiscard]] gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory);
 /// Throws errc::config_mismatch for a run of another program, by the first line of its config.toml.
@@ -69,7 +89,7 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
 [[nodiscard]] std::filesystem::path scratch_of(const std::filesystem::path& run);
 
 /// Prints the metrics of a split, and by class if there are some, as tables or as JSON. Throws errc::not_found if there are none.
-void report_metrics(const std::string& program, const run_flags& flags, const std::string& split, const programs::metric_values& metrics,
+void report_metrics(const std::string& program, const run_flags& flags, const run_state& state, const std::string& split, const programs::metric_values& metrics,
     const std::string& what, const std::filesystem::path& dataset, const nlohmann::ordered_json& per_class = nullptr);
 
 /// A run, its dataset, and its flags.
@@ -78,15 +98,16 @@ struct trained_run {
     gneiss::checkpoint saved;
     std::unique_ptr<gneiss::dataset> data; ///< named in its config.toml
     Options flags;                         ///< from its config.toml, resolved
+    run_state state;
 };
 
-/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, and its dataset, which `moved` names
+/// Opens a run for reading: the checkpoint of its best state, or of the last one if none was kept, the flags of its config.toml, and its dataset, which `moved` names
 /// if it is elsewhere now. Throws as `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found if the
 /// dataset is missing; errors of flags.
 template <class Options>
-[[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run, const std::filesystem::path& directory,
-    const std::optional<std::filesystem::path>& moved) {
-    trained_run<Options> opened{load_trained(run, directory), nullptr, {}};
+[[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run, const std::optional<std::filesystem::path>& moved) {
+    run_state state = state_of(run);
+    trained_run<Options> opened{load_trained(run, state.directory), nullptr, {}, std::move(state)};
     refuse_other_program(program, run);
     programs::command_line reader(program, "");
     opened.flags.add_to(reader.add("train", "", {}));
@@ -98,6 +119,7 @@ template <class Options>
     opened.data = std::make_unique<gneiss::dataset>(opened.flags.dataset);
     opened.flags = resolve(opened.flags, *opened.data);
     refuse_another(run, opened.saved, *opened.data, configuration<Options>(program, opened.flags).command());
+    count_epochs(opened.state, opened.saved.position, *opened.flags.epochs);
     return opened;
 }
 

@@ -31,16 +31,21 @@ struct validation_watch {
     std::uint64_t without_better = 0, validated = 0;
 
     /// True if this is better than all before it.
-    [[nodiscard]] bool is_best(const programs::epoch_record& epoch) const {
-        const auto* value = order.of(epoch.valid);
+    [[nodiscard]] bool is_best(const programs::metric_values& valid) const {
+        const auto* value = order.of(valid);
         return value != nullptr && (!best || programs::metric_order::better(value->first, value->second, *best));
     }
-    void add(const programs::epoch_record& epoch) {
-        if (order.of(epoch.valid) == nullptr) return; // nothing to compare
+    void add(const programs::metric_values& valid) {
+        if (order.of(valid) == nullptr) return; // nothing to compare
         ++validated;
-        without_better = is_best(epoch) ? 0 : without_better + 1;
-        if (without_better == 0) best = order.of(epoch.valid)->second;
+        without_better = is_best(valid) ? 0 : without_better + 1;
+        if (without_better == 0) best = order.of(valid)->second;
         if (plateau) plateau->add(without_better == 0);
+    }
+    /// Compares from here on with the state that was kept: with none, the next one is the best.
+    void resume(const std::optional<programs::kept_state>& kept) {
+        const auto* value = kept ? order.of(kept->metrics.valid) : nullptr;
+        best = value != nullptr ? std::optional(value->second) : std::nullopt;
     }
 };
 
@@ -139,18 +144,11 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, 
     at.seconds = progress.value("seconds", 0.0);
     at.peak_rss_bytes = progress.value("peak_rss_bytes", std::uint64_t{0});
     at.so_far = epoch_so_far::from_json(progress.at("epoch"));
-    const auto values = [&](const char* key, programs::metric_values& to) {
-        if (progress.contains(key))
-            for (const auto& [name, value] : progress.at(key).items()) to.emplace_back(name, value.get<double>());
-    };
-    if (auto kept = programs::metrics_of_best(best)) {
-        at.best = std::move(*kept);
-    } else { // earlier version
-        values("best_valid", at.best.valid);
-        values("best_test", at.best.test);
-    }
-    values("start", at.start);
+    if (progress.contains("start"))
+        for (const auto& [name, value] : progress.at("start").items()) at.start.emplace_back(name, value.get<double>());
     if (progress.contains("unvalidated")) at.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
+    const std::uint64_t covered = at.next.epoch - (at.unvalidated ? 1 : 0);
+    if (auto kept = programs::best_state_in(best); kept && kept->epoch <= covered) at.best = std::move(kept);
     return at;
 }
 
@@ -385,7 +383,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             std::chrono::seconds(programs::report_seconds));
 
     validation_watch watch{programs::order_of(record), settings_.plateau};
-    for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch);
+    for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch.valid);
+    if (settings_.best) watch.resume(best_);
     // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
     const auto measured = [&](const char* activity, const auto& evaluate) {
         try {
@@ -412,15 +411,24 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     /// Validates and reports a trained epoch, and keeps the best state. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
         const programs::evaluation_record before = evaluated();
-        const bool validate = settings_.validates && options_.validates_after(done.epoch);
-        const bool some = done.epoch != *options_.epochs && !settings_.validated.empty();
+        const bool validate = settings_.validates && options_.validates_after(done.epoch), last = done.epoch == *options_.epochs;
+        const bool some = !last && !settings_.validated.empty();
+        const programs::epoch_record trained = done;
         if (validate) done.valid = some ? validation() : metrics_of("valid");
-        const bool best = watch.is_best(done) && settings_.best;
-        const programs::metric_values test = best ? metrics_of("test") : programs::metric_values{};
-        if (stop.stop_requested() && ((validate && done.valid.empty()) || (best && test.empty()))) {
-            done.valid.clear();
-            unvalidated_ = std::move(done);
+        // States are compared by the same examples.
+        const programs::metric_values compared = validate && last && !settings_.validated.empty() && settings_.best ? validation() : done.valid;
+        const bool best = settings_.best && watch.is_best(compared);
+        const programs::metric_values test = best && of.evaluates_all_splits() ? metrics_of("test") : programs::metric_values{};
+        if (stop.stop_requested() && validate && (compared.empty() || done.valid.empty() || (best && of.evaluates_all_splits() && test.empty()))) {
+            unvalidated_ = trained;
             return false;
+        }
+        if (best) { // after a checkpoint, so that a resume goes on from this state, too
+            unvalidated_ = trained;
+            save(of, at);
+            unvalidated_.reset();
+            best_ = {done.epoch, {compared, test, of.evaluates_all_splits() ? by_class(test) : nullptr}};
+            saving_.measure([&] { of.keep_best(best_->metrics); });
         }
         if (const programs::evaluation_record after = evaluated(); after.seconds > before.seconds)
             done.evaluation = {after.seconds - before.seconds, after.read_bytes - before.read_bytes, after.write_bytes - before.write_bytes};
@@ -440,11 +448,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         for (const std::string& warning : warnings_of(record.epochs, watch.order))
             if (watch.validated == 0) live_.warn(warning);
         warn_of_absent(done, watch.order);
-        watch.add(done);
-        if (best) {
-            best_ = {done.valid, test, by_class(test)};
-            saving_.measure([&] { of.keep_best(best_); });
-        }
+        watch.add(compared);
         return true;
     };
     const bool untrained = at.epoch == 0 && at.next == gneiss::batch_number{};
@@ -497,12 +501,25 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     }
     if (at.next == gneiss::batch_number{}) save(of, at); // a stop inside an epoch has saved already
     live_.clear();
+    of.add_to(record);
+    programs::report_data report = report_of(of, record, {});
+    const auto end_sampling = [&] {
+        if (live) live->stop();
+        sampler.stop();
+    };
     if (!stop.stop_requested() && !options_.no_eval) {
         const bool evaluated = !record.epochs.empty() && !record.epochs.back().valid.empty();
-        if (!best_.valid.empty()) { // best state, tested when it was current
-            record.valid = best_.valid;
-            record.test = best_.test;
-            record.per_class = best_.per_class;
+        const bool before = best_ && best_->epoch != at.epoch; // the best state is not the current one
+        if (best_) record.best_epoch = best_->epoch;
+        if (before && of.evaluates_all_splits()) {
+            record.valid = best_->metrics.valid;
+            record.test = best_->metrics.test;
+            record.per_class = best_->metrics.per_class;
+        } else if (before) {
+            end_sampling(); // they ask the trainer
+            const auto of_best = [&](const char* split) { return measured("test", [&] { return of.evaluate_best(split); }); };
+            record.valid = settings_.validated.empty() ? best_->metrics.valid : of_best("valid");
+            record.test = of_best("test");
         } else {
             record.valid = evaluated ? record.epochs.back().valid : metrics_of("valid");
             record.test = metrics_of("test");
@@ -510,8 +527,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
     }
     const bool interrupted = stop.stop_requested();
-    if (live) live->stop();
-    sampler.stop();
+    end_sampling();
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds();
     record.start = start_;
@@ -519,12 +535,12 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     programs::add_given_warnings(record.warnings);
     record.evaluation = evaluation_of(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
-    of.add_to(record);
     run_.write_result(record);
     const std::vector<programs::time_sample> samples = timeline(sampler.samples());
     run_.write_timeline(samples);
     if (!options_.no_report) {
-        programs::report_data report = report_of(of, record, samples);
+        report.run = record;
+        report.samples = samples;
         if (trace_ != nullptr) report.timeline = trace_->beginning();
         run_.write_report(programs::report_html(report));
     }

@@ -89,6 +89,11 @@ public:
     virtual programs::metric_values validate() { return evaluate("valid"); }
     /// Keeps the current state as the best so far, in `RUN/best`, with its metrics.
     virtual void keep_best(const programs::best_metrics& metrics) = 0;
+    /// As `evaluate`, for the state in `RUN/best`, once training is over: frees the memory of training, and no other function is
+    /// called after it. Only for states that were kept without a test.
+    virtual programs::metric_values evaluate_best(const std::string& split) = 0;
+    /// True if `evaluate` computes all splits at once: a state is then tested when it is kept.
+    [[nodiscard]] virtual bool evaluates_all_splits() const { return false; }
 
     /// Loads data that stays in memory, before the first epoch is timed.
     virtual void warm_up() {}
@@ -183,11 +188,12 @@ struct loop_position {
     double seconds = 0;                   ///< spent by earlier processes up to the checkpoint
     std::uint64_t peak_rss_bytes = 0;     ///< peak of these processes
     epoch_so_far so_far{};                ///< work of earlier processes in the epoch that contains `next`
-    programs::best_metrics best;          ///< metrics of the state in `RUN/best`, if any
+    std::optional<programs::kept_state> best{}; ///< the state in `RUN/best`, if the checkpoint has its epoch
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, if a stop preceded its validation
     programs::metric_values start;                     ///< validation before training, if there was one
 
-    /// Returns the position in checkpoint `saved`, with the checkpoint of the best state in `best`; the beginning without one.
+    /// Returns the position in checkpoint `saved`, with the state at `best`; the beginning without one. A best state that the
+    /// checkpoint does not cover is of another course of the run, and left out.
     [[nodiscard]] static loop_position of(const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best);
 };
 
@@ -246,7 +252,7 @@ private:
     std::uint64_t peak_before_ = 0; // the same
     std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, but neither validated nor reported
     epoch_so_far so_far_;                           // current epoch, by earlier processes
-    programs::best_metrics best_;
+    std::optional<programs::kept_state> best_;      // in RUN/best
     programs::metric_values start_;                 // validation before training
     gneiss::io_stats io_at_start_;                  // current epoch, in this process
     gneiss::pipeline_statistics pipeline_at_start_; // the same

@@ -30,7 +30,7 @@ void run_trace::close(programs::progress& live) {
     try {
         recorder_.close();
     } catch (const gneiss::io_error& e) {
-        live.say(e.what());
+        live.warn(e.what());
         return;
     }
     live.say("the trace is in " + recorder_.path().string() + "; ui.perfetto.dev opens it");

@@ -188,9 +188,12 @@ void warm_start::report(const std::filesystem::path& checkpoint, programs::progr
     std::string text = fmt::format("warm start from {}, {} state (epoch {}): ", run_.string(), all.at("state").get<std::string>(), all.at("epoch").get<std::uint64_t>());
     for (const char* const what : {"nodes", "relations", "weights", "classes"})
         if (all.contains(what)) text += text_of(all.at(what), what) + "; ";
+    run_state state = state_of(run_);
+    count_epochs(state, saved().position, config_.at("epochs").get<std::uint64_t>());
+    warn_if_unfinished(run_, state);
     live.say(text + (state_ ? "optimizer state taken" : "optimizer state begins again"));
     if (const std::uint64_t fresh = all.contains("nodes") ? all.at("nodes").at("new").get<std::uint64_t>() : 0; frozen_nodes_ && fresh != 0)
-        live.say(fmt::format("--freeze nodes: the {} new nodes keep their initial values", fresh));
+        live.warn(fmt::format("--freeze nodes: the {} new nodes keep their initial values", fresh));
 }
 
 json warm_start::reported(const std::filesystem::path& checkpoint) {
