@@ -93,7 +93,7 @@ TEST_CASE("SIGHUP stays ignored under nohup") {
         CHECK_FALSE(guard.interrupted());
     }
     std::raise(SIGHUP);
-    CHECK(std::signal(SIGHUP, before) == SIG_IGN);
+    CHECK((std::signal(SIGHUP, before) == SIG_IGN));
 }
 
 TEST_CASE("writes to a closed pipe and beyond the limit of a file's size fail, and programs that are started have the usual signals") {
