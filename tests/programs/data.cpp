@@ -317,9 +317,59 @@ TEST_CASE("import says what it took columns for, reads standard input, and is qu
         CHECK(stopped.code == 130);
         CHECK(stopped.err.find("interrupted while it was read") != std::string::npos);
     }
-    const outcome quiet = shop.run("import r.csv --out data --force --quiet");
+    const outcome quiet = shop.run("import r.csv --out data --force --quiet --columns 0,1");
     CHECK(quiet.code == 0);
     CHECK((quiet.out + quiet.err).empty());
+}
+
+TEST_CASE("what import guessed is a warning, also under --quiet and in --json; clean files have none") {
+    const workshop shop;
+    shop.write("snap.txt", "# Directed graph\n# FromNodeId\tToNodeId\n1\t2\n2\t3\n# 3 nodes in all\n");
+    const outcome clean = shop.run("import snap.txt --out data --force --json --quiet");
+    CHECK(clean.err.empty());
+    const auto result = nlohmann::json::parse(clean.out);
+    CHECK(result["edges"] == 2);
+    CHECK(result["comment_lines"] == 3);
+    CHECK_FALSE(result.contains("warnings"));
+    CHECK(shop.run("import snap.txt --out data --force").err.find("after comments, the first of which is \"# Directed graph\"\nlines skipped as comments: 3\n") != std::string::npos);
+    shop.write("hash.tsv", "# x\ty\n#\tb\n");
+    CHECK(nlohmann::json::parse(shop.run("import hash.tsv --comment none --out data --force --json").out)["edges"] == 2);
+    shop.write("ui.csv", "user,item\n1,1\n2,1\n");
+    shop.write("weights.csv", "source,target,weight\na,b,1.5\nc,b,2\n");
+    shop.write("train.tsv", "a\tb\n");
+    shop.write("Test.tsv", "b\ta\n");
+    shop.write("both.tsv", "a\tb\nb\ta\n");
+    shop.write("blanks.csv", "a,b\na , b\n");
+    for (const auto& [arguments, part] : {std::pair{"ui.csv", "looks like a header"}, {"ui.csv --header", "--bipartite"}, {"ui.csv --header --bipartite", "item:1"},
+             {"weights.csv", "looks like a header"}, {"train.tsv Test.tsv", "Test.tsv trains"}, {"both.tsv --undirected", "--deduplicate"}, {"blanks.csv", "names that begin or end with a blank: 2"}}) {
+        CAPTURE(arguments);
+        const outcome got = shop.run("import " + std::string(arguments) + " --out data --force --json --quiet");
+        CHECK(got.code == 0);
+        CHECK(got.err.starts_with("warning: "));
+        bool found = false;
+        for (const auto& warning : nlohmann::json::parse(got.out)["warnings"])
+            found = found || (warning.get<std::string>().find(part) != std::string::npos && got.err.find(warning.get<std::string>()) != std::string::npos);
+        CHECK(found);
+    }
+    CHECK(shop.run("import train.tsv --test Test.tsv --out data --force --quiet").err.empty());
+    shop.refuses(2, "import both.tsv --columns 0,0 --out new", {"names column 0 twice"});
+    shop.refuses(2, "import both.tsv --bipartite --ids int --out new", {"--ids string"});
+    shop.write("far.tsv", "1000000000\t1000000001\n");
+    shop.refuses(1, "import far.tsv --ids int --out new", {"far.tsv", "the largest id is 1000000001", "--ids string"});
+}
+
+TEST_CASE("a name with a tab is refused by each export of text, and no file stays") {
+    const workshop shop;
+    shop.write("names.csv", "\"a\tx\",r,b\nb,r,c\n");
+    REQUIRE(shop.run("import names.csv --out data --quiet").code == 0);
+    shop.refuses(1, "export data --out new", {"a tab, a line break or a NUL byte", "a\\tx"});
+    REQUIRE(shop.run("train data --out run --epochs 1 --dim 8 --quiet --no-report", "gneiss-marius").code == 0);
+    for (const char* format : {"tsv", "npy"}) {
+        const outcome got = shop.run("export run --out new --format " + std::string(format), "gneiss-marius");
+        CHECK(got.code == 1);
+        CHECK(got.err.find("cannot stand between tabs: 'a\\tx'") != std::string::npos);
+        CHECK(!fs::exists(shop / "new"));
+    }
 }
 
 TEST_CASE("wrong lines are listed before the error, and skipped within a limit") {

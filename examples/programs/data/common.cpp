@@ -211,6 +211,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     if (created.skipped != 0)
         live.say(fmt::format("skipped {} wrong lines, listed in {}", created.skipped,
             (output.out / gneiss::importing::skipped_name).string()));
+    if (created.comments != 0) live.say(fmt::format("lines skipped as comments: {}", created.comments));
     if (created.duplicates != 0) live.say(fmt::format("{} repeated edges were left out", created.duplicates));
     if (created.moved != 0)
         live.say(fmt::format(
@@ -240,6 +241,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         if (data.classes != 0) result.update({{"node_task", std::string(to_string(data.target))}, {"classes", data.classes}});
         if (data.train != 0)
             result.update({{"train_nodes", data.train}, {"valid_nodes", data.valid}, {"test_nodes", data.test}});
+        if (created.comments != 0) result["comment_lines"] = created.comments;
         if (created.skipped != 0) result["skipped_lines"] = created.skipped;
         if (created.duplicates != 0) result["duplicate_edges"] = created.duplicates;
         for (const auto& [file, columns] : created.columns) result["columns"][file.string()] = columns;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <initializer_list>
@@ -151,6 +152,20 @@ import_options start_of(const import_flags& flags) {
     return options;
 }
 
+/// Warns of files among several that train, and are called like those that should not.
+void check_names(const import_flags& flags) {
+    if (flags.sources.size() < 2) return;
+    for (const auto& source : flags.sources) {
+        std::string stem = source.filename().string();
+        stem.resize(std::min(stem.find_first_of("._-2"), stem.size())); // test2id
+        std::ranges::transform(stem, stem.begin(), [](unsigned char c) { return std::tolower(c); });
+        const bool test = stem == "test";
+        if (test || stem == "valid" || stem == "validation" || stem == "val" || stem == "dev")
+            programs::print_warning(fmt::format("{} trains, as all files without a flag do: if it should not, import it by --{} {}",
+                source.string(), test ? "test" : "valid", source.string()));
+    }
+}
+
 std::vector<std::filesystem::path> inputs_of(const import_flags& flags) {
     std::vector<std::filesystem::path> files = flags.sources;
     for (const auto& file : {flags.valid, flags.test, flags.entities, flags.relations, flags.features_file, flags.labels, flags.standardize})
@@ -187,7 +202,7 @@ import_options options_of(const import_flags& flags) {
     }
     options.header = flags.header;
     if (flags.delimiter) options.delimiter = parse_character("delimiter", *flags.delimiter);
-    if (flags.comment) options.comment = parse_character("comment", *flags.comment);
+    if (flags.comment) options.comment = *flags.comment == "none" ? '\0' : parse_character("comment", *flags.comment);
     options.entities = flags.entities.value_or("");
     options.relations = flags.relations.value_or("");
     options.undirected = flags.undirected;
@@ -218,6 +233,7 @@ void add_import(programs::command_line& to) {
         "Makes a dataset from edge files, or a directory of a known layout.", [flags](programs::command& self) {
             import_options options = options_of(*flags);
             check_node_flags(self, options);
+            check_names(*flags);
             check_output(flags->output, flags->common, inputs_of(*flags));
             for (const import_source& source : options.sources) {
                 std::error_code failed;
@@ -244,9 +260,9 @@ void add_import(programs::command_line& to) {
     command.option("delimiter", flags->delimiter, "character between fields, or tab, comma, space (any blanks)")
         .value_name("C")
         .default_text("from the first line");
-    command.option("comment", flags->comment, "skip lines that begin with it")
-        .value_name("C")
-        .default_text("# or % if the file begins with such a line");
+    command.option("comment", flags->comment, "skip lines that begin with it; none: every line is an edge")
+        .value_name("C|none")
+        .default_text("lines \"# …\" and \"% …\" before the first edge");
     command
         .option("ids", flags->ids,
             "string: names; int: row i is node i, isolated nodes kept; auto: int for npy, mtx, "
@@ -257,7 +273,8 @@ void add_import(programs::command_line& to) {
     command.option("relations", flags->relations, "table of relation names for integer ids").value_name("FILE");
     command.option("undirected", flags->undirected, "store each edge in both directions");
     command.option("bipartite", flags->bipartite,
-        "matrices (mtx, scipy): columns are nodes after the rows; without it they must be square");
+        "tails are other nodes than heads. Matrices (mtx, scipy): columns are nodes after the rows; without it they must be "
+        "square. Text: tails are named COLUMN:NAME by the header, else tail:NAME");
     command
         .option(
             "skip-bad", flags->skip_bad, "leave out up to N wrong lines of text, and list them in DATASET/skipped.tsv")

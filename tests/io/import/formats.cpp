@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <string>
@@ -19,6 +20,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/import/importer.hpp>
+#include <gneiss/io/npy.hpp>
 
 namespace test_io_import_formats {
 
@@ -77,12 +79,12 @@ TEST_CASE("delimiters, comments, headers and columns are detected or follow the 
     CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"q,\",r,c").edges() ==
           list{{"a", "r, \"x\"", "b"}, {"q,", "r", "c"}});
     CHECK(workshop().file("a.txt", "# SNAP\n# more\n5\t6\n#7\t8\n6\t5\n").edges() ==
-          list{{"5", "0", "6"}, {"6", "0", "5"}});
+          list{{"#7", "0", "8"}, {"5", "0", "6"}, {"6", "0", "5"}}); // a name: the comments are before the first edge
     CHECK(workshop().file("a.tsv", "#a\tr\tb\n").edges() == list{{"#a", "r", "b"}}); // a name, not a comment
     CHECK(workshop().file("a.tsv", "\xef\xbb\xbfu\tr\tv\n").edges() == list{{"u", "r", "v"}});
     CHECK(workshop().file("a.el", "1 2 0.5\n2 3 0.25\n").edges() == list{{"1", "0", "2"}, {"2", "0", "3"}});
     CHECK(workshop().file("a.el", "% KONECT\n% 2 3 3\n1 2\n# both\n2 3\n% x\n").edges() ==
-          list{{"1", "0", "2"}, {"2", "0", "3"}});
+          list{{"#", "0", "both"}, {"%", "0", "x"}, {"1", "0", "2"}, {"2", "0", "3"}});
     {
         workshop shop;
         shop.options.columns = {"from", "kind", "to"};
@@ -100,6 +102,136 @@ TEST_CASE("delimiters, comments, headers and columns are detected or follow the 
         shop.options.header = true;
         CHECK(shop.file("a.dat", "x;y;z\na;b;c\nd;e;f\n").edges() == list{{"c", "0", "a"}, {"f", "0", "d"}});
     }
+}
+
+namespace {
+
+/// Returns the edges of an import of `text`, a line each, then comments, warnings or the error.
+std::string said(const std::string& name, const std::string& text, const std::function<void(import_options&)>& change = {}) {
+    workshop w;
+    import_options& options = w.file(name, text).options;
+    if (change) change(options);
+    std::string all;
+    try {
+        const import_report report = import_dataset(options, serial_executor{});
+        for (const auto& [head, relation, tail] : triples_of(options.out, "train")) all += head + " " + (report.relations > 1 || relation != "0" ? relation + " " : "") + tail + "\n";
+        if (report.comments != 0) all += "comments " + std::to_string(report.comments) + "\n";
+        for (const auto& [file, line] : report.header_like) all += "header " + line + "\n";
+        for (const std::string& warning : report.warnings) all += "warning " + warning.substr(warning[0] == '/' ? warning.find(name) : 0) + "\n";
+    } catch (const error& e) {
+        const std::string what = e.what();
+        all += "error " + what.substr(what.find('/') == 0 ? what.find(name) : 0) + "\n";
+    }
+    return all;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+    const bool found = text.find(part) != std::string::npos;
+    if (!found) MESSAGE(text);
+    return found;
+}
+
+} // namespace
+
+TEST_CASE("comments are the lines before the first edge that begin with a mark and a blank, and marked lines that are no edge") {
+    CHECK(said("a.txt", "# Directed graph: x.txt\n# FromNodeId\tToNodeId\n\n1\t2\n2\t3\n") == "1 2\n2 3\ncomments 2\n"); // SNAP
+    CHECK(said("out.a", "% asym unweighted\n% 2 3 3\n1 2\n2 3\n") == "1 2\n2 3\ncomments 2\n"); // KONECT
+    CHECK(said("a.tsv", "#\tb\nb\tc\n#\tc\n") == "# b\n# c\nb c\n");
+    CHECK(said("a.tsv", "a\tb\n# x\tb\n#y\ta\nb\ta\n") == "# x b\n#y a\na b\nb a\n");
+    CHECK(said("a.tsv", "a\tb\n# a comment\n%another\nb\ta\n") == "a b\nb a\ncomments 2\n");
+    CHECK(said("a.tsv", "#/usr/bin/write.py\n# GMT Mon\n#\na\tb\n") == "a b\ncomments 3\n"); // networkx
+    CHECK(said("a.tsv", "1\t2\n#3\t4\n", [](import_options& o) { o.ids = id_kind::integer; }).find("comments 1") != std::string::npos);
+    const auto comment = [](char c) { return [c](import_options& o) { o.comment = c; }; };
+    CHECK(said("a.tsv", "# x\ty\n#\tb\n", comment('\0')) == "# b\n# x y\n");
+    CHECK(said("a.tsv", "#y\tx\n%\tb\n#\n", comment('#')) == "% b\ncomments 2\n");
+    CHECK(said("a.tsv", "# only\n") == "error a.tsv: this file contains only comments\n");
+    CHECK(contains(said("a.tsv", "# by x\n#head\ttail\na\tb\n", [](import_options& o) { o.header = true; }), "a b\ncomments 1\n"));
+}
+
+TEST_CASE("a header read as an edge is named, and the lines after it are doubted as others are") {
+    for (const std::string file : {"source,target,weight\na,b,0.5\nb,c,1.25\n", "#source,target,weight\n1,2,5.5\n"}) {
+        const std::string got = said("a.csv", file);
+        CHECK(contains(got, "header " + file.substr(0, file.find('\n'))));
+        CHECK(contains(got, "warning a.csv: field 2, read as the tail, which is a node, is a number"));
+        CHECK(contains(got, "is called 'weight' by the first line"));
+    }
+    CHECK(contains(said("a.tsv", "#source\ttarget\na\tb\n"), "header #source\ttarget"));
+    CHECK(contains(said("a.csv", "user,item\nu1,i1\n"), "header user,item"));
+    for (const char* plain : {"user1\titem1\nuser2\titem1\n", "node1\tnode2\nnode2\tnode3\n", "from\tb\nb\tto\n"})
+        CHECK(said("a.tsv", plain).find("header") == std::string::npos);
+    const auto header = [](import_options& o) { o.header = true; };
+    CHECK(said("a.csv", "source,target,weight\na,b,0.5\nb,c,1\n", header) == "a b\nb c\n");
+    CHECK(said("a.csv", "Source,Target,Type,Id,Label,Weight\na,b,Directed,0,,1\n", header) == "a b\n"); // Gephi
+    CHECK(said("a.csv", "to,rel,from\nb,r,a\n", header) == "a r b\n");
+    CHECK(said("a.txt", "protein1 protein2 combined_score\na b 490\n", header) == "a b\n"); // STRING
+    CHECK(contains(said("a.csv", "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n"), "error a.csv: line 1, column 1: found 4 fields, and this line looks like a header: import with --header"));
+    CHECK(contains(said("a.csv", "1,2\n2,3\n", header), "was read as a header and consists of numbers"));
+}
+
+TEST_CASE("times, dates and weights taken for nodes or relations are doubted") {
+    for (const auto& [line, reason] : {std::pair{"1 2 1082040961", "field 2, read as the tail, which is a node, is a time since 1970"},
+             {"a\t1082040961\tb", "field 1, read as the relation, is a time since 1970"},
+             {"a\t2024-01-01\tb", "field 1, read as the relation, is a date"},
+             {"a,b,2024-01-31T10:00:00", "field 2, read as the tail, which is a node, is a date"},
+             {"a,b,31/12/2024", "is a date"}, {"1 2 1082040961123", "is a time since 1970"}, {"a\t0.5\tb", "field 1, read as the relation, is a number"},
+             {"a\tb\t7", "field 2, read as the tail, which is a node, is a number"}, {"1.0,2.0", "field 1, read as the tail, which is a node, is a number with a fraction"},
+             {"a\tb\t{'weight': 3}", "is an object of attributes"}})
+        CHECK(contains(said("a.txt", std::string(line) + "\n"), reason));
+    for (const char* plain : {"1 2 3", "a\tr\tb", "1082040961\t1082040962", "2024\t2025", "1.2.3.4\t5.6.7.8", "Q42\tP31\tQ5"})
+        CHECK(said("a.txt", std::string(plain) + "\n").find("warning") == std::string::npos);
+    CHECK(said("a.txt", "1 2 1082040961\n", [](import_options& o) { o.columns = {"0", "1"}; }) == "1 2\n");
+}
+
+TEST_CASE("lines with other numbers of fields are refused or counted, as are names with blanks at their ends") {
+    CHECK(said("a.txt", "a b\nb c d e\n") == "error a.txt: line 2, column 5: found 4 fields where 2 are expected\n");
+    CHECK(contains(said("a.txt", "new york boston tea\na b\n"), "the first lines have 2 to 4: write one edge a line"));
+    CHECK(contains(said("a.edgelist", "a b\nnew york boston\nb c\n"), "a b\nb c\nnew york\nwarning a.edgelist: lines without the 2 fields of the first edge: 1, the first is line 2;"));
+    CHECK(contains(said("a.txt", "a b c d\nb c\n", [](import_options& o) { o.columns = {"0", "1"}; }), "lines without the 4 fields of the first edge: 1, the first is line 2;"));
+    CHECK(said("a.txt", "a b {}\nb c {'weight': 3, 'x': 1}\n") == "a b\nb c\n"); // networkx
+    CHECK(contains(said("a.csv", "a, b\nb,c \n"), "names that begin or end with a blank: 2, the first in line 1;"));
+    CHECK(contains(said("a.csv", "a,b\rc,d\r"), "error a.csv: line 1, column 4: a CR within the line"));
+    CHECK(contains(said("a.dat", "1::1193::5::978300760\n"), "use --delimiter : --columns 0,2"));
+    for (const std::vector<std::string>& columns : {std::vector<std::string>{"0", "0"}, {"0", "1", "1"}, {"1", "1", "0"}})
+        CHECK(contains(said("a.tsv", "a\tb\tc\n", [&](import_options& o) { o.columns = columns; }), "twice"));
+}
+
+TEST_CASE("tails of a bipartite text are other nodes than heads of the same name") {
+    const auto bipartite = [](import_options& o) { o.bipartite = true; };
+    const auto with_header = [](import_options& o) { o.bipartite = o.header = true; };
+    const std::string ratings = "userId,movieId\n1,1\n1,2\n2,2\n2,3\n";
+    CHECK(contains(said("a.csv", ratings, with_header), "1 movieId:1\n1 movieId:2\n2 movieId:2\n2 movieId:3\nwarning a.csv: names such as '1' are in both columns"));
+    CHECK(contains(said("a.csv", ratings, [](import_options& o) { o.header = true; }), "userId and movieId, and names such as '1' of both are one node: if they are two, import with --bipartite"));
+    CHECK(said("a.csv", "userId,movieId\nu1,i1\nu2,i1\n", [](import_options& o) { o.header = true; }) == "u1 i1\nu2 i1\n");
+    CHECK(said("a.tsv", "u1\ti1\n", bipartite) == "u1 tail:i1\n");
+    CHECK(contains(said("a.tsv", "1\t2\n", [&](import_options& o) { bipartite(o); o.ids = id_kind::integer; }), "error --bipartite keeps heads and tails"));
+}
+
+TEST_CASE("integer ids far beyond the edges are refused, and arrays of such ids are read by name") {
+    std::string text, more;
+    for (int i = 0; i < 50; ++i) text += std::to_string(1'000'000'000 + i) + "\t" + std::to_string(1'000'000'400 + i) + "\n";
+    const auto integer = [](import_options& o) { o.ids = id_kind::integer; };
+    CHECK(contains(said("a.tsv", text, integer), "the largest id is 1000000449, and there are 50 edges"));
+    CHECK(contains(said("a.tsv", text, integer), "import with --ids string"));
+    CHECK(contains(said("a.tsv", "0\t1000000000\t1\n", integer), "the largest relation is 1000000000"));
+    CHECK(said("a.tsv", "0\t1000000\n", integer) == "0 1000000\n");
+    for (const bool triples : {false, true}) {
+        workshop shop;
+        npy_writer out(shop.at / "e.npy", npy_dtype::i64, {triples ? 3U : 2U});
+        for (const std::int64_t value : triples ? std::vector<std::int64_t>{1'000'000'000'000, 7, 5, 5, 70, 6} : std::vector<std::int64_t>{1'000'000'000'000, 5, 5, 6})
+            out.append(value);
+        out.close();
+        shop.options.sources = {{.path = shop.at / "e.npy"}};
+        CHECK(contains(shop.complaint(), "too large"));
+        shop.options.ids = id_kind::string;
+        CHECK(shop.edges() == (triples ? list{{"1000000000000", "7", "5"}, {"5", "70", "6"}} : list{{"1000000000000", "0", "5"}, {"5", "0", "6"}}));
+    }
+}
+
+TEST_CASE("--undirected over pairs that are listed twice counts the edges that it repeats") {
+    const auto undirected = [](import_options& o) { o.undirected = true; };
+    CHECK(said("a.tsv", "a\tb\nb\tc\nc\tc\n", undirected) == "a b\nb a\nb c\nc b\nc c\n");
+    CHECK(contains(said("a.tsv", "a\tb\nb\ta\nb\tc\n", undirected), "--undirected: 2 of 6 edges are repeated"));
+    CHECK(said("a.tsv", "a\tb\nb\ta\n", [&](import_options& o) { undirected(o); o.deduplicate = true; }) == "a b\nb a\n");
 }
 
 TEST_CASE("what follows a gzip member is another one, or zeros, or damage") {
@@ -254,7 +386,7 @@ TEST_CASE("the first malformed line is reported with file, line and column, what
           std::string::npos);
     CHECK(workshop().file("a.tsv", "a\tb\tc\td\n").complaint() ==
           "a.tsv: line 1, column 1: found 4 fields: name the columns of head and tail, or of head, relation and tail, such "
-          "as --columns 0,1 or 0,1,2");
+          "as --columns 0,1 or 0,1,2; the other fields are not read");
     CHECK(workshop().file("a.tsv", std::string("a\tr\tb\nc\tr\0\td\n", 13)).complaint() ==
           "a.tsv: line 2, column 4: a NUL byte: this is not a text file in UTF-8 or ASCII");
     CHECK(workshop().file("a.csv", "a,r,\"b\n").complaint().find("line 1, column 5: a quote is opened") !=
@@ -481,7 +613,7 @@ TEST_CASE("a table with fewer names than a matrix or a METIS file has nodes is r
         workshop w;
         std::ofstream(w.at / "e.tsv") << table;
         w.options.entities = w.at / "e.tsv";
-        w.options.bipartite = true;
+        w.options.bipartite = name == "a.mtx";
         return w.file(name, text).complaint();
     };
     const std::string matrix = "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 2\n2 3\n";

@@ -147,6 +147,7 @@ void write_mapped_edges(import_state& state, const E& executor, Map& map) {
         [&](std::uint64_t written) { state.report_progress("buckets", written, report.train_edges, "edges"); });
     out.close();
     in.close();
+    state.journal.set("repeated", builder.repeated());
     npy_writer table_out(directory / "edges.table.npy", npy_dtype::u64, {6});
     table_out.append_bytes(std::as_bytes(std::span(table)));
     table_out.close();

@@ -21,9 +21,10 @@ namespace gneiss::importing {
 struct text_format {
     char delimiter = '\t';                 ///< ' ' means runs of blanks and tabs
     char comment = '\0';                   ///< lines that begin with it are skipped; '\0': none
-    char other_comment = '\0';             ///< lines that begin with this one are skipped, too
+    bool hash_comments = false;            ///< lines that begin with '#' or '%' and are no edge by their fields are skipped
     bool quotes = false;                   ///< fields may be in double quotes, with "" for a quote inside (CSV)
     std::size_t fields = 0;                ///< fields of every line; 0: at least those used
+    bool any_fields = false;               ///< lines of edges may have other numbers of fields, at least those used
     std::size_t source = 0;                ///< field of the source (head), from 0
     std::size_t destination = 1;           ///< field of the destination, from 0
     std::optional<std::size_t> relation{}; ///< field of the relation; none: without relations
@@ -32,6 +33,13 @@ struct text_format {
 
     friend bool operator==(const text_format&, const text_format&) = default;
 };
+
+/// Returns true for a character that begins comments where none is given.
+[[nodiscard]] constexpr bool is_comment_mark(char c) noexcept { return c == '#' || c == '%'; }
+/// Returns true for a line of the comments before the first edge: a mark alone or before a blank.
+[[nodiscard]] constexpr bool opens_comment(std::string_view line) noexcept {
+    return !line.empty() && is_comment_mark(line[0]) && (line.size() == 1 || line[1] == ' ');
+}
 
 /// Returns the position of the first byte that is not UTF-8 (RFC 3629); npos: there is none. O(length), 32 bytes of
 /// ASCII at once.
@@ -72,6 +80,7 @@ struct line_place {
     std::uint64_t line = 0;                      ///< number of the line, from 1
     const char* begin = nullptr;                 ///< start of the line
     std::size_t length = 0;                      ///< length of the line
+    std::size_t fields = 0;                      ///< fields of the line, once it is split
     bool utf8 = true;                            ///< the text around it is UTF-8; else `need_utf8` examines each field
 
     /// Returns the column of a pointer into the line; an unquoted copy of a field has none.
@@ -302,9 +311,10 @@ template <class Fields>
 /// \param text        whole lines; CR before a newline is dropped
 /// \param first_line  number of the first line in its file
 /// \param bad         `bad(error)` returns true if a wrong line is skipped; else its error is thrown
-template <class Visit, class Bad>
+/// \param comment     `comment()` is called for each comment
+template <class Visit, class Bad, class Comment>
 void for_each_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
-    const text_format& options, Visit&& visit, Bad&& bad) {
+    const text_format& options, Visit&& visit, Bad&& bad, Comment&& comment) {
     line_fields fields;
     line_place place{&path, first_line};
     place.utf8 = find_invalid_utf8(text) == std::string_view::npos;
@@ -323,9 +333,13 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
                 if (const auto nul = line.find('\0'); nul != std::string_view::npos)
                     place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
             if (place.line <= options.skip_lines || line.empty()) continue;
-            if (line[0] == options.comment || line[0] == options.other_comment) continue;
+            if (line[0] == options.comment) {
+                comment();
+                continue;
+            }
             split_line(line, options, place, fields);
             if (fields.count == 0) continue;
+            place.fields = fields.count;
             visit(fields, place);
         } catch (const error& wrong) {
             if (!bad(wrong)) throw;
@@ -336,22 +350,25 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
 template <class Visit>
 void for_each_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
     const text_format& options, Visit&& visit) {
-    for_each_line(text, first_line, path, options, visit, [](const error&) { return false; });
+    for_each_line(text, first_line, path, options, visit, [](const error&) { return false; }, [] {});
 }
 
-/// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs.
+/// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs, and `comment()`
+/// for each comment.
 ///
 /// Errors: `error` (invalid_format) with line and column for too few or too many fields, empty names, and names that
 /// are not UTF-8; `bad(error)` returns true to skip the line.
-template <class Visit, class Bad>
+template <class Visit, class Bad, class Comment>
 void for_each_edge_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
-    const text_format& options, Visit&& visit, Bad&& bad) {
+    const text_format& options, Visit&& visit, Bad&& bad, Comment&& comment) {
     const std::size_t last = std::max({options.source, options.destination, options.relation.value_or(0)});
     for_each_line(
         text, first_line, path, options,
         [&](const line_fields& fields, const line_place& place) {
-            if (fields.count <= last || (options.fields != 0 && fields.count != options.fields)) [[unlikely]] {
-                const bool exactly = options.fields > last;
+            const bool other = options.fields != 0 && fields.count != options.fields;
+            if (fields.count <= last || (other && !options.any_fields)) [[unlikely]] {
+                if (options.hash_comments && is_comment_mark(*place.begin)) return comment();
+                const bool exactly = options.fields > last && !options.any_fields;
                 const std::size_t want = exactly ? options.fields : last + 1;
                 const std::string_view& seen = fields.at[std::min({fields.count, want, line_fields::capacity}) - 1];
                 const char* where = fields.count > want && want < line_fields::capacity ? fields.at[want].data()
@@ -362,6 +379,7 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
             }
             const std::string_view relation = options.relation ? fields.at[*options.relation] : std::string_view{};
             const std::string_view source = fields.at[options.source], destination = fields.at[options.destination];
+            if (other && options.hash_comments && is_comment_mark(*place.begin)) return comment();
             if (source.empty() || destination.empty() || (options.relation && relation.empty())) [[unlikely]] {
                 const auto& which = source.empty() ? source : destination.empty() ? destination : relation;
                 place.fail(which, source.empty()        ? "the source (head) is empty"
@@ -372,7 +390,7 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
                 for (const std::string_view& name : {source, relation, destination}) need_utf8(name, place);
             visit(source, relation, destination, place);
         },
-        bad);
+        bad, comment);
 }
 
 } // namespace gneiss::importing

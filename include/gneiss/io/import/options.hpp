@@ -27,7 +27,7 @@ enum class edge_format {
     automatic, ///< by the file's name and first lines
     tsv,       ///< fields between tabs
     csv,       ///< fields between commas, quotes allowed
-    edge_list, ///< source, destination and optional fields, between blanks or tabs; '#' and '%' begin comments
+    edge_list, ///< source, destination and optional fields, between blanks or tabs
     metis,     ///< METIS graph: line i has the neighbors of node i, from 1
     mtx,       ///< Matrix Market coordinate
     npy        ///< integers [m, 2] (source, destination) or [m, 3] (source, relation, destination)
@@ -76,7 +76,9 @@ struct import_options {
         columns{};       ///< source, relation, destination (or source, destination): positions or header names
     bool header = false; ///< the first line names the columns
     std::optional<char> delimiter{};                  ///< ' ' means runs of blanks and tabs
-    std::optional<char> comment{};                    ///< lines that begin with it are skipped
+    /// Lines that begin with it are skipped; '\0': none are. Not given: the lines before the first edge that are '#' or '%' alone
+    /// or before a blank, and later ones that begin with '#' or '%' and do not have the fields of an edge.
+    std::optional<char> comment{};
     std::filesystem::path entities{};                 ///< table of node names for integer ids
     std::filesystem::path relations{};                ///< table of relation names for integer ids
     /// For computed graphs, in place of the tables: the names of nodes 0, 1, … below `node_attributes.nodes`, and the names of
@@ -84,7 +86,10 @@ struct import_options {
     std::function<std::string(std::uint64_t node)> compute_name{};
     std::vector<std::string> relation_names{}; ///< names of relations; empty: from the sources
     bool undirected = false; ///< store each training edge both ways; no effect on symmetric mtx and METIS
-    bool bipartite = false;  ///< matrices: columns are nodes after the rows; without it, matrices are square
+    /// Tails are other nodes than heads of the same id. Matrices: columns are nodes after the rows; without it, matrices are
+    /// square. Text, and arrays with ids as names: the name of the tail's column in a header, or "tail", and ":" go before
+    /// the names of tails.
+    bool bipartite = false;
     bool deduplicate = false;                         ///< store each edge of a split once
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
     import_node_attributes node_attributes{};         ///< attributes of nodes
@@ -118,6 +123,7 @@ struct import_report {
     std::uint64_t unseen = 0;                  ///< valid and test edges with a node or relation unknown to train
     std::uint64_t moved = 0;  ///< those of them moved to train
     std::uint64_t skipped = 0;    ///< wrong lines left out
+    std::uint64_t comments = 0;   ///< lines of text skipped as comments
     std::uint64_t duplicates = 0; ///< repeated edges left out
     bool both_ways = false;       ///< every training edge is stored both ways
     dataset_node_attributes node_attributes{}; ///< attributes written
@@ -126,7 +132,7 @@ struct import_report {
     std::vector<std::pair<std::filesystem::path, std::string>> header_like{};
     /// text files, and the columns that their first line was taken for
     std::vector<std::pair<std::filesystem::path, std::string>> columns{};
-    std::vector<std::string> warnings{}; ///< sentences about columns that may be others than they were taken for
+    std::vector<std::string> warnings{}; ///< sentences about what was guessed and may be otherwise
     bool resumed = false;               ///< continued the work of an earlier run
 };
 

@@ -57,12 +57,33 @@ struct parse_memory {
     }
 };
 
+/// Lines of a source that a user should know of.
+struct line_notes {
+    static constexpr std::uint64_t no_line = ~std::uint64_t{0};
+
+    std::uint64_t comments = 0;          ///< comments after the first edge
+    std::uint64_t uneven = 0;            ///< edges with another number of fields than the first one
+    std::uint64_t first_uneven = no_line; ///< line of the first of them
+    std::uint64_t padded = 0;            ///< names that begin or end with a blank
+    std::uint64_t first_padded = no_line; ///< line of the first of them
+
+    /// Adds the notes of other lines.
+    void merge(const line_notes& other) noexcept {
+        comments += other.comments;
+        uneven += other.uneven;
+        first_uneven = std::min(first_uneven, other.first_uneven);
+        padded += other.padded;
+        first_padded = std::min(first_padded, other.first_padded);
+    }
+};
+
 /// Result of the first pass.
 struct parsed_edges {
     std::array<std::uint64_t, 3> edges{};      ///< records per split
     std::uint64_t largest_node = 0;            ///< integer ids: largest + 1
     std::uint64_t largest_relation = 0;        ///< integer relations: largest + 1
     std::vector<std::uint64_t> source_entries; ///< entries of each source
+    std::vector<line_notes> notes;             ///< of each source
 };
 
 /// The first pass over all sources.
@@ -98,6 +119,7 @@ public:
     /// `bad_lines_error` for several wrong lines.
     parsed_edges run() {
         found_.source_entries.assign(setup_.sources->size(), 0);
+        found_.notes.assign(setup_.sources->size(), {});
         source_chunks chunks(*setup_.sources, setup_.memory.chunk, setup_.memory.line);
         total_ = chunks.total();
         read_ahead ahead(setup_.memory.chunks, [&](text_chunk& chunk) { return chunks.next(chunk); });
@@ -124,6 +146,7 @@ private:
             bool used = false;                 ///< true if the entry is in use
         };
         std::vector<known_relation> known = std::vector<known_relation>(1024);
+        std::string name{}; ///< of a tail with its prefix
     };
 
     void work(read_ahead& ahead) {
@@ -173,6 +196,7 @@ private:
         const planned_source& from = (*setup_.sources)[chunk.source];
         const std::uint64_t limit = from.nodes == 0 ? setup_.node_limit : std::min(from.nodes, setup_.node_limit);
         std::uint64_t entries = 0;
+        line_notes notes;
         if (from.source.compute)
             entries = compute(mine, from, chunk);
         else if (from.array)
@@ -184,6 +208,11 @@ private:
                 chunk.text(), chunk.first_line, from.source.path, from.text,
                 [&](std::string_view source, std::string_view relation, std::string_view destination,
                     const line_place& place) {
+                    if (setup_.integer_ids && from.text.hash_comments && is_comment_mark(*place.begin)) {
+                        ++notes.comments; // no edge between integers
+                        return;
+                    }
+                    note(notes, from.text, place, {source, relation, destination});
                     if (setup_.integer_ids) {
                         const std::uint64_t u = parse_id(source, from.text.first_id,
                             from.destination_shift != 0 ? from.destination_shift : limit, place);
@@ -192,7 +221,7 @@ private:
                             from.destination_shift;
                         add_integer(mine, from, u, relation, v, place);
                     } else {
-                        add_named(mine, from, source, relation, destination);
+                        add_named(mine, from, source, relation, destination, place);
                     }
                     ++entries;
                 },
@@ -207,9 +236,24 @@ private:
                         }
                     }
                     return true;
-                });
+                },
+                [&] { ++notes.comments; });
         const std::scoped_lock lock(mutex_);
         found_.source_entries[chunk.source] += entries;
+        found_.notes[chunk.source].merge(notes);
+    }
+
+    static void note(line_notes& notes, const text_format& text, const line_place& place, std::array<std::string_view, 3> names) {
+        if (text.fields != 0 && place.fields != text.fields) [[unlikely]] {
+            ++notes.uneven;
+            notes.first_uneven = std::min(notes.first_uneven, place.line);
+        }
+        if (text.delimiter == ' ') return;
+        for (const std::string_view name : names)
+            if (!name.empty() && (name.front() == ' ' || name.back() == ' ')) [[unlikely]] {
+                ++notes.padded;
+                notes.first_padded = std::min(notes.first_padded, place.line);
+            }
     }
 
     std::uint64_t parse_metis(worker& mine, const planned_source& from, const text_chunk& chunk) {
@@ -262,11 +306,16 @@ private:
                             "row " + std::to_string(chunk.first_row + row) + ", column " + std::to_string(column)});
             return static_cast<std::uint64_t>(read);
         };
+        constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
+        const std::uint64_t node_limit = setup_.integer_ids ? setup_.node_limit : largest;
         for (std::size_t row = 0; row < rows; ++row) {
-            const std::uint64_t source = value(row, 0, setup_.node_limit);
+            const std::uint64_t source = value(row, 0, node_limit);
             const std::uint64_t relation = columns == 3 ? value(row, 1, setup_.relation_limit) : 0;
-            const std::uint64_t destination = value(row, columns - 1, setup_.node_limit);
-            add_record(mine, from, source, static_cast<relation_id>(relation), destination, relation);
+            const std::uint64_t destination = value(row, columns - 1, node_limit);
+            if (setup_.integer_ids)
+                add_record(mine, from, source, static_cast<relation_id>(relation), destination, relation);
+            else
+                add_numbers(mine, from, source, relation, destination);
         }
         return rows;
     }
@@ -276,6 +325,10 @@ private:
         from.source.compute(chunk.first_row, edges);
         for (std::size_t i = 0; i < edges.size(); ++i) {
             const edge& e = edges[i];
+            if (!setup_.integer_ids) {
+                add_numbers(mine, from, e.source, e.relation, e.destination);
+                continue;
+            }
             if (e.source >= setup_.node_limit || e.destination >= setup_.node_limit ||
                 e.relation >= setup_.relation_limit) [[unlikely]]
                 throw error(errc::out_of_range,
@@ -311,11 +364,26 @@ private:
         if (both_ways(from, split) && u != v) store(mine, split, edge{v, relation, u});
     }
 
+    /// Adds an edge between integers whose names are their digits.
+    void add_numbers(
+        worker& mine, const planned_source& from, std::uint64_t source, std::uint64_t relation, std::uint64_t destination) {
+        const std::string u = std::to_string(source), r = std::to_string(relation), v = std::to_string(destination);
+        add_named(mine, from, u, r, v, {&from.source.path, 0, r.data(), r.size()});
+    }
+
     void add_named(worker& mine, const planned_source& from, std::string_view source, std::string_view relation,
-        std::string_view destination) {
+        std::string_view destination, const line_place& place) {
+        if (!from.tail_prefix.empty()) destination = mine.name.assign(from.tail_prefix).append(destination);
         const std::uint64_t u = meet(source), v = meet(destination);
         std::uint64_t key = 0;
-        const relation_id id = setup_.relations == relation_kind::none ? 0 : known(mine, relation, key);
+        relation_id id = 0;
+        if (setup_.relations == relation_kind::integers) {
+            key = parse_id(relation, 0, setup_.relation_limit, place);
+            id = static_cast<relation_id>(key);
+            mine.largest_relation = std::max(mine.largest_relation, key + 1);
+        } else if (setup_.relations == relation_kind::names) {
+            id = known(mine, relation, key);
+        }
         const auto split = static_cast<std::size_t>(split_of(from, u, key, v));
         store(mine, split, named_edge(u, v, id));
         if (both_ways(from, split) && u != v) store(mine, split, named_edge(v, u, id));

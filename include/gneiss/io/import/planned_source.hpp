@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -37,7 +38,10 @@ struct planned_source {
     bool integer_relation = false;          ///< relations are integers
     std::string header_like{};              ///< a first line that is read as an edge, but looks like column names
     std::string columns{};     ///< text: the first edge, and the fields it consists of
-    std::string doubt{};       ///< text whose columns were guessed, and look different
+    std::vector<std::string> doubts{}; ///< text: what was guessed and may be otherwise, a sentence each
+    std::uint64_t comments = 0;        ///< text: comments before the first edge or header
+    std::string tail_prefix{};         ///< bipartite text: put before the names of tails
+    bool matrix = false;               ///< a sparse matrix: rows and columns may be different nodes
     bool guessed = false;      ///< three fields, whose order the options do not give
 
     /// Opens the source.
@@ -61,8 +65,13 @@ struct first_lines {
     std::vector<std::string> lines;     ///< the lines
     std::vector<std::uint64_t> numbers; ///< their line numbers
 
-    /// Reads lines of `from`, which errors call `name`.
-    first_lines(byte_source& from, const std::filesystem::path& name, std::string_view comments, std::size_t limit) {
+    /// Reads lines of `from`, which errors call `name`, without those that begin with one of `comments`.
+    first_lines(byte_source& from, const std::filesystem::path& name, std::string_view comments, std::size_t limit)
+        : first_lines(from, name, [&](std::string_view line) { return comments.find(line[0]) != std::string_view::npos; }, limit) {}
+
+    /// Reads lines without those for which `skip(line)` is true.
+    template <std::predicate<std::string_view> Skip>
+    first_lines(byte_source& from, const std::filesystem::path& name, Skip&& skip, std::size_t limit) {
         line_cutter cutter(from, name, 1 << 16, 16 << 20);
         text_chunk chunk;
         while (lines.size() < limit && cutter.next(chunk)) {
@@ -73,7 +82,7 @@ struct first_lines {
                 rest.remove_prefix(std::min(end + 1, rest.size()));
                 if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
                 if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-                if (line.empty() || comments.find(line[0]) != std::string_view::npos) continue;
+                if (line.empty() || skip(line)) continue;
                 lines.emplace_back(line);
                 numbers.push_back(number);
             }

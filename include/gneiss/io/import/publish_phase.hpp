@@ -131,15 +131,39 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
                             "is a node, import without --header, and name the columns of the files that have a header");
 }
 
+/// Adds counts of lines to the report: comments, and those that are read and may be meant otherwise.
+inline void describe_lines(import_state& state) {
+    import_report& report = state.report;
+    const journal& found = state.journal;
+    report.comments = found["comments"];
+    for (std::size_t i = 0; i < state.sources.size(); ++i) {
+        const planned_source& source = state.sources[i];
+        const std::string of = std::to_string(i), path = source.source.path.string() + ": ";
+        if (const std::uint64_t lines = found["uneven" + of]; lines != 0)
+            report.warnings.push_back(path + "lines without the " + std::to_string(source.text.fields) +
+                                      " fields of the first edge: " + std::to_string(lines) + ", the first is line " +
+                                      std::to_string(found["first_uneven" + of]) +
+                                      "; fields beyond those of an edge are not read: put tabs or commas between names with blanks, "
+                                      "and write lists of neighbors as one edge a line");
+        if (const std::uint64_t names = found["padded" + of]; names != 0)
+            report.warnings.push_back(path + "names that begin or end with a blank: " + std::to_string(names) +
+                                      ", the first in line " + std::to_string(found["first_padded" + of]) +
+                                      "; they are other names than those without it");
+    }
+    if (const std::uint64_t edges = found["repeated"]; state.options.undirected && edges != 0)
+        report.warnings.push_back("--undirected: " + std::to_string(edges) + " of " + std::to_string(report.train_edges) +
+                                  " edges are repeated, since the sources list pairs in both directions or twice: import without "
+                                  "--undirected if they list both, or with --deduplicate");
+}
+
 /// Adds what the columns of text files were taken for to the report.
 inline void describe_columns(import_state& state) {
     import_report& report = state.report;
     for (const planned_source& source : state.sources) {
         if (!source.columns.empty()) report.columns.emplace_back(source.source.path, source.columns);
         if (!source.header_like.empty()) report.header_like.emplace_back(source.source.path, source.header_like);
-        if (!source.doubt.empty())
-            report.warnings.push_back(source.source.path.string() + ": " + source.doubt);
-        else if (source.guessed && report.relations > 100 && report.relations * 4 > report.nodes)
+        for (const std::string& doubt : source.doubts) report.warnings.push_back(source.source.path.string() + ": " + doubt);
+        if (source.doubts.empty() && source.guessed && report.relations > 100 && report.relations * 4 > report.nodes)
             report.warnings.push_back(
                 source.source.path.string() + ": field 1 was read as the relation, and there are " +
                 std::to_string(report.relations) + " relations among " + std::to_string(report.nodes) +
@@ -161,6 +185,7 @@ inline void publish_dataset(import_state& state) {
     state.report.node_attributes = {state.journal["features"], state.journal["classes"], state.journal["train_nodes"],
         state.journal["valid_nodes"], state.journal["test_nodes"], state.options.node_attributes.target};
     describe_columns(state);
+    describe_lines(state);
     state.report.skipped = state.bad.count();
     state.report.duplicates = state.journal["duplicates"];
     state.report.unlabeled_tests = state.journal["unlabelled_tests"];

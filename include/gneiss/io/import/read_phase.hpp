@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -52,6 +53,41 @@ inline void check_entries(const std::vector<planned_source>& sources, const pars
                                                              : " entries, has ") +
                     std::to_string(found.source_entries[i]) + ": is the file complete?",
                 {.path = sources[i].source.path});
+}
+
+/// Throws for integer ids far beyond the edges, of which none is declared: nearly all rows would be nodes without edges.
+inline void check_density(const import_state& state, const parsed_edges& found, std::uint64_t declared) {
+    const std::uint64_t edges = found.edges[0] + found.edges[1] + found.edges[2];
+    constexpr std::uint64_t most_per_end = 16, margin = std::uint64_t{1} << 20;
+    const std::uint64_t most = 2 * most_per_end * edges + margin;
+    const auto& path = state.sources[0].source.path;
+    if (state.ids.integer && found.largest_node > std::max(declared, most))
+        throw error(errc::out_of_range,
+            "the largest id is " + std::to_string(found.largest_node - 1) + ", and there are " + std::to_string(edges) +
+                " edges: as row numbers, these ids are " + std::to_string(found.largest_node) +
+                " nodes, nearly all without edges; import with --ids string, which numbers those that occur",
+            {.path = path});
+    if (state.ids.relations == relation_kind::integers && found.largest_relation > most)
+        throw error(errc::out_of_range,
+            "the largest relation is " + std::to_string(found.largest_relation - 1) + ", and there are " + std::to_string(edges) +
+                " edges: if this column is no relation, name the columns, such as --columns 0,1",
+            {.path = path});
+}
+
+/// Records the notes of lines in the journal, for `describe_lines`.
+inline void save_notes(import_state& state, const std::vector<line_notes>& notes) {
+    std::uint64_t comments = 0;
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+        comments += state.sources[i].comments + notes[i].comments;
+        const std::string of = std::to_string(i);
+        for (const auto& [name, count, line] : {std::tuple{"uneven", notes[i].uneven, notes[i].first_uneven},
+                 std::tuple{"padded", notes[i].padded, notes[i].first_padded}}) {
+            if (count == 0) continue;
+            state.journal.set(name + of, count);
+            state.journal.set(std::string("first_") + name + of, line);
+        }
+    }
+    state.journal.set("comments", comments);
 }
 
 /// Collects the names of integer ids, and their hashes by id in work-node-hashes. Returns their number.
@@ -165,6 +201,10 @@ void read_sources(import_state& state, const E& executor) {
     const parsed_edges found = edge_parser<E>(setup, records, names ? &*names : nullptr, relations, executor).run();
     check_entries(sources, found);
     name_overlap overlap; // of integers: the range of the edges counts
+    std::uint64_t declared = table_nodes;
+    for (const planned_source& source : sources) declared = std::max(declared, source.nodes);
+    check_density(state, found, declared);
+    save_notes(state, found.notes);
     const std::uint64_t listed_nodes = meet_nodes(options.node_attributes, state.node_keys_below(setup.node_limit),
         options.memory / 8, state.bad, [&](std::string_view name, std::uint64_t key, std::size_t table) {
             if (!state.ids.integer) return spill_name(*names, name, key, table);

@@ -154,6 +154,10 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
     check_split(options.node_attributes);
     std::vector<planned_source> sources;
     for (const import_source& source : options.sources) sources.push_back(plan_source(source, options));
+    if (options.bipartite) { // one name for all sources
+        const std::string prefix = std::ranges::any_of(sources, &planned_source::matrix) ? "" : sources[0].tail_prefix.empty() ? "tail:" : sources[0].tail_prefix;
+        for (planned_source& source : sources) source.tail_prefix = prefix;
+    }
     return sources;
 }
 
@@ -162,6 +166,21 @@ struct import_ids {
     bool integer = false;                          ///< ids are integers, not names
     relation_kind relations = relation_kind::none; ///< kind of relations
 };
+
+/// Throws errc::invalid_argument unless tails can be kept apart from heads of the same id: by name, or by the numbers of a
+/// matrix, which other sources then have.
+inline void check_bipartite(const import_options& options, const std::vector<planned_source>& sources, bool integer) {
+    if (std::ranges::any_of(sources, &planned_source::matrix)) return;
+    for (const planned_source& s : sources) {
+        if (s.format == edge_format::metis)
+            throw error(errc::invalid_argument, "--bipartite: METIS files link the same nodes: import without it");
+        if (integer)
+            throw error(errc::invalid_argument,
+                std::string("--bipartite keeps heads and tails of text and arrays apart by names: import with --ids string") +
+                    (options.names_nodes() ? ", without a table of entities" : "") +
+                    (numbers_nodes(options.node_attributes) ? ", and with node attributes in text, by name" : ""));
+    }
+}
 
 /// Throws errc::invalid_argument and errc::invalid_format for sources and tables that do not match.
 [[nodiscard]] inline import_ids choose_ids(const import_options& options, const std::vector<planned_source>& sources) {
@@ -175,8 +194,9 @@ struct import_ids {
         throw error(errc::invalid_argument,
             "arrays of features, labels or splits go by integer ids (or a table of entities), not by names");
     for (const planned_source& s : sources)
-        if (!integer && (s.array || s.source.compute || s.format == edge_format::metis))
+        if (!integer && ((s.source.compute && !s.source.transposed) || s.format == edge_format::metis))
             throw error(errc::invalid_argument, "the ids of this format are integers", {.path = s.source.path});
+    if (options.bipartite) check_bipartite(options, sources, integer);
     for (const planned_source& s : sources)
         if (!integer && s.destination_shift != 0) // row 7 and column 7 are two nodes
             throw error(errc::invalid_argument, "the ids of a bipartite matrix are integers", {.path = s.source.path});
@@ -194,7 +214,7 @@ struct import_ids {
                                     : numbered && (integer || !options.relations.empty()) ? relation_kind::integers
                                                                                           : relation_kind::names;
     for (const planned_source& s : sources)
-        if (relations == relation_kind::names && (s.array || s.source.compute))
+        if (integer && relations == relation_kind::names && (s.array || s.source.compute))
             throw error(
                 errc::invalid_format, "has relations by number, another source by name", {.path = s.source.path});
     if (!options.relations.empty() && relations != relation_kind::integers)
@@ -225,9 +245,11 @@ struct import_ids {
         else
             add_file(s.source.path);
         add(s.source.fingerprint);
+        add(s.tail_prefix);
         for (const std::size_t value : {static_cast<std::size_t>(s.source.split), static_cast<std::size_t>(s.format),
                  static_cast<std::size_t>(static_cast<unsigned char>(s.text.delimiter)),
-                 static_cast<std::size_t>(static_cast<unsigned char>(s.text.comment)), s.text.fields, s.text.source,
+                 static_cast<std::size_t>(static_cast<unsigned char>(s.text.comment)),
+                 static_cast<std::size_t>(s.text.hash_comments), s.text.fields, s.text.source,
                  s.text.destination, s.text.relation.value_or(99), static_cast<std::size_t>(s.text.skip_lines)})
             add(value);
     }

@@ -134,6 +134,7 @@ inline void plan_npy(planned_source& planned) {
     planned_source planned{.source = source, .format = detail::guess_format(source, options)};
     if (source.compute) {
         planned.format = edge_format::npy;
+        planned.matrix = source.transposed;
         planned.nodes = source.computed_nodes;
         planned.entries = source.computed_edges;
         planned.relations = source.computed_relations;
@@ -159,6 +160,10 @@ inline void plan_npy(planned_source& planned) {
         planned.integer_ids = planned.integer_relation = true;
         return planned;
     }
+    const bool fixed = planned.format == edge_format::metis || planned.format == edge_format::mtx || planned.format == edge_format::npy;
+    if (fixed && !options.columns.empty())
+        throw error(errc::invalid_argument, "this format has fixed columns: import without --columns", {.path = source.path});
+    planned.matrix = planned.format == edge_format::mtx;
     switch (planned.format) {
     case edge_format::metis: detail::plan_metis(planned); break;
     case edge_format::mtx: detail::plan_mtx(planned, options.bipartite); break;

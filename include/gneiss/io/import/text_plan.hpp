@@ -5,22 +5,23 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <iterator>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/io/import/column_roles.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/planned_source.hpp>
 
+// The plan of a text of edges: comments, header, delimiter and columns, by the options and the first lines.
 namespace gneiss::importing::detail {
 
-inline std::size_t find_column(
+/// Returns the position of a column by its number or name.
+[[nodiscard]] inline std::size_t find_column(
     const std::string& wanted, const std::vector<std::string>& names, const line_place& place) {
     if (is_integer(wanted)) {
         std::size_t position = line_fields::capacity;
@@ -37,59 +38,6 @@ inline std::size_t find_column(
             errc::not_found, "no column is named '" + wanted + "'; the header names: " + all, place.at(place.begin));
     }
     return static_cast<std::size_t>(found - names.begin());
-}
-
-/// Returns true if a header may use this word for an end of an edge.
-inline bool names_an_end(std::string_view field) {
-    std::string word = lowered(field);
-    for (const char* suffix : {"_id", "id"})
-        if (word.size() > 3 && word.ends_with(suffix)) word.resize(word.size() - std::string_view(suffix).size());
-    constexpr std::string_view words[] = {"source", "src", "head", "from", "subject", "target", "destination", "dst",
-        "dest", "tail", "to", "object", "node1", "node2", "node_1", "node_2", "user", "item", "product", "movie"};
-    return std::find(std::begin(words), std::end(words), word) != std::end(words);
-}
-
-/// Returns true for a decimal number, also with a fraction.
-[[nodiscard]] inline bool is_number(std::string_view field) noexcept {
-    double value = 0;
-    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
-    return failure == std::errc{} && end == field.data() + field.size();
-}
-
-/// Returns the reason why three fields may not be source, relation and destination, by the first lines; empty: there is
-/// none.
-[[nodiscard]] inline std::string doubt_triples(std::span<const std::string> lines, const text_format& text) {
-    constexpr const char* advice = ": if it is not, name the columns, such as --columns 0,1 for pairs or 0,2,1";
-    std::set<std::string, std::less<>> relations, tails;
-    bool integer_heads = true, integer_tails = true, number_tails = true;
-    std::string tail;
-    std::size_t count = 0;
-    const std::filesystem::path none;
-    for (const std::string& line : lines) {
-        line_fields fields;
-        try {
-            split_line(line, text, {&none, 0, line.data(), line.size()}, fields);
-        } catch (const error&) { // reported with its place when edges are read
-            continue;
-        }
-        if (fields.count != 3) continue;
-        ++count;
-        integer_heads = integer_heads && is_integer(fields.at[0]);
-        integer_tails = integer_tails && is_integer(fields.at[2]);
-        number_tails = number_tails && is_number(fields.at[2]);
-        relations.emplace(fields.at[1]);
-        tails.emplace(fields.at[2]);
-        if (tail.empty()) tail = fields.at[2];
-    }
-    if (count == 0) return {};
-    if (number_tails && !(integer_tails && integer_heads))
-        return "field 2, read as the tail, which is a node, is a number in each of the first lines, such as " +
-               excerpt(tail) + advice;
-    if (count >= 20 && relations.size() > 2 * tails.size() && relations.size() * 10 > count)
-        return "field 1, read as the relation, has " + std::to_string(relations.size()) + " values in the first " +
-               std::to_string(count) + " lines, and field 2, read as the tail, " + std::to_string(tails.size()) +
-               advice;
-    return {};
 }
 
 /// Sets delimiter and quotes by a line of edges.
@@ -131,93 +79,234 @@ inline void set_delimiter(text_format& text, std::string_view line, edge_format 
     });
 }
 
-inline void plan_text(planned_source& planned, const import_options& options) {
-    text_format& text = planned.text;
-    const bool list = planned.format == edge_format::edge_list;
-    const bool names = std::any_of(
-        options.columns.begin(), options.columns.end(), [](const std::string& column) { return !is_integer(column); });
-    const bool header = options.header || names;
-    constexpr std::size_t sampled_lines = 1000;
-    const auto source = planned.open();
-    const std::string comments = options.comment ? std::string(1, *options.comment) : "#%";
-    first_lines first(*source, planned.source.path, options.comment || list ? comments : "", sampled_lines);
-    text.comment = options.comment.value_or(list ? '#' : '\0');
-    if (list && !options.comment) text.other_comment = '%';
-    if (first.lines.empty())
-        throw error(errc::invalid_format, "this file contains no edges", {.path = planned.source.path});
-    // SNAP and KONECT begin with comment lines, unlike triples: a first line "# …" means that '#' starts a comment.
-    if (const std::string& top = first.lines[0];
-        !options.comment && (top[0] == '#' || top[0] == '%') && (top.size() == 1 || top[1] == ' ' || top[1] == '\t')) {
-        text.comment = top[0];
-        const auto again = planned.open();
-        first = first_lines(*again, planned.source.path, std::string(1, text.comment), sampled_lines);
-        if (first.lines.empty())
-            throw error(errc::invalid_format, "this file contains only comments", {.path = planned.source.path});
-    }
-    const std::string line = first.lines[0];
-    const std::uint64_t number = first.numbers[0];
-    const std::size_t begin = header && first.lines.size() > 1 ? 1 : 0; // of edges
-    const std::span<const std::string> lines = std::span(first.lines).subspan(begin);
-    const std::size_t at = line_of_columns(lines, planned, options);
-    const std::string data = lines[at];
-    set_delimiter(text, data, planned.format, options);
-    text.skip_lines = header ? number : 0;
-
-    const line_place place{&planned.source.path, number, line.data(), line.size()};
+/// Returns the fields of a line; those beyond the capacity are missing.
+[[nodiscard]] inline std::vector<std::string> fields_of(std::string_view line, const text_format& text, const line_place& place) {
     line_fields fields;
-    if (names) split_line(line, text, place, fields);
-    std::vector<std::string> header_names;
-    for (std::size_t i = 0; i < std::min(fields.count, line_fields::capacity); ++i)
-        header_names.emplace_back(fields.at[i]);
-    const line_place data_place{&planned.source.path, first.numbers[begin + at], data.data(), data.size()};
-    split_line(data, text, data_place, fields);
-    const std::size_t count = fields.count;
+    split_line(line, text, place, fields);
+    return {fields.at.begin(), fields.at.begin() + static_cast<std::ptrdiff_t>(std::min(fields.count, line_fields::capacity))};
+}
+
+/// Returns a line for a message, shortened and cleaned.
+[[nodiscard]] inline std::string quoted_line(const std::string& line) {
+    std::string shown = line.substr(0, 100);
+    std::ranges::replace_if(
+        shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    return "\"" + shown + (line.size() > 100 ? "…" : "") + "\"";
+}
+
+/// Throws for columns that are given twice.
+inline void check_columns(const text_format& text) {
+    if (text.source == text.destination || text.relation == text.source || text.relation == text.destination)
+        throw error(errc::invalid_argument,
+            "--columns names column " +
+                std::to_string(text.source == text.destination ? text.source : *text.relation) +
+                " twice: head, relation and tail are different columns");
+}
+
+/// Throws for a line of a number of fields from which the columns cannot be guessed.
+[[noreturn]] inline void fail_columns(
+    std::size_t count, std::span<const std::string> lines, const text_format& text, const line_place& place, bool header) {
+    const std::string found = "found " + std::to_string(count) + (count == 1 ? " field" : " fields");
+    const std::string_view line(place.begin, place.length);
+    if (line.find("::") != std::string_view::npos && count < 2)
+        place.fail(place.begin, found + ": if '::' separates them, use --delimiter : --columns 0,2");
+    if (count < 2)
+        place.fail(place.begin, found + " where 2 (source, destination) or 3 (source, relation, destination) are "
+                                        "expected: is the delimiter right?");
+    std::size_t least = count, most = count;
+    for (const std::string& each : lines) {
+        line_fields fields;
+        try {
+            split_line(each, text, {place.path, 0, each.data(), each.size()}, fields);
+        } catch (const error&) { // reported with its place when edges are read
+            continue;
+        }
+        least = std::min(least, fields.count);
+        most = std::max(most, fields.count);
+    }
+    if (least != most)
+        place.fail(place.begin, found + ", and the first lines have " + std::to_string(least) + " to " + std::to_string(most) +
+                                    ": write one edge a line; names with blanks need tabs or commas between the fields");
+    if (!header && find_ends(fields_of(std::string_view(place.begin, place.length), text, place)))
+        place.fail(place.begin, found + ", and this line looks like a header: import with --header");
+    place.fail(place.begin, found + ": name the columns of head and tail, or of head, relation and tail, such as --columns 0,1 or "
+                                    "0,1,2; the other fields are not read");
+}
+
+/// Chooses the columns of head, relation and tail: by the options, by a header that names both ends, or by their number.
+/// Returns true if a header named them.
+inline bool choose_columns(text_format& text, std::size_t count, const planned_source& planned, const import_options& options,
+    const std::vector<std::string>& names, const line_place& header_place) {
     if (!options.columns.empty()) {
         if (options.columns.size() > 3 || options.columns.size() < 2)
             throw error(errc::invalid_argument, "columns are source,relation,destination or source,destination");
-        text.source = find_column(options.columns.front(), header_names, place);
-        text.destination = find_column(options.columns.back(), header_names, place);
-        if (options.columns.size() == 3) text.relation = find_column(options.columns[1], header_names, place);
-    } else if (list || count == 2) {
-        text.source = 0;
-        text.destination = 1;
-    } else if (count == 3) {
+        text.source = find_column(options.columns.front(), names, header_place);
+        text.destination = find_column(options.columns.back(), names, header_place);
+        if (options.columns.size() == 3) text.relation = find_column(options.columns[1], names, header_place);
+        check_columns(text);
+        return false;
+    }
+    if (const auto ends = find_ends(names)) {
+        text.source = ends->head;
+        text.destination = ends->tail;
+        for (std::size_t i = 0; i < names.size() && !text.relation; ++i)
+            if (is_one_of(column_word(names[i]), relation_words)) text.relation = i;
+        if (!text.relation && names.size() == 3 && text.source + text.destination == 2 &&
+            !is_one_of(column_word(names[1]), attribute_words))
+            text.relation = 1;
+        return true;
+    }
+    text.source = 0;
+    text.destination = 1;
+    if (count == 3 && planned.format != edge_format::edge_list) {
         text.relation = 1;
         text.destination = 2;
-    } else if (count < 2) {
-        data_place.fail(data.data(),
-            "found 1 field where 2 (source, destination) or 3 (source, relation, destination) are "
-            "expected: is the delimiter right?");
-    } else {
-        data_place.fail(data.data(),
-            "found " + std::to_string(count) +
-                " fields: name the columns of head and tail, or of head, relation and tail, such as --columns 0,1 or "
-                "0,1,2");
     }
-    text.fields = text.delimiter == ' ' ? 0 : count;
-    const auto integer = [&](std::size_t i) {
-        return i < count && i < line_fields::capacity && is_integer(fields.at[i]);
+    return false;
+}
+
+/// Returns true if a field of one line and that of another begin with the same letters, as names of nodes do.
+[[nodiscard]] inline bool resembles(const std::vector<std::string>& names, const std::vector<std::string>& data) {
+    const auto letters = [](std::string_view field) {
+        return lowered(field.substr(0, std::min(field.find_first_of("0123456789_-"), field.size())));
     };
+    if (names == data) return false; // a file of one line
+    for (std::size_t i = 0; i < std::min(names.size(), data.size()); ++i)
+        if (!letters(names[i]).empty() && letters(names[i]) == letters(data[i])) return true;
+    return false;
+}
+
+/// Adds a warning of a header: one that was read as an edge, one of numbers, or one that calls a column otherwise.
+inline void doubt_header(planned_source& planned, const std::vector<std::string>& names, const std::string& line,
+    const std::vector<std::string>& data, bool given, bool named) {
+    const text_format& text = planned.text;
+    if (given) {
+        const auto numbers = [](const std::vector<std::string>& fields) { return std::ranges::all_of(fields, is_number); };
+        if (numbers(names) && numbers(data))
+            planned.doubts.push_back("the first line, " + quoted_line(line) +
+                                     ", was read as a header and consists of numbers: if it is an edge, import without --header");
+    } else if (find_ends(names) && !resembles(names, data)) {
+        planned.header_like = line;
+    }
+    if (named || (!given && planned.header_like.empty())) return;
+    for (const auto& [role, column] : {std::pair{"relation", text.relation}, std::pair{"tail", std::optional(text.destination)}})
+        if (column && *column < names.size() && is_one_of(column_word(names[*column]), attribute_words))
+            planned.doubts.push_back("field " + std::to_string(*column) + ", read as the " + role + ", is called " +
+                                     excerpt(names[*column]) + " by the first line: if it is one, name the columns of the edges, such as --columns 0,1");
+}
+
+/// Adds a warning if a header names two kinds of nodes and the same name occurs in both.
+inline void doubt_kinds(planned_source& planned, const std::vector<std::string>& names, const sampled_edges& edges, bool bipartite) {
+    const text_format& text = planned.text;
+    const std::string common = edges.common_value();
+    if (common.empty() || std::max(text.source, text.destination) >= names.size()) return;
+    const std::string &head = names[text.source], &tail = names[text.destination];
+    if (bipartite) {
+        planned.doubts.push_back("names such as " + excerpt(common) + " are in both columns: those of " + tail + " are the nodes " +
+                                 planned.tail_prefix + common + ", …");
+        return;
+    }
+    const std::string head_word = column_word(head), tail_word = column_word(tail);
+    if (head_word != tail_word && is_one_of(head_word, kind_words) && is_one_of(tail_word, kind_words))
+        planned.doubts.push_back("the header names two kinds of nodes, " + head + " and " + tail + ", and names such as " +
+                                 excerpt(common) + " of both are one node: if they are two, import with --bipartite");
+}
+
+inline void plan_text(planned_source& planned, const import_options& options) {
+    text_format& text = planned.text;
+    const bool by_name = std::any_of(
+        options.columns.begin(), options.columns.end(), [](const std::string& column) { return !is_integer(column); });
+    const bool header = options.header || by_name;
+    text.comment = options.comment.value_or('\0');
+    text.hash_comments = !options.comment;
+    constexpr std::size_t sampled_lines = 1000;
+    const auto source = planned.open();
+    std::string comment; // the first one
+    bool block = text.hash_comments, edges_begun = false;
+    const first_lines first(*source, planned.source.path, [&](std::string_view some) {
+        block = block && opens_comment(some);
+        if (!block && (text.comment == '\0' || some[0] != text.comment)) {
+            edges_begun = true;
+            return false;
+        }
+        if (block || (header && !edges_begun)) ++planned.comments;
+        if (comment.empty()) comment = some;
+        return true;
+    }, sampled_lines);
+    if (first.lines.empty())
+        throw error(errc::invalid_format, comment.empty() ? "this file contains no edges" : "this file contains only comments", {.path = planned.source.path});
+    for (std::size_t i = 0; i < first.lines.size(); ++i)
+        if (const std::size_t at = first.lines[i].find('\r'); at != std::string::npos)
+            throw error(errc::invalid_format, "a CR within the line: if the lines of this file end in CR alone, convert it first, by tr '\\r' '\\n' < OLD > NEW",
+                {.path = planned.source.path, .line = first.numbers[i], .column = at + 1});
+    const std::string line = first.lines[0];
+    const std::uint64_t number = first.numbers[0];
+    text.skip_lines = header ? number : text.hash_comments ? number - 1 : 0;
+
+    // Lines of edges: after the header, and without those that may be comments if others are left.
+    std::vector<std::string> lines;
+    std::vector<std::uint64_t> numbers;
+    const auto take = [&](bool marked) {
+        for (std::size_t i = header && first.lines.size() > 1 ? 1 : 0; i < first.lines.size(); ++i)
+            if (marked || !text.hash_comments || !is_comment_mark(first.lines[i][0])) {
+                lines.push_back(first.lines[i]);
+                numbers.push_back(first.numbers[i]);
+            }
+    };
+    take(false);
+    if (lines.empty()) take(true);
+    const std::size_t at = line_of_columns(lines, planned, options);
+    const std::string data = lines[at];
+    set_delimiter(text, data, planned.format, options);
+
+    const line_place place{&planned.source.path, number, line.data(), line.size()};
+    const line_place data_place{&planned.source.path, numbers[at], data.data(), data.size()};
+    line_fields split;
+    split_line(data, text, data_place, split);
+    const std::size_t count = split.count;
+    const std::vector<std::string> fields = fields_of(data, text, data_place);
+    const bool dictionary = options.columns.empty() && text.delimiter == ' ' && count > 2 && fields[2][0] == '{' && data.back() == '}'; // of networkx
+    if (dictionary) planned.format = edge_format::edge_list;
+    const auto readable_fields = [&](const std::string& some) -> std::vector<std::string> {
+        try {
+            return fields_of(some, text, {&planned.source.path, 0, some.data(), some.size()});
+        } catch (const error&) { // reported with its place when edges are read
+            return {};
+        }
+    };
+    const std::vector<std::string> names = header ? fields_of(line, text, place) : readable_fields(line); // of the first line
+    const bool named = choose_columns(text, count, planned, options, header ? names : std::vector<std::string>(), place);
+    if (options.columns.empty() && !named && (count < 2 || (count > 3 && planned.format != edge_format::edge_list)))
+        fail_columns(count, lines, text, data_place, header);
+    text.fields = dictionary ? 0 : count;
+    text.any_fields = text.delimiter == ' ' && (planned.format == edge_format::edge_list || !options.columns.empty());
+    const auto integer = [&](std::size_t i) { return i < fields.size() && is_integer(fields[i]); };
     planned.integer_ids = integer(text.source) && integer(text.destination);
     planned.integer_relation = text.relation && integer(*text.relation);
-    if (!header && std::max(text.source, text.destination) < std::min(count, line_fields::capacity) &&
-        names_an_end(fields.at[text.source]) && names_an_end(fields.at[text.destination]))
-        planned.header_like = data;
+    planned.guessed = options.columns.empty() && !named && text.relation.has_value();
+    if (options.bipartite) planned.tail_prefix = (header && text.destination < names.size() ? names[text.destination] : "tail") + ":";
+
+    if (names.size() == count)
+        doubt_header(planned, names, line, lines[0] == line && lines.size() > 1 ? readable_fields(lines[1]) : fields, header, named);
+    const std::size_t skipped = !planned.header_like.empty() && lines[0] == line ? 1 : 0; // a header hides nothing
+    const sampled_edges edges(std::span<const std::string>(lines).subspan(skipped), text);
+    if (options.columns.empty() && !named)
+        if (const std::string doubt = doubt_roles(edges, text); !doubt.empty()) planned.doubts.push_back(doubt);
+    if (header || !planned.header_like.empty() || options.bipartite)
+        doubt_kinds(planned, header || !planned.header_like.empty() ? names : std::vector<std::string>(fields.size(), "tails"), edges, options.bipartite);
+
     const auto role = [&](const char* name, std::size_t field) {
-        return std::string(name) + " " +
-               (field < std::min(count, line_fields::capacity) ? excerpt(fields.at[field]) : "missing");
+        return std::string(name) + " " + (field < fields.size() ? excerpt(fields[field]) : "missing");
     };
-    const auto quoted = [](const std::string& all) {
-        std::string shown = all.substr(0, 100);
-        std::ranges::replace_if(
-            shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-        return "\"" + shown + (all.size() > 100 ? "…" : "") + "\"";
-    };
-    planned.columns = quoted(data) + " is " + role("head", text.source) +
+    planned.columns = quoted_line(data) + " is " + role("head", text.source) +
                       (text.relation ? ", " + role("relation", *text.relation) : "") + ", " +
-                      role("tail", text.destination) + (begin != 0 ? ", after the header " + quoted(line) : "");
-    planned.guessed = options.columns.empty() && text.relation.has_value();
-    if (planned.guessed) planned.doubt = doubt_triples(lines, text);
+                      role("tail", text.destination) + (header && first.lines.size() > 1 ? ", after the header " + quoted_line(line) : "");
+    if (named && names.size() > (text.relation ? 3U : 2U)) {
+        planned.columns += ", without";
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (i != text.source && i != text.destination && text.relation != i) planned.columns += " " + excerpt(names[i]);
+    }
+    if (!comment.empty()) planned.columns += ", after comments, the first of which is " + quoted_line(comment);
 }
 
 } // namespace gneiss::importing::detail

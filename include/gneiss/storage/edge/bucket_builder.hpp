@@ -215,9 +215,12 @@ public:
         std::uint64_t source_begin = 0, bucket = 0, written = 0;
         std::uint32_t source = 0;
         bool any = false;
+        record last{};
         sorter_.for_each_block([&](std::span<const record> block) {
             for (const record& r : block) {
                 const std::uint64_t key = record_order::key(r);
+                repeated_ += any && r == last;
+                last = r;
                 if (!any || key - source_begin >= in_bucket.stride) { // another source: divide once per node, not per edge
                     if (!any || key - in_bucket.begin >= in_bucket.size) {
                         if (report && any) report(written);
@@ -239,6 +242,8 @@ public:
     }
 
     [[nodiscard]] std::uint64_t edges() const noexcept { return pushed_; }
+    /// Returns the number of edges that equal another one before them, counted by `finish`.
+    [[nodiscard]] std::uint64_t repeated() const noexcept { return repeated_; }
     /// Returns statistics of the sort.
     [[nodiscard]] const external_sort_report& report() const noexcept { return sorter_.report(); }
 
@@ -247,6 +252,8 @@ private:
 
     struct record { // 12 bytes
         std::uint32_t high, low, relation;
+
+        friend bool operator==(const record&, const record&) = default;
     };
     struct record_order {
         [[nodiscard]] static std::uint64_t key(const record& r) noexcept {
@@ -294,7 +301,7 @@ private:
     std::filesystem::path scratch_;
     E executor_;
     sorter sorter_;
-    std::uint64_t pushed_ = 0;
+    std::uint64_t pushed_ = 0, repeated_ = 0;
 };
 
 } // namespace gneiss
