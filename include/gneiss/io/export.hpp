@@ -18,9 +18,11 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/node_tables.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/target_offsets.hpp>
+#include <gneiss/io/tsv_name.hpp>
 #include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -44,10 +46,11 @@ public:
     explicit text_writer(const std::filesystem::path& path) : file_(plain_file::create(path)), out_(file_) {}
 
     void field(std::string_view text) {
-        if (text.find('\t') != std::string_view::npos)
-            throw error(errc::unsupported, "a name with a tab cannot stand between tabs: '" + std::string(text) + "'",
-                {.path = file_.path()});
-        buffer_ += text;
+        try {
+            buffer_ += tsv_name(std::string(text));
+        } catch (const error& e) {
+            throw error(e.code(), e.what(), {.path = file_.path()});
+        }
     }
     /// Appends fields that tabs separate already.
     void fields(std::string_view text) { buffer_ += text; }
@@ -67,13 +70,37 @@ public:
         buffer_ += '\n';
         if (buffer_.size() > (1U << 18)) flush();
     }
+    /// Ends the line of an edge. One that import would skip as a comment before the first edge is written after that edge.
+    void end_edge() {
+        buffer_ += '\n';
+        if (!begun_) {
+            const std::string_view line = std::string_view(buffer_).substr(held_);
+            if (importing::opens_comment(line) || line.starts_with("\xef\xbb\xbf")) {
+                held_ = buffer_.size();
+                if (held_ > most_held) fail_held();
+                return;
+            }
+            std::rotate(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(held_), buffer_.end());
+            held_ = 0;
+            begun_ = true;
+        }
+        if (buffer_.size() > (1U << 18)) flush();
+    }
     void close() {
+        if (held_ != 0) fail_held();
         flush();
         file_.sync();
         file_.close();
     }
 
 private:
+    static constexpr std::size_t most_held = std::size_t{16} << 20;
+
+    [[noreturn]] void fail_held() const {
+        throw error(errc::unsupported,
+            "the names of all heads begin with \"# \" or \"% \", which import skips as comments: import with other names",
+            {.path = file_.path()});
+    }
     void flush() {
         out_.append(std::as_bytes(std::span(buffer_)));
         buffer_.clear();
@@ -81,6 +108,8 @@ private:
     plain_file file_;
     sequential_writer out_;
     std::string buffer_;
+    std::size_t held_ = 0; ///< bytes of lines before the first edge that is no comment
+    bool begun_ = false;   ///< an edge that is no comment was written
 };
 
 } // namespace detail
@@ -210,12 +239,14 @@ inline void export_node_arrays(const dataset& data, const std::filesystem::path&
 
 } // namespace detail
 
-/// Writes the edges of a dataset into `directory` (which must not exist), in stored order, and the attributes of its nodes:
+/// Writes the edges of a dataset into `directory` (which must not exist), in stored order (but a line that import would skip as
+/// a comment is never the first), and the attributes of its nodes:
 /// features.tsv and labels.tsv (node, label, part), or the arrays by row.
 ///
 /// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears atomically and
 /// durably. An import of it makes the same edges and attributes. Errors: errc::already_exists; `io_error`; errc::corrupt for damage;
-/// errc::unsupported for names with tabs, and for names of classes that an import would read as something else.
+/// errc::unsupported for names that `tsv_name` refuses, if each head begins as a comment does, and for names of classes that an
+/// import would read as something else.
 inline void export_dataset(
     const dataset& data, std::filesystem::path directory, export_format format, const export_progress& progress = {}) {
     if (directory.filename().empty()) directory = directory.parent_path();
@@ -257,7 +288,7 @@ inline void export_dataset(
                     }
                     out.tab();
                     out.field(data.node_label(e.destination));
-                    out.end_line();
+                    out.end_edge();
                 }
                 report(edges.size());
             });

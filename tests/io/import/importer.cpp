@@ -802,4 +802,37 @@ TEST_CASE("an exported dataset, imported again, is the same dataset") {
     }
 }
 
+TEST_CASE("names that begin as comments do survive export and import; those that text cannot hold are refused") {
+    const test::temporary_directory at;
+    const auto exported = [&](const std::string& name, const std::string& text, std::uint64_t seed) {
+        spit(at.path() / name, text);
+        import_options options = options_for(at, "data");
+        options.sources = {{.path = at.path() / name}};
+        options.seed = seed;
+        options.force = true;
+        import_dataset(options, serial_executor{});
+        std::filesystem::remove_all(at.path() / "text");
+        export_dataset(dataset(options.out), at.path() / "text", export_format::tsv);
+        import_options again = options_for(at, "again");
+        again.sources = {{.path = at.path() / "text"}};
+        again.force = true;
+        import_dataset(again, serial_executor{});
+        CHECK(triples_of(again.out, "train") == triples_of(options.out, "train"));
+        return triples_of(again.out, "train").size();
+    };
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+        CHECK(exported("e.tsv", "a\tb\n# x\tb\n#y\ta\n#\ta\n% z\t# x\n\"q\t{a}\n", seed) == 6);
+        CHECK(exported("t.tsv", "a\t# r\tb\n# x\tr\tb\n# y\tr\t{b}\n", seed) == 3);
+    }
+    CHECK_THROWS_WITH_AS(exported("n.csv", "\"a\tx\",b\n", 0), doctest::Contains("'a\\tx'"), error);
+    CHECK_THROWS_WITH_AS(exported("r.csv", "a,\"b\r\"\n", 0), doctest::Contains("CR within"), error);
+    spit(at.path() / "h.tsv", "# x\tb\n");
+    import_options options = options_for(at, "held");
+    options.sources = {{.path = at.path() / "h.tsv"}};
+    options.comment = '\0';
+    import_dataset(options, serial_executor{});
+    CHECK_THROWS_WITH_AS(export_dataset(dataset(options.out), at.path() / "held-text", export_format::tsv), doctest::Contains("skips as comments"), error);
+    CHECK(!std::filesystem::exists(at.path() / "held-text"));
+}
+
 } // namespace test_io_import_importer

@@ -8,6 +8,7 @@
 
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/target_offsets.hpp>
+#include <gneiss/io/tsv_name.hpp>
 #include <gneiss/model/classify.hpp>
 
 #include "common/gnn/node_truth.hpp"
@@ -143,7 +144,7 @@ void predict_classes(const std::string& program, const classified& of, const std
     std::vector<std::string> lines; // text or JSON of the distinct requested nodes
     const auto text_of = [&](const std::string& name, std::span<const float> outputs) {
         const std::vector<float>& values = answer.of(outputs);
-        if (!json) return fmt::format("{}\t{}\n", name, answer.text(values));
+        if (!json) return fmt::format("{}\t{}\n", gneiss::tsv_name(name), answer.text(values));
         nlohmann::ordered_json one{{"node", name}};
         answer.add_to(one, values);
         return one.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -183,7 +184,7 @@ void export_predictions(const classified& of, const score_stream& scores, const 
     text_file text(to / (npy ? "nodes.tsv" : "predictions.tsv"));
     of.order(checked(of.data, scores), columns, [&](std::uint64_t at, std::span<const float> outputs) {
         const std::vector<float>& values = answer.of(outputs);
-        const std::string name = of.order.label(at);
+        const std::string name = gneiss::tsv_name(of.order.label(at));
         text.write(!npy ? fmt::format("{}\t{}\n", name, answer.text(values))
             : classes ? fmt::format("{}\t{}\t{}\n", at, name, answer.classes(values))
                       : fmt::format("{}\t{}\n", at, name));
@@ -193,7 +194,7 @@ void export_predictions(const classified& of, const score_stream& scores, const 
     if (npy) {
         array->close();
         text_file names(to / "classes.tsv");
-        for (std::size_t c = 0; c < columns; ++c) names.write(fmt::format("{}\t{}\n", c, answer.name(c)));
+        for (std::size_t c = 0; c < columns; ++c) names.write(fmt::format("{}\t{}\n", c, gneiss::tsv_name(answer.name(c))));
         names.close();
     }
     text.close();

@@ -7,6 +7,7 @@
 
 #include <gneiss/eval/similar_nodes.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/tsv_name.hpp>
 
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
@@ -217,7 +218,7 @@ std::uint64_t export_npy(const exported_nodes& of, stoppable_rows& table, gneiss
     const id_order order(of.data, of.scratch, of.memory);
     order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(), [&](std::uint64_t at, std::span<const float> row) {
         nodes.append_bytes(std::as_bytes(row));
-        names.write(fmt::format("{}\t{}\n", at, order.label(at)));
+        names.write(fmt::format("{}\t{}\n", at, gneiss::tsv_name(order.label(at))));
         ++written;
     });
     nodes.close();
@@ -227,7 +228,7 @@ std::uint64_t export_npy(const exported_nodes& of, stoppable_rows& table, gneiss
     gneiss::npy_writer kinds_of(to / "relations.npy", gneiss::npy_dtype::f32, {relations.columns()});
     for (std::size_t i = 0; i < relations.rows(); ++i) {
         kinds_of.append_bytes(std::as_bytes(relations[i]));
-        kinds.write(fmt::format("{}\t{}\n", i, relation_row_label(of.data, i)));
+        kinds.write(fmt::format("{}\t{}\n", i, gneiss::tsv_name(relation_row_label(of.data, i))));
     }
     kinds_of.close();
     kinds.close();
@@ -241,13 +242,13 @@ std::uint64_t export_tsv(const exported_nodes& of, stoppable_rows& table, gneiss
     text_file nodes(to / "nodes.tsv");
     const id_order order(of.data, of.scratch, of.memory);
     order([&](const auto& visit) { table.for_each_block(visit); }, table.dim(), [&](std::uint64_t at, std::span<const float> row) {
-        write_row(nodes, order.label(at), row);
+        write_row(nodes, gneiss::tsv_name(order.label(at)), row);
         ++written;
     });
     nodes.close();
     if (relations.rows() == 0) return written;
     text_file kinds(to / "relations.tsv");
-    for (std::size_t i = 0; i < relations.rows(); ++i) write_row(kinds, relation_row_label(of.data, i), relations[i]);
+    for (std::size_t i = 0; i < relations.rows(); ++i) write_row(kinds, gneiss::tsv_name(relation_row_label(of.data, i)), relations[i]);
     kinds.close();
     return written;
 }
