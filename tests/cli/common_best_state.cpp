@@ -72,9 +72,9 @@ TEST_CASE("if keeping a state fails at any point, the previous one remains with 
         }), gneiss::io_error);
     }
     SUBCASE("while its checkpoint is written") {
-        fs::create_directory(folder / "best/checkpoint.bin.tmp"); // in the way
+        fs::create_directory(folder / "best/.checkpoint.bin.tmp"); // in the way
         CHECK_THROWS_AS(keep_best(file, numbered(2), metrics_of(2), rows_saying(2)), gneiss::io_error);
-        fs::remove_all(folder / "best/checkpoint.bin.tmp");
+        fs::remove_all(folder / "best/.checkpoint.bin.tmp");
     }
     SUBCASE("in a process that has ended") {
         std::ofstream(folder / "best/rows-7.bin") << "half";

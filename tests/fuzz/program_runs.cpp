@@ -22,7 +22,7 @@ static void read_logs(std::string_view metrics, std::string_view result) {
     std::filesystem::create_directories(run);
     plain_file::create(run / "metrics.jsonl").write_at(0, std::as_bytes(std::span(metrics)));
     plain_file::create(run / "run.json").write_at(0, std::as_bytes(std::span(result)));
-    (void)plain_file::create(run / ".lock"); // by the trainer
+    (void)plain_file::create(run / directory_mark); // by the trainer
     const auto directory = programs::run_directory::open("fuzz", "data", run, programs::existing_run::resume);
     (void)fuzz::accepted([&] { (void)directory.finished_result(); });
     std::vector<programs::epoch_record> kept, again;

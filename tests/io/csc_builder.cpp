@@ -141,6 +141,8 @@ TEST_CASE("lists of the same edges are kept, those of other edges are refused, a
     CHECK_FALSE(std::filesystem::exists(partial));
     std::filesystem::create_directory(partial);
     std::ofstream(partial / "neighbours.npy") << "half";
+    CHECK_THROWS_AS(build_csc(data.store, neighbor_direction::in, directory), error); // a user's
+    std::ofstream(partial / directory_mark).close();
     CHECK(build_csc(data.store, neighbor_direction::in, directory));
     check_files(directory, data.graph.in());
     CHECK_FALSE(std::filesystem::exists(partial));

@@ -149,9 +149,9 @@ TEST_CASE("a command that writes where another one does is refused, exit 2") {
     const auto refused = [&](const std::string& command, const std::string& partial) {
         CAPTURE(command);
         fs::create_directories(shop / partial);
-        shop.write(partial + "/lock", "");
+        shop.write(partial + "/.gneiss-lock", "");
         // The file is locked by flock(1) while the command runs.
-        const outcome got = shop.run(command, "", "flock " + partial + "/lock");
+        const outcome got = shop.run(command, "", "flock " + partial + "/.gneiss-lock");
         CAPTURE(got.err);
         CHECK(got.code == 2);
         CHECK(got.err.find("another process is writing here") != std::string::npos);
@@ -164,7 +164,7 @@ TEST_CASE("a command that writes where another one does is refused, exit 2") {
     refused("reorder data --training-first --out ordered", "ordered.partial");
     shop.write("ordered/device.profile", "rates that training on large datasets keeps");
     refused("reorder data --training-first --out ordered --force", ".ordered.new");
-    for (const char* file : {"imported/lock", "text/lock", "ordered/lock"}) CHECK(!fs::exists(shop / file));
+    for (const char* file : {"imported/.gneiss-lock", "text/.gneiss-lock", "ordered/.gneiss-lock"}) CHECK(!fs::exists(shop / file));
 }
 
 TEST_CASE("a first line that looks like a header and is read as an edge is reported, and only then") {

@@ -61,7 +61,7 @@ struct fault_workshop : gneiss::test::workshop {
     [[nodiscard]] file_map contents(const std::string& name) const {
         file_map found;
         for (const auto& entry : fs::recursive_directory_iterator(*this / name))
-            if (entry.is_regular_file() && entry.path().filename() != ".lock" && entry.path().filename() != "lock")
+            if (entry.is_regular_file() && entry.path().filename() != gneiss::directory_mark)
                 found[fs::relative(entry.path(), *this / name).string()] = read(fs::relative(entry.path(), path()).string());
         return found;
     }

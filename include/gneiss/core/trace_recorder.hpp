@@ -2,6 +2,9 @@
 // Execution traces by thread, in a file for ui.perfetto.dev and chrome://tracing.
 #pragma once
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -72,7 +75,7 @@ public:
 
     /// Creates the file, replacing an existing one. Throws io_error.
     explicit trace_recorder(std::filesystem::path file, trace_options options = {})
-        : path_(std::move(file)), options_(std::move(options)), file_(std::fopen(path_.c_str(), "we")) {
+        : path_(std::move(file)), options_(std::move(options)), file_(created(path_)) {
         if (!file_) throw io_error(errno, "cannot write the trace", {.path = path_});
         (void)std::setvbuf(file_.get(), nullptr, _IONBF, 0);
         options_.block = std::max<std::size_t>(options_.block, 1);
@@ -104,6 +107,14 @@ public:
 
 private:
     friend class trace_track;
+    /// Opens the file, which is no link, empty; a FIFO without a reader does not block.
+    static std::FILE* created(const std::filesystem::path& path) noexcept {
+        const int fd =
+            ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+        std::FILE* const file = fd < 0 ? nullptr : ::fdopen(fd, "w");
+        if (fd >= 0 && file == nullptr) ::close(fd);
+        return file;
+    }
     struct closer {
         void operator()(std::FILE* of) const noexcept { (void)std::fclose(of); }
     };

@@ -176,20 +176,4 @@ private:
     reusable_buffer<float> chunk_;
 };
 
-/// A directory with a unique name, removed with all its files.
-struct scratch_directory {
-    std::filesystem::path path;
-
-    explicit scratch_directory(const std::filesystem::path& within) {
-        std::string name = (within / ("layers-" + std::string(6, 'X'))).string();
-        if (::mkdtemp(name.data()) == nullptr) throw io_error(errno, "create a scratch directory", {.path = within});
-        path = name;
-    }
-    scratch_directory(const scratch_directory&) = delete;
-    scratch_directory& operator=(const scratch_directory&) = delete;
-    ~scratch_directory() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-    }
-};
 } // namespace gneiss::detail

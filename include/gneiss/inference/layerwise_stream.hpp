@@ -27,6 +27,7 @@
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 
 namespace gneiss::detail {
@@ -66,7 +67,7 @@ public:
           degrees_(degrees),
           plan_(std::move(plan)),
           reader_(graph, options.engines),
-          directory_(options.scratch) {}
+          directory_(options.scratch, "layers-") {}
 
     /// Runs all layers.
     [[nodiscard]] std::unique_ptr<scratch_rows> run() {
@@ -113,10 +114,10 @@ private:
         if (last)
             result_ = std::make_unique<scratch_rows>(rows_, encode_.outputs(), options_.engines, options_.scratch);
         if (!direct_)
-            out_ = std::make_unique<grouped_rows>(directory_.path / ("rows-" + std::to_string(layer_)), rows_, outputs,
+            out_ = std::make_unique<grouped_rows>(directory_.path() / ("rows-" + std::to_string(layer_)), rows_, outputs,
                 groups_.groups, group_of_, last ? feature_type::f32 : options_.hidden_rows);
         if (groups_.groups > 1 || (groups_.groups != 0 && !keeps_own()))
-            dealt_file_ = std::make_unique<scratch_records>(directory_.path / "dealt");
+            dealt_file_ = std::make_unique<scratch_records>(directory_.path() / "dealt");
         dealt_.assign(groups_.groups > 1 ? std::size_t{groups_.groups} * rows_.partitions : 0, {});
         dealt_own_.assign(groups_.groups, {});
         dealt_own_of_.assign(groups_.groups, {});

@@ -20,6 +20,7 @@
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
@@ -100,7 +101,7 @@ inline void write_assignment(const dataset& data, std::span<const partition_id16
     case assignment_format::metis: return atomic_write_file(to, lines);
     case assignment_format::distdgl: break;
     }
-    std::filesystem::create_directories(to);
+    make_directories(to);
     atomic_write_file(to / "_N.txt", lines);
     const std::string meta = "{\"version\": \"1.0.0\", \"num_parts\": " + std::to_string(count) + ", \"algo_name\": \"" +
                              std::string(method) + "\"}\n";

@@ -27,6 +27,7 @@
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/sampling/superbatch.hpp>
 #include <gneiss/sampling/superbatch_sampler.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/run_file.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
 
@@ -84,10 +85,9 @@ public:
           changes_track_(open_track(options_.trace, "change sets")), next_(from), position_(from) {
         check(options_);
         files_ = options_.directory / subdirectory;
-        std::error_code failed;
-        std::filesystem::remove_all(files_, failed); // left over by a killed run
-        if (!failed) std::filesystem::create_directories(files_, failed);
-        if (failed) throw io_error(failed.value(), "cannot make the directory", {.path = files_});
+        remove_tree(files_); // left over by a killed run
+        make_directories(options_.directory);
+        (void)make_directory(files_);
         thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
     }
     superbatch_inspector(const superbatch_inspector&) = delete;

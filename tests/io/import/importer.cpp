@@ -637,7 +637,7 @@ TEST_CASE("a dataset that appears during an import is not replaced, and the fini
     fs::remove_all(options.out);
     CHECK(import_dataset(options, serial_executor{}).resumed);
     CHECK(triples_of(options.out, "train") == std::vector<triple>{{"a", "r", "b"}});
-    CHECK(!fs::exists(options.out / "lock"));
+    CHECK(!fs::exists(options.out / directory_lock::name));
     CHECK(!fs::exists(options.out.string() + ".partial"));
 }
 

@@ -1,6 +1,7 @@
 #include <gneiss/storage/io/durable.hpp>
 
 #include "storage/support.hpp"
+#include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gneiss/core/error.hpp>
@@ -41,7 +42,8 @@ TEST_CASE("a replaced directory remains until the new one's name is on the devic
         std::filesystem::create_directory(folder / name);
         atomic_write_file(folder / name / "f", std::vector<std::byte>(size));
     };
-    fill(".d.old", 9); // left by a crash
+    fill(".d.old", 9);
+    plain_file::create(folder / ".d.old" / directory_mark).close(); // left by a crash
     for (std::size_t size = 1; size < 4; ++size) {
         fill("new", size);
         int syncs = 0;
@@ -61,6 +63,14 @@ TEST_CASE("a replaced directory remains until the new one's name is on the devic
     CHECK(std::filesystem::file_size(folder / ".d.old" / "f") == 3);
 }
 
+TEST_CASE("a directory of the user that has the name of a replaced one is not removed") {
+    const temporary_directory folder;
+    for (const char* name : {".d.old", "d", "new"}) std::filesystem::create_directory(folder / name);
+    atomic_write_file(folder / ".d.old" / "thesis", std::vector<std::byte>(7));
+    CHECK(test::code_of([&] { replace_directory(folder / "new", folder / "d"); }) == errc::already_exists);
+    CHECK(std::filesystem::file_size(folder / ".d.old" / "thesis") == 7);
+}
+
 TEST_CASE("an atomic write replaces the file and leaves no other") {
     const temporary_directory folder;
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}}) {
@@ -77,7 +87,7 @@ TEST_CASE("a failed atomic write leaves the old file") {
     const temporary_directory folder;
     const std::vector<std::byte> old(10, std::byte{1}), next(20, std::byte{2});
     atomic_write_file(folder / "f", old);
-    std::filesystem::create_directories(folder / "f.tmp" / "in-the-way");
+    std::filesystem::create_directories(folder / ".f.tmp" / "in-the-way");
     CHECK_THROWS_AS(atomic_write_file(folder / "f", next), io_error);
     CHECK(bytes_of(folder / "f") == old);
     CHECK_THROWS_AS(atomic_write_file(folder.path() / "absent" / "f", next), io_error);

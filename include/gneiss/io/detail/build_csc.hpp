@@ -17,6 +17,7 @@
 #include <gneiss/storage/adjacency/csc_files.hpp>
 #include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 namespace gneiss {
 
@@ -27,7 +28,7 @@ GNEISS_INLINE bool build_csc(const bucket_store& edges, neighbor_direction d, co
         if (csc_lists::read_stamp(directory) != stamp)
             throw error(errc::config_mismatch, "holds the neighbors of other edges: remove it", {.path = directory});
         if (d == neighbor_direction::out || std::filesystem::exists(directory / csc_loops_name)) return false;
-        std::filesystem::remove_all(directory); // of an earlier version, without self loops
+        remove_tree(directory); // of an earlier version, without self loops
     }
     std::filesystem::path partial = directory;
     partial += ".partial";

@@ -24,6 +24,7 @@
 #include <gneiss/io/import/sparse_matrix.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 namespace gneiss::importing {
 
@@ -156,7 +157,7 @@ inline std::filesystem::path unpack_array(
     to += ".npy";
     std::error_code failed;
     if (std::filesystem::exists(to, failed)) return to;
-    std::filesystem::create_directories(scratch);
+    make_directories(scratch);
     auto partial = to;
     partial += ".partial";
     from.unpack(name, partial, stop);
@@ -204,8 +205,8 @@ inline void unpack_sparse_features(
                 .stop = stop};
             auto partial = to;
             partial += ".partial";
-            std::filesystem::remove_all(partial);
-            std::filesystem::create_directories(partial);
+            remove_tree(partial);
+            make_directories(partial);
             convert.write(partial);
             rename_into_place(partial, to);
             for (const auto& path : {convert.rows, convert.columns, convert.values})

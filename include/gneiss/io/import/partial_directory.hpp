@@ -9,6 +9,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/io/directory_lock.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 namespace gneiss::importing {
 
@@ -60,7 +61,7 @@ public:
         for (const auto& entry : std::filesystem::directory_iterator(path_))
             if (entry.path().filename() != directory_lock::name && entry.path() != unpacked() &&
                 !entry.path().string().starts_with(pipes().string()))
-                std::filesystem::remove_all(entry.path());
+                remove_tree(entry.path());
     }
 
     /// Throws errc::no_space with both figures unless `bytes` are free.

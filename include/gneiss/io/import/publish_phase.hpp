@@ -25,6 +25,7 @@
 #include <gneiss/storage/edge/both_ways.hpp>
 #include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 // The end of an import: a complete dataset under its final name.
@@ -198,7 +199,7 @@ inline void publish_dataset(import_state& state) {
     check_absent(state.options); // before the files of the phases go
     for (const auto& entry : std::filesystem::directory_iterator(partial)) {
         const std::string name = entry.path().filename().string();
-        if (name.starts_with("work-") || name == "journal") std::filesystem::remove_all(entry.path());
+        if (name.starts_with("work-") || name == "journal") remove_tree(entry.path());
     }
     sync_directory(partial);
     if (state.options.force) {

@@ -67,8 +67,7 @@ public:
         std::vector<std::uint64_t> starts{0};
         for (const node_id v : chosen) starts.push_back(starts.back() + degrees[v]);
 
-        std::filesystem::path temporary = path;
-        temporary += ".tmp";
+        const std::filesystem::path temporary = hidden_beside(path, ".tmp");
         const removed_unless_renamed cleanup{temporary}, sidecar_cleanup{sidecar_path(temporary)};
         plain_file file = plain_file::create(temporary);
         checksum_collector sums(file_id(path.filename().string()));

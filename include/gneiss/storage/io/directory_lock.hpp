@@ -11,25 +11,31 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 
 /// Keeps other processes, and other holders in this one, out of a directory of unfinished files, by a locked file in it. Ends with
-/// its owner or the process; has no effect on a file system without locks.
+/// its owner or the process; has no effect on a file system without locks. The file marks the directory as one of these programs:
+/// another one with files in it is a user's.
 class directory_lock {
 public:
-    static constexpr const char* name = "lock"; ///< of the file
+    static constexpr const char* name = directory_mark; ///< of the file
 
     directory_lock() = default;
-    /// Creates the directory if it is absent, and locks it. Errors: errc::already_exists while another holds it; `io_error`.
+    /// Creates the directory if it is absent, and locks it. Errors: errc::already_exists while another holds it, and for a link or
+    /// a directory of other files; `io_error`.
     explicit directory_lock(const std::filesystem::path& directory) {
         for (int attempt = 0; attempt < 100; ++attempt) {
             std::error_code failure;
-            created_ |= std::filesystem::create_directories(directory, failure);
-            if (failure) throw io_error(failure.value(), "create the directory", {.path = directory});
+            if (directory.has_parent_path()) make_directories(directory.parent_path());
+            created_ |= make_directory(directory);
+            if (!is_marked(directory) && !std::filesystem::is_empty(directory, failure) && !failure && !is_marked(directory))
+                throw error(errc::already_exists, "has files of another program: move it, or choose another name for the output",
+                    {.path = directory});
             try {
-                file_ = plain_file::create(directory / name);
+                file_ = plain_file(open_mark(directory), directory / name);
             } catch (const io_error& why) {
                 if (why.code().value() == ENOENT) continue; // its last holder has just removed it
                 std::filesystem::remove(directory, failure); // if it is empty
@@ -59,8 +65,8 @@ public:
         std::error_code failure;
         std::filesystem::directory_iterator at(directory, failure);
         while (!failure && at != std::filesystem::directory_iterator()) {
-            if (at->path().filename() != name) std::filesystem::remove_all(at->path(), failure);
-            if (!failure) at.increment(failure);
+            if (at->path().filename() != name) remove_tree(at->path());
+            at.increment(failure);
         }
         if (failure) throw io_error(failure.value(), "remove leftovers", {.path = directory});
     }

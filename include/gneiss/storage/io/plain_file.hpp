@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/detail/open_file.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 
 namespace gneiss {
@@ -35,14 +36,19 @@ class plain_file {
 public:
     plain_file() = default;
 
-    /// Opens a file for reading.
-    [[nodiscard]] static plain_file open(const std::filesystem::path& path) {
-        return {path, path, O_RDONLY | O_CLOEXEC, "open"};
+    /// Opens a regular file for reading; a FIFO or a device is refused.
+    [[nodiscard]] static plain_file open(const std::filesystem::path& path) { return {detail::open_regular(path, O_RDONLY), path}; }
+    /// Opens a directory, to sync or lock it.
+    [[nodiscard]] static plain_file open_directory(const std::filesystem::path& path) {
+        const int fd =
+            detail::retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+        if (fd < 0) throw io_error(errno, "open", {.path = path});
+        return {fd, path};
     }
-    /// Creates an empty file, replacing an existing one.
-    [[nodiscard]] static plain_file create(const std::filesystem::path& path) {
-        return {path, path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, "create"};
-    }
+    /// Creates an empty file, replacing an existing one; a link or a device is refused.
+    [[nodiscard]] static plain_file create(const std::filesystem::path& path) { return {detail::create_regular(path), path}; }
+    /// Takes over a descriptor.
+    plain_file(int descriptor, std::filesystem::path path) : fd_(descriptor), path_(std::move(path)) {}
     /// Creates an unnamed file in `directory`: deleted when closed, even after a crash.
     [[nodiscard]] static plain_file scratch(const std::filesystem::path& directory) {
         static constexpr int options = O_RDWR | O_CLOEXEC;
@@ -151,19 +157,13 @@ public:
     }
 
 private:
-    plain_file(const std::filesystem::path& path, std::filesystem::path name, int options, const char* what)
-        : path_(std::move(name)) {
-        fd_ = detail::retry_interrupted([&] { return ::open(path.c_str(), options, 0644); });
-        if (fd_ < 0) throw io_error(errno, what, {.path = path_});
-    }
-
     int fd_ = -1;
     std::filesystem::path path_;
 };
 
 /// Makes names created, renamed or removed in `directory` survive power loss. Throws io_error.
 inline void sync_directory(const std::filesystem::path& directory) {
-    plain_file handle = plain_file::open(directory.empty() ? std::filesystem::path(".") : directory);
+    plain_file handle = plain_file::open_directory(directory.empty() ? std::filesystem::path(".") : directory);
     handle.sync();
 }
 

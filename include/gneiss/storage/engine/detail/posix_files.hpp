@@ -15,6 +15,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/detail/open_file.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 #include <gneiss/storage/engine/concepts.hpp>
 
@@ -58,15 +59,13 @@ public:
     }
 
     [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
-        const int flags = O_CLOEXEC | (options.write ? O_RDWR : O_RDONLY) | (options.create ? O_CREAT : 0) |
-                          (options.truncate ? O_TRUNC : 0);
+        const int flags = options.write ? O_RDWR : O_RDONLY;
         bool direct = options.direct;
         int fd = -1;
         std::size_t alignment = 1;
         if (direct) {
-            fd = open_once(path, flags | O_DIRECT);
+            fd = open_once(path, options, flags | O_DIRECT);
             direct = fd >= 0;
-            if (fd < 0 && errno != EINVAL) fail("cannot open", path);
             if (direct) alignment = query_direct_alignment(fd);
             // Buffers and file contents are aligned to pages: files with larger blocks use the page cache.
             if (direct && (alignment == 0 || alignment > page_alignment)) {
@@ -75,7 +74,7 @@ public:
                 alignment = 1;
             }
         }
-        if (!direct && (fd = open_once(path, flags)) < 0) fail("cannot open", path);
+        if (!direct) fd = open_once(path, options, flags);
         try {
             if (alignment_.size() <= static_cast<std::size_t>(fd)) alignment_.resize(static_cast<std::size_t>(fd) + 1);
         } catch (...) {
@@ -108,8 +107,21 @@ public:
     }
 
 private:
-    static int open_once(const std::filesystem::path& path, int flags) noexcept {
-        return retry_interrupted([&] { return ::open(path.c_str(), flags, 0644); });
+    /// Returns -1 if the file system refuses O_DIRECT.
+    static int open_once(const std::filesystem::path& path, const open_options& options, int flags) {
+        try {
+            if (options.create && options.truncate) return create_regular(path, flags & O_DIRECT, "cannot open");
+            const int fd = open_regular(path, flags | (options.create ? O_CREAT : 0), "cannot open");
+            if (options.truncate && ::ftruncate(fd, 0) != 0) {
+                const int number = errno;
+                ::close(fd);
+                throw io_error(number, "cannot open", {.path = path});
+            }
+            return fd;
+        } catch (const io_error& why) {
+            if ((flags & O_DIRECT) != 0 && why.code().value() == EINVAL) return -1;
+            throw;
+        }
     }
     [[noreturn]] static void fail(const char* what, const std::filesystem::path& path, std::uint64_t length = 0) {
         const int number = errno;
