@@ -119,7 +119,7 @@ TEST_CASE("only a run marked done counts as finished") {
     CHECK_FALSE(run.finished_result());
     run.write_result({.program = "p", .status = run_status::done});
     CHECK(run.finished_result()->at("program") == "p");
-    CHECK_FALSE(fs::exists("run/run.json.tmp"));
+    CHECK_FALSE(fs::exists("run/.run.json.tmp"));
     write("run/run.json", "{");
     CHECK_THROWS_AS((void)run.result(), gneiss::error);
 }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace programs {
@@ -51,7 +52,7 @@ nlohmann::ordered_json to_json(const metric_values& values) {
 
 void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows) {
     const fs::path directory = file.parent_path();
-    fs::create_directories(directory);
+    (void)gneiss::make_directory(directory);
     nlohmann::ordered_json written{{"valid", to_json(metrics.valid)}, {"test", to_json(metrics.test)}};
     if (!metrics.per_class.is_null()) written["per_class"] = metrics.per_class;
     state.put_text(metrics_section, written.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

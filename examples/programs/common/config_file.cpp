@@ -140,7 +140,7 @@ std::vector<config_item> parse_toml(std::string_view text, const std::filesystem
 }
 
 std::vector<config_item> read_toml(const std::filesystem::path& path) {
-    return parse_toml(read_file(path), path);
+    return parse_toml(read_file(path, longest_config), path);
 }
 
 std::string to_toml(const nlohmann::ordered_json& object) {

@@ -9,6 +9,9 @@
 
 namespace programs {
 
+/// Most bytes of a configuration file.
+inline constexpr std::uint64_t longest_config = std::uint64_t{1} << 20;
+
 /// One `key = value` of a configuration file.
 struct config_item {
     std::string key;
@@ -22,7 +25,7 @@ struct config_item {
 ///
 /// Throws `gneiss::error` (invalid_format) that names file, line and column; tables and repeated keys are errors.
 [[nodiscard]] std::vector<config_item> parse_toml(std::string_view text, const std::filesystem::path& name);
-/// Reads and parses a file. Throws `gneiss::io_error` if it cannot be read.
+/// Reads and parses a file of at most `longest_config` bytes. Throws `gneiss::io_error` if it cannot be read.
 [[nodiscard]] std::vector<config_item> read_toml(const std::filesystem::path& path);
 
 /// Formats a flat object as TOML, one key per line, without nulls. `parse_toml` reads back the same values.

@@ -16,6 +16,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 #include "common/units.hpp"
@@ -221,14 +222,11 @@ disk_rates measure_disk(const fs::path& directory, std::uint64_t free_bytes, con
     constexpr std::uint64_t piece = 4 * mib, synced = 16 * mib, most = 256 * mib;
     if (free_bytes / 4 < synced) throw gneiss::error(gneiss::errc::no_space, "has no space for a test file", {.path = directory});
     struct test_file {
-        explicit test_file(const fs::path& directory) : path(directory / fmt::format("gneiss-doctor-{}.tmp", ::getpid())) {}
+        explicit test_file(const fs::path& directory) : within(directory, ".gneiss-doctor-") {}
         test_file(const test_file&) = delete;
         test_file& operator=(const test_file&) = delete;
-        ~test_file() {
-            std::error_code ignored;
-            fs::remove(path, ignored);
-        }
-        fs::path path;
+        gneiss::scratch_directory within;
+        fs::path path = within.path() / "test";
     };
     const test_file at(directory);
     const auto check_stop = [&] {

@@ -148,7 +148,7 @@ obtained_file obtain(const published_file& file, const fs::path& directory, cons
                                 : options.mirror.ends_with('/') ? options.mirror + file.name()
                                                                 : options.mirror + "/" + file.name();
         if (!fs::exists(result.path)) {
-            fs::create_directories(directory);
+            gneiss::make_directories(directory);
             const fs::path part = result.path.string() + ".part";
             if (options.verify && file.bytes != 0 && size_of(part) > file.bytes) fs::remove(part);
             const std::uint64_t most = options.verify && file.bytes != 0 ? file.bytes : file.most_bytes;

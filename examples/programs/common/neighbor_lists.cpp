@@ -26,7 +26,7 @@ namespace {
 /// Locks a dataset's adjacency files while they are built; a second process waits, then finds them. Has no effect if the file
 /// system has no locks.
 gneiss::plain_file lock_lists(const gneiss::dataset& data, const std::stop_token& stop) {
-    gneiss::plain_file directory = gneiss::plain_file::open(data.directory());
+    gneiss::plain_file directory = gneiss::plain_file::open_directory(data.directory());
     while (::flock(directory.descriptor(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
         if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "waiting for adjacency lists was stopped");
         std::this_thread::sleep_for(std::chrono::milliseconds(50));

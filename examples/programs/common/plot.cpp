@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/run_directory.hpp"
 #include "common/units.hpp"
@@ -605,7 +606,7 @@ std::string responsive(const timeline_chart& chart) { return three_widths(chart)
 namespace {
 
 void write_chart(const std::filesystem::path& path, const std::string& text) {
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    if (path.has_parent_path()) gneiss::make_directories(path.parent_path());
     write_file_atomically(path, text);
 }
 

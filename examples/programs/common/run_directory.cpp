@@ -4,18 +4,21 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <span>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/detail/json_limits.hpp>
+#include <gneiss/storage/detail/open_file.hpp>
 #include <gneiss/storage/io/directory_lock.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
+
+#include "common/config_file.hpp"
 
 namespace programs {
 namespace {
@@ -26,50 +29,7 @@ using gneiss::io_error;
 
 constexpr const char* timeline_name = "timeline.jsonl";
 constexpr std::array run_files{
-    "config.toml", "metrics.jsonl", timeline_name, "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", "superbatches", ".lock"};
-
-class descriptor {
-public:
-    descriptor(const fs::path& path, int flags) : path_(path), fd_(gneiss::detail::retry_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
-        if (fd_ < 0) throw io_error(errno, "cannot open", {.path = path});
-    }
-    descriptor(const descriptor&) = delete;
-    descriptor& operator=(const descriptor&) = delete;
-    ~descriptor() { ::close(fd_); }
-
-    void write(std::string_view text) const {
-        for (std::uint64_t offset = 0; !text.empty();) {
-            const auto written =
-                gneiss::detail::retry_interrupted([&] { return ::write(fd_, text.data(), text.size()); });
-            if (written <= 0)
-                throw io_error(written == 0 ? ENOSPC : errno, "cannot write", {.path = path_, .offset = offset, .length = text.size()});
-            text.remove_prefix(static_cast<std::size_t>(written));
-            offset += static_cast<std::uint64_t>(written);
-        }
-    }
-    void sync() const {
-        if (::fsync(fd_) != 0 && errno != EINVAL && errno != ENOTSUP)
-            throw io_error(errno, "cannot sync", {.path = path_});
-    }
-    [[nodiscard]] std::string read() const {
-        std::string text;
-        for (std::array<char, 65536> piece;;) {
-            const auto got = gneiss::detail::retry_interrupted([&] { return ::read(fd_, piece.data(), piece.size()); });
-            if (got < 0) throw io_error(errno, "cannot read", {.path = path_, .offset = text.size()});
-            if (got == 0) {
-                if (struct ::stat now {}; ::fstat(fd_, &now) == 0 && S_ISREG(now.st_mode) &&
-                                          std::cmp_less(text.size(), now.st_size))
-                    throw gneiss::error(errc::corrupt, "the file ends too early", {.path = path_, .offset = text.size()});
-                return text;
-            }
-            text.append(piece.data(), static_cast<std::size_t>(got));
-        }
-    }
-
-private:
-    fs::path path_;
-    int fd_;
-};
+    "config.toml", "metrics.jsonl", timeline_name, "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", "superbatches", ".lock", gneiss::directory_mark};
 
 /// Makes a directory name: characters that are special to a shell or a file system become '-'.
 std::string plain(std::string_view name) {
@@ -96,23 +56,36 @@ std::uint64_t last_number(const fs::path& parent, const std::string& stem) {
     return last;
 }
 
-/// True for a directory that a trainer made: other programs also call files `checkpoint` or `config.toml`.
+/// True for a directory that a trainer made: other programs also call files `checkpoint`, `config.toml` or `.lock`. Runs of earlier
+/// versions have no mark.
 bool is_run(const fs::path& path) {
-    if (fs::exists(path / ".lock")) return true;
-    std::string first;
-    std::getline(std::ifstream(path / "config.toml"), first);
-    return first.starts_with("# gneiss-");
-}
-
-void make_directories(const fs::path& path) {
-    std::error_code failure;
-    fs::create_directories(path, failure);
-    if (failure) throw io_error(failure.value(), "cannot make the directory", {.path = path});
+    if (gneiss::is_marked(path)) return true;
+    std::error_code ignored;
+    if (!fs::is_regular_file(path / "config.toml", ignored) || !fs::is_regular_file(path / ".lock", ignored)) return false;
+    return read_file(path / "config.toml", longest_config).starts_with("# gneiss-");
 }
 
 } // namespace
 
-std::string read_file(const fs::path& path) { return descriptor(path, O_RDONLY).read(); }
+std::string read_file(const fs::path& path, std::uint64_t most) {
+    const gneiss::plain_file file = gneiss::plain_file::open(path);
+    const std::uint64_t size = file.size();
+    if (size > most)
+        throw gneiss::error(errc::out_of_range, "is longer than " + gneiss::format_bytes(most) + ", the most that is read", {.path = path});
+    std::string text(static_cast<std::size_t>(size), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(text)));
+    return text;
+}
+
+nlohmann::ordered_json parse_json(std::string_view text, const fs::path& path, std::uint64_t line) {
+    try {
+        return nlohmann::ordered_json::parse(text, gneiss::detail::json_limits<nlohmann::ordered_json>());
+    } catch (const nlohmann::json::exception& e) {
+        throw gneiss::error(errc::corrupt, line == 0 ? e.what() : "is not a JSON object", {.path = path, .line = line});
+    } catch (const gneiss::error& e) {
+        throw gneiss::error(errc::corrupt, e.what(), {.path = path, .line = line});
+    }
+}
 
 bool holds_only(const fs::path& directory, std::initializer_list<std::string_view> names) {
     std::error_code failed;
@@ -131,7 +104,7 @@ std::vector<nlohmann::ordered_json> read_json_lines(const fs::path& path) {
     const std::string text = read_file(path);
     std::vector<nlohmann::ordered_json> lines;
     for (std::size_t from = 0, end = 0; (end = text.find('\n', from)) != std::string::npos; from = end + 1) {
-        lines.push_back(nlohmann::ordered_json::parse(std::string_view(text).substr(from, end - from), nullptr, false));
+        lines.push_back(parse_json(std::string_view(text).substr(from, end - from), path, lines.size() + 1));
         if (!lines.back().is_object())
             throw gneiss::error(errc::corrupt, "is not a JSON object", {.path = path, .line = lines.size()});
     }
@@ -139,8 +112,9 @@ std::vector<nlohmann::ordered_json> read_json_lines(const fs::path& path) {
 }
 
 void append_json_line(const fs::path& path, const nlohmann::ordered_json& object) {
-    const descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
-    file.write(compact(object) + '\n');
+    gneiss::plain_file file(gneiss::detail::open_regular(path, O_WRONLY | O_CREAT), path);
+    const std::string line = compact(object) + '\n';
+    file.write_at(file.size(), std::as_bytes(std::span(line)));
     file.sync();
 }
 
@@ -161,14 +135,12 @@ run_directory run_directory::open(
         const fs::path parent = "runs";
         const std::string stem = plain(program) + '-' + plain(dataset);
         std::uint64_t number = last_number(parent, stem);
-        make_directories(parent);
+        gneiss::make_directories(parent);
         if (options == existing_run::resume && number > 0) {
             path = parent / (stem + '-' + std::to_string(number));
         } else {
-            std::error_code failure;
             do path = parent / (stem + '-' + std::to_string(++number)); // another process may have taken the number
-            while (!fs::create_directory(path, failure) && !failure);
-            if (failure) throw io_error(failure.value(), "cannot make the directory", {.path = path});
+            while (!gneiss::make_directory(path));
         }
     }
     if (fs::exists(path) && !fs::is_directory(path))
@@ -180,12 +152,12 @@ run_directory run_directory::open(
     if (filled && options == existing_run::refuse)
         throw gneiss::error(
             errc::already_exists, "a run exists; --resume continues it, --force replaces it", {.path = path});
-    make_directories(path);
+    gneiss::make_directories(path);
     run_directory run(path);
     run.lock();
     if (filled && options == existing_run::replace)
         for (const char* file : run_files)
-            if (std::string_view(file) != ".lock") fs::remove_all(path / file);
+            if (std::string_view(file) != gneiss::directory_mark) gneiss::remove_tree(path / file);
     return run;
 }
 
@@ -215,30 +187,17 @@ run_directory run_directory::open_existing(const fs::path& path) {
     return run_directory(path);
 }
 
-run_directory::run_directory(run_directory&& other) noexcept
-    : path_(std::move(other.path_)),
-      lock_(std::exchange(other.lock_, -1)) {}
-
-run_directory::~run_directory() {
-    if (lock_ >= 0) ::close(lock_);
-}
-
 void run_directory::lock() {
-    const fs::path file = path_ / ".lock";
-    lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_ < 0) throw io_error(errno, "cannot open", {.path = file});
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    const fs::path file = path_ / gneiss::directory_mark;
+    lock_ = gneiss::plain_file(gneiss::open_mark(path_), file);
+    if (::flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         throw gneiss::error(errc::already_exists, "another process is working in this run", {.path = path_});
 }
 
 std::optional<nlohmann::ordered_json> run_directory::result() const {
     const fs::path file = path_ / "run.json";
     if (!fs::exists(file)) return std::nullopt;
-    try {
-        return nlohmann::ordered_json::parse(read_file(file));
-    } catch (const nlohmann::json::exception& e) {
-        throw gneiss::error(errc::corrupt, e.what(), {.path = file});
-    }
+    return parse_json(read_file(file), file);
 }
 
 std::optional<nlohmann::ordered_json> run_directory::finished_result() const {

@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <gneiss/storage/io/plain_file.hpp>
+
 #include "common/records.hpp"
 #include "common/sampler.hpp"
 
@@ -19,8 +21,14 @@ namespace programs {
 /// Throws `gneiss::io_error`.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Returns the text of a file. Throws `gneiss::io_error`.
-[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+/// Most bytes of a text that is read whole.
+inline constexpr std::uint64_t longest_text = std::uint64_t{64} << 20;
+/// Returns the text of a regular file. Throws `gneiss::error` (errc::out_of_range) for more than `most` bytes; `gneiss::io_error`.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::uint64_t most = longest_text);
+
+/// Parses JSON that a file holds: at most 64 levels deep, no name twice in an object. `path` and `line` are for messages. Throws
+/// `gneiss::error` (errc::corrupt).
+[[nodiscard]] nlohmann::ordered_json parse_json(std::string_view text, const std::filesystem::path& path, std::uint64_t line = 0);
 
 /// True for a directory with nothing but files NAME.npy, NAME.npy.xxh3 and NAME.tsv, for `names`: an export may replace it. Anything
 /// else may be a user's.
@@ -53,10 +61,6 @@ public:
     /// Opens a run for reading by `eval`, `predict`, `export`. Throws errc::not_found if there is none. Takes no lock.
     static run_directory open_existing(const std::filesystem::path& path);
 
-    run_directory(run_directory&& other) noexcept;
-    run_directory& operator=(run_directory&&) = delete;
-    ~run_directory();
-
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
     [[nodiscard]] std::filesystem::path checkpoint() const { return path_ / "checkpoint"; }
     [[nodiscard]] std::filesystem::path best() const { return path_ / "best"; }
@@ -88,7 +92,7 @@ private:
     void lock();
 
     std::filesystem::path path_;
-    int lock_ = -1;
+    gneiss::plain_file lock_;
 };
 
 } // namespace programs

@@ -244,6 +244,7 @@ private:
         case 0x93: {                                                             // STACK_GLOBAL
             const value& name = pop();
             const value& module = pop();
+            if (module.text.size() + name.text.size() > longest_text) from_->fail("is not a pickle"); // it would double each time
             push(add(value::global)).text = module.text + " " + name.text;
             break;
         }

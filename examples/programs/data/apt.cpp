@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/process.hpp"
 
@@ -28,8 +29,8 @@ void need_apt() {
 
 /// Returns options that keep apt's state in our own directory.
 arguments private_state(const std::filesystem::path& state) {
-    std::filesystem::create_directories(state / "lists/partial");
-    std::filesystem::create_directories(state / "cache/archives/partial");
+    gneiss::make_directories(state / "lists/partial");
+    gneiss::make_directories(state / "cache/archives/partial");
     const std::string root = std::filesystem::absolute(state).string();
     return {"-o", "Dir::State::Lists=" + root + "/lists", "-o", "Dir::Cache=" + root + "/cache", "-o",
         "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"};
@@ -140,7 +141,7 @@ std::string fingerprint_of(const std::vector<apt_index>& indices) {
 void unpack_package(
     const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory) {
     need_apt();
-    std::filesystem::create_directories(directory);
+    gneiss::make_directories(directory);
     const auto download = [&](const arguments& options) {
         // apt-get download writes into the working directory, which a shell would have to change; so this asks for the address.
         const std::string answer =

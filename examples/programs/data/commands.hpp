@@ -61,6 +61,9 @@ struct feature_flags {
 /// Parses "train,valid,test" of --fractions. Throws usage_error.
 [[nodiscard]] std::array<double, 3> parse_fractions(const std::vector<double>& values);
 
+/// True if the path lies in the directory, or is it.
+[[nodiscard]] bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory);
+
 /// Makes all checks that are possible before the work; throws usage_error, gneiss::error.
 /// \param inputs  files that the command reads: none may be in a dataset that it replaces
 void check_output(const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs = {});

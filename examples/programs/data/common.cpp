@@ -80,6 +80,20 @@ std::array<double, 3> parse_fractions(const std::vector<double>& values) {
 
 namespace {
 
+/// True for a directory of adjacency files, or an unfinished one.
+bool holds_lists(const std::filesystem::path& path) {
+    std::string_view side = path.filename().native();
+    if (!side.starts_with(programs::lists_prefix) || !std::filesystem::is_directory(std::filesystem::symlink_status(path))) return false;
+    side.remove_prefix(programs::lists_prefix.size());
+    if (side == "in.partial" || side == "out.partial") return gneiss::is_marked(path);
+    if (side != "in" && side != "out") return false;
+    return std::ranges::all_of(std::filesystem::directory_iterator(path), [](const std::filesystem::directory_entry& entry) {
+        std::string_view file = entry.path().filename().native();
+        if (file.ends_with(".xxh3")) file.remove_suffix(5);
+        return file == "indptr.npy" || file == "neighbours.npy" || file == "loops.npy" || file == "stamp.npy" || file == gneiss::directory_mark;
+    });
+}
+
 /// Returns a file or directory in a dataset's directory that none of our programs put there; files named like arrays are the
 /// dataset's if its manifest cannot be read.
 std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& dataset) {
@@ -93,7 +107,7 @@ std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& d
     std::error_code failed;
     for (std::filesystem::directory_iterator at(dataset, failed); !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
         const std::string name = at->path().filename().string();
-        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name || name.starts_with(programs::lists_prefix) ||
+        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name || holds_lists(at->path()) ||
             name.starts_with(programs::device_profile_name))
             continue;
         std::string_view array = name;
@@ -106,6 +120,11 @@ std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& d
 
 } // namespace
 
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory) {
+    const std::filesystem::path inside = std::filesystem::weakly_canonical(path).lexically_relative(std::filesystem::weakly_canonical(directory));
+    return !inside.empty() && *inside.begin() != "..";
+}
+
 void check_output(const output_flags& output, const common_flags& common, const std::vector<std::filesystem::path>& inputs) {
     std::error_code failed;
     if (!std::filesystem::exists(output.out, failed)) return;
@@ -114,10 +133,8 @@ void check_output(const output_flags& output, const common_flags& common, const 
             output.out.string() + " exists already: choose another --out, or --force to replace it");
     if (!std::filesystem::exists(output.out / "manifest.json", failed))
         throw programs::usage_error(output.out.string() + " is not a dataset: --force replaces datasets only");
-    const std::filesystem::path replaced = std::filesystem::weakly_canonical(output.out);
     for (const std::filesystem::path& input : inputs) {
-        const std::filesystem::path inside = std::filesystem::weakly_canonical(input).lexically_relative(replaced);
-        if (!inside.empty() && *inside.begin() != "..")
+        if (is_inside(input, output.out))
             throw programs::usage_error(fmt::format("--force would remove {}, which this command reads: choose another --out", input.string()));
     }
     if (const auto other = foreign_file(output.out))

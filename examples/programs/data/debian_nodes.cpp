@@ -17,6 +17,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "apt.hpp"
 #include "control_file.hpp"
@@ -221,7 +222,7 @@ gneiss::import_options debian_nodes(const std::filesystem::path& state, std::str
                                                                                  : draw < 80 ? "valid"
                                                                                              : "test") += '\n';
     }
-    std::filesystem::create_directories(state);
+    gneiss::make_directories(state);
     gneiss::import_options graph;
     graph.sources = {{.path = kept(state / "edges.tsv", edges_of(all))}};
     graph.format = gneiss::edge_format::tsv;

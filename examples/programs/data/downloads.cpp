@@ -9,6 +9,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/layout.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/process.hpp"
 #include "common/torch_file.hpp"
@@ -242,7 +243,7 @@ void add_ogb(gneiss::import_options& options, const published_graph& graph, cons
         std::filesystem::last_write_time(edges, std::filesystem::last_write_time(saved)); // an interrupted import knows it again
         options.sources.push_back({.path = edges, .split = split});
         if (candidates.empty() || split == edge_split::train) continue;
-        std::filesystem::create_directories(candidates);
+        gneiss::make_directories(candidates);
         write_npz(arrays, candidates / (name + ".npz"));
     }
 }

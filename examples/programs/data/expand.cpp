@@ -8,6 +8,7 @@
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/expand.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
 
@@ -40,7 +41,7 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
         throw programs::usage_error(
             "--train-fraction is a fraction of labeled nodes, " + flags.dataset.string() + " has no labels");
     const gneiss::expansion_size size = gneiss::expansion_size_of(from, settings.by);
-    std::filesystem::create_directories(settings.scratch);
+    gneiss::make_directories(settings.scratch);
     if (const auto space = std::filesystem::space(settings.scratch); space.available < size.disk_bytes)
         throw gneiss::error(gneiss::errc::no_space,
             fmt::format("{} nodes and {} edges need about {} of disk, {} are free", size.nodes, size.edges,

@@ -1,9 +1,16 @@
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/storage/io/directory_lock.hpp>
 
 #include "commands.hpp"
 #include "graphs.hpp"
@@ -47,6 +54,24 @@ void check_flags(const get_flags& flags) {
     if (flags.from && flags.mirror) throw programs::usage_error("--from and --mirror exclude each other");
 }
 
+/// The directory of downloads of this command, held by this process. It stays for a second try, unless it is empty.
+class download_directory {
+public:
+    explicit download_directory(std::filesystem::path path) : path_(std::move(path)), lock_(path_) {}
+    download_directory(const download_directory&) = delete;
+    download_directory& operator=(const download_directory&) = delete;
+    ~download_directory() {
+        std::error_code failed;
+        const std::filesystem::directory_iterator files(path_, failed);
+        if (!failed && std::distance(begin(files), end(files)) == 1) remove();
+    }
+    void remove() const noexcept { lock_.remove(path_); }
+
+private:
+    std::filesystem::path path_;
+    gneiss::directory_lock lock_;
+};
+
 /// Downloads a published graph; ends at a signal with errc::canceled.
 gneiss::import_options download(const get_flags& flags, const std::filesystem::path& state) {
     const programs::interrupt_guard interrupts;
@@ -64,6 +89,9 @@ programs::exit_code get(const get_flags& flags) {
     check_flags(flags);
     // Downloads stay next to the dataset until it is complete, so that a second try can reuse them.
     const std::filesystem::path state = flags.output.out.string() + ".download";
+    if (flags.from && is_inside(*flags.from, state))
+        throw programs::usage_error(fmt::format("--from names {} in {}, which this command removes: move it", flags.from->string(), state.string()));
+    download_directory downloads(state);
     std::string note;
     std::uint64_t held = 0; // by sources, during the import [bytes]
     gneiss::import_options options = is_downloadable(flags.name)    ? download(flags, state)
@@ -75,8 +103,7 @@ programs::exit_code get(const get_flags& flags) {
     flags.features.apply(options.node_attributes);
     if (!note.empty()) programs::print_warning(note);
     const programs::exit_code code = run_import(std::move(options), flags.output, flags.common, held);
-    std::error_code ignored;
-    std::filesystem::remove_all(state, ignored);
+    downloads.remove();
     return code;
 }
 

@@ -9,6 +9,7 @@
 
 #include <gneiss/cache/adjacency_cache_score.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
 #include "commands.hpp"
@@ -78,7 +79,7 @@ public:
     ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
         : node_classification_training(of),
           options_(how), plan_(plan), graph_(lists), live_(live) {
-        std::filesystem::remove_all(superbatches()); // leftovers of a process that was killed; no batch may be left to train
+        gneiss::remove_tree(superbatches()); // leftovers of a process that was killed; no batch may be left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
         std::vector<std::uint32_t> ranked_by;
         if (how.feature_cache == "static") ranked_by = occurrences(lists.files());
@@ -218,9 +219,8 @@ public:
             }
         }
         const auto beside = std::filesystem::absolute(how.out.value_or("runs")).parent_path();
-        scratch_.emplace(programs::existing_parent(beside) / fmt::format(".gneiss-ginex-{}", ::getpid()));
-        std::filesystem::create_directories(scratch_->path);
-        files_ = programs::lists_in(scratch_->path, direction_);
+        scratch_.emplace(programs::existing_parent(beside), ".gneiss-ginex-");
+        files_ = programs::lists_in(scratch_->path(), direction_);
     }
     [[nodiscard]] const gneiss::csc_files& operator*() const noexcept { return files_; }
 
@@ -229,11 +229,11 @@ public:
     /// Moves them to a run's `checkpoint` directory. Precondition: none is open.
     void move_to(const std::filesystem::path& checkpoint) {
         const std::filesystem::path to = checkpoint / name;
-        std::filesystem::remove_all(to);
-        std::filesystem::create_directories(checkpoint);
+        gneiss::remove_tree(to);
+        (void)gneiss::make_directory(checkpoint);
         std::error_code elsewhere;
-        std::filesystem::rename(scratch_->path, to, elsewhere);
-        if (elsewhere) std::filesystem::copy(scratch_->path, to, std::filesystem::copy_options::recursive); // another file system
+        std::filesystem::rename(scratch_->path(), to, elsewhere);
+        if (elsewhere) std::filesystem::copy(scratch_->path(), to, std::filesystem::copy_options::recursive); // another file system
         scratch_.reset();
         files_ = programs::lists_in(to, direction_);
     }
@@ -242,7 +242,7 @@ private:
     static constexpr const char* name = "lists";
 
     gneiss::neighbor_direction direction_;
-    std::optional<gneiss::removed_unless_renamed> scratch_;
+    std::optional<gneiss::scratch_directory> scratch_;
     gneiss::csc_files files_;
 };
 
@@ -261,7 +261,7 @@ public:
     [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
     [[nodiscard]] trainers::run_loop_options loop() const override { return trainers::node_classification_loop(config_.flags, context_.data->manifest()); }
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
-    void clean(const trainers::opened_run& opened) override { std::filesystem::remove_all(superbatches_of(opened.directory.path())); }
+    void clean(const trainers::opened_run& opened) override { gneiss::remove_tree(superbatches_of(opened.directory.path())); }
     void open(const trainers::opened_run& opened) override {
         if (!lists_at_->homeless()) return;
         lists_.reset();

@@ -17,6 +17,7 @@
 #include <gneiss/io/integer_file.hpp>
 #include <gneiss/io/reorder.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/exit_codes.hpp"
 #include "common/gnn/node_classification_commands.hpp"
@@ -46,7 +47,7 @@ public:
     explicit preparation(const preprocessing& of)
         : of_(of), directory_(of.run.directory.checkpoint()), graph_(directory_ / trainers::partitioned_name), progress_(of.live),
           budget_(of.budget), program_(budget_.charge("program", programs::program_memory())) {
-        std::filesystem::create_directories(directory_);
+        (void)gneiss::make_directory(directory_);
         if (std::filesystem::exists(record_path())) {
             try {
                 record_ = json::parse(programs::read_file(record_path()));
@@ -57,7 +58,7 @@ public:
         }
         if (record_.value("identity", "") == identity()) return;
         record_ = {{"identity", identity()}};
-        std::filesystem::remove_all(graph_); // possibly of another graph
+        gneiss::remove_tree(graph_); // possibly of another graph
         remove_parts();
         std::filesystem::remove(hubs_path());
     }
@@ -229,7 +230,7 @@ private:
         order.hubs = hubs();
         if (of_.how.assignment) order.by = *of_.how.assignment;
         if (of_.how.makes_parts()) order.by = parts_path();
-        std::filesystem::remove_all(graph_); // leftovers of a killed process
+        gneiss::remove_tree(graph_); // leftovers of a killed process
         gneiss::reorder(of_.from, graph_, order, of_.on);
         const gneiss::dataset result(graph_);
         const double seconds = trainers::seconds_since(began);

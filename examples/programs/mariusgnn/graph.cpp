@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include <gneiss/order/train_partitions_first.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/training/checkpoint.hpp"
 
@@ -60,7 +61,7 @@ void remove_other_graphs(const std::filesystem::path& run, const std::string& na
         const std::string found = entry.path().filename().string();
         if (found.starts_with(prefix) && found != name && found != of_best) others.push_back(entry.path());
     }
-    for (const auto& path : others) std::filesystem::remove_all(path);
+    for (const auto& path : others) gneiss::remove_tree(path);
 }
 
 } // namespace mariusgnn

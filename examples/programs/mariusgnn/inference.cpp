@@ -7,6 +7,7 @@
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/storage/embedding/resident_embeddings.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/gnn/classifier.hpp"
 #include "common/training/link_evaluation.hpp"
@@ -36,7 +37,7 @@ gneiss::layerwise_input input_shape(const options& how, const gneiss::input_colu
 inferred_rows infer_full(const inference_source& from) {
     inferred_rows created;
     created.budget = std::make_unique<gneiss::memory_budget>(from.memory);
-    std::filesystem::create_directories(from.scratch);
+    gneiss::make_directories(from.scratch);
     const gneiss::layerwise_options options =
         trainers::inference_options(from.how, from.engines, from.scratch, from.net.streams);
     gneiss::layerwise_result result = gneiss::infer_layerwise(
@@ -133,7 +134,7 @@ inferred_rows infer_resident(const inference_source& from, const resident_source
     result.budget = std::make_unique<gneiss::memory_budget>(from.memory);
     const std::uint64_t in_memory = gneiss::scratch_rows::memory_bytes(partitioning, columns);
     const bool fits = in_memory <= from.memory / 2;
-    std::filesystem::create_directories(from.scratch);
+    gneiss::make_directories(from.scratch);
     result.rows = fits ? std::make_unique<gneiss::scratch_rows>(partitioning, columns)
                      : std::make_unique<gneiss::scratch_rows>(partitioning, columns, from.engines, from.scratch);
     result.charge = result.budget->charge("rows of the last layer", fits ? in_memory : gneiss::scratch_rows::file_memory_bytes(partitioning, columns));

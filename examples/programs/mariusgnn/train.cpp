@@ -11,6 +11,7 @@
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
 #include "commands.hpp"
@@ -78,7 +79,7 @@ public:
         : of_(of), plan_(of.plan), data_(std::move(data)), graph_name_(std::move(graph)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
         charges_ = plan_.memory.charge_run(budget_);
         const options& how = of.how;
-        std::filesystem::create_directories(of.run.directory.checkpoint());
+        (void)gneiss::make_directory(of.run.directory.checkpoint());
         if (const float scale = how.neighbor_scale(plan_.slots, plan_.partitioning.partitions); scale != 1)
             gneiss::scale_neighbor_weights(net.weights, scale);
         if (of.run.saved) {
@@ -280,7 +281,7 @@ private:
         const std::uint64_t free = plan_.budget - budget_.used() + plan_.evaluation_bytes;
         const std::uint64_t memory = free / 4 * 3;
         gneiss::row_shuffle new_row = data_->shuffle(of_.how.seed, at.epoch);
-        std::filesystem::remove_all(to); // leftovers of a process killed before a checkpoint named them
+        gneiss::remove_tree(to); // leftovers of a process killed before a checkpoint named them
         bool done = true;
         try {
             gneiss::reorder(data_->data(), to, {.shuffle = new_row, .partitions = plan_.partitioning.partitions, .memory = memory,
@@ -545,8 +546,8 @@ private:
     /// Copies the dataset to `to`, with training nodes first, in the plan's partitions.
     [[nodiscard]] std::shared_ptr<const gneiss::dataset> place_training_first(const std::filesystem::path& to) {
         const auto began = trainers::clock::now();
-        std::filesystem::remove_all(to); // leftovers of a process killed before a checkpoint named them
-        std::filesystem::create_directories(to.parent_path());
+        gneiss::remove_tree(to); // leftovers of a process killed before a checkpoint named them
+        (void)gneiss::make_directory(to.parent_path());
         constexpr std::uint64_t least = std::uint64_t{16} << 20;
         const std::uint64_t taken = programs::program_memory();
         gneiss::reorder(*context_.data, to, {.training_first = true, .seed = asked_.seed, .partitions = plan_.partitioning.partitions,

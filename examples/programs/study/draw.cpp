@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
@@ -144,7 +145,7 @@ programs::exit_code draw(const draw_flags& flags) {
         timelines.push_back(read_run(run));
         courses.push_back(convergence_of(timelines.back(), flags.metric));
     }
-    fs::create_directories(flags.out);
+    gneiss::make_directories(flags.out);
     for (const figure& f : figures) plot::write_svg(flags.out / (std::string(f.name) + ".svg"), chart_of(f, timelines));
     const auto found = std::ranges::find_if(courses, [](const convergence& run) { return !run.valid.empty(); });
     draw_course(flags.out / "valid.svg", courses, fmt::format("Validation: {}", found == courses.end() ? "" : found->metric), &convergence::valid);

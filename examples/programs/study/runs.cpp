@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -20,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 #include "commands.hpp"
@@ -206,12 +205,14 @@ public:
 
     /// Executes the runs that are not in the log. Throws errc::canceled on a stop; errors of writing the log.
     void run(const std::stop_token& stop) {
-        const fs::path work = flags_.work.value_or(fs::temp_directory_path() / fmt::format("gneiss-runs-{}", ::getpid()));
+        const fs::path within = flags_.work.value_or(fs::temp_directory_path());
+        gneiss::make_directories(within);
+        const gneiss::scratch_directory work(within, "gneiss-runs-"); // no run of the user is in it
         std::exception_ptr failure;
         const auto some = [&](std::size_t worker) {
             try {
                 for (std::size_t i; !stop.stop_requested() && (i = next_++) < tasks_.size();)
-                    one(tasks_[i], i, work / fmt::format("run-{}", worker), stop);
+                    one(tasks_[i], i, work.path() / fmt::format("run-{}", worker), stop);
             } catch (...) {
                 const std::scoped_lock lock(mutex_);
                 failure = std::current_exception();
@@ -226,8 +227,6 @@ public:
                 if (workers.empty()) throw;
             }
         }
-        std::error_code ignored;
-        fs::remove(work, ignored);
         live_.clear();
         if (failure) std::rethrow_exception(failure);
         if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
@@ -273,8 +272,7 @@ private:
             ++failed_[task.of].first;
             failed_[task.of].second = e.what();
         }
-        std::error_code ignored;
-        fs::remove_all(run, ignored);
+        gneiss::try_remove_tree(run);
         const std::scoped_lock lock(mutex_);
         if (const auto& done = runs_[task.of][task.index]) log_.add(*done);
     }

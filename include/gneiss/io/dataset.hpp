@@ -70,6 +70,7 @@ public:
           rows_(manifest_.rows()) {
         const dataset_manifest& m = manifest_;
         for (const dataset_array& a : m.arrays) (void)open(a);
+        check_node_attributes();
         expect_edges("valid", m.valid_edges);
         expect_edges("test", m.test_edges);
         if (m.ids == dataset_ids::string) {
@@ -424,6 +425,25 @@ private:
         if (has(prefix + ".hashes")) hashes = map(prefix + ".hashes", npy_dtype::u64, size);
         return {map(prefix + ".offsets", npy_dtype::i64, size + 1), map(prefix + ".bytes"), std::move(hashes),
             manifest_.seed};
+    }
+    /// Holds the sizes of models that the manifest claims against the arrays.
+    void check_node_attributes() const {
+        const dataset_node_attributes& said = manifest_.node_attributes;
+        const auto expect_columns = [&](std::string_view name, std::uint64_t columns, const char* field) {
+            const dataset_array* a = find(name);
+            const std::uint64_t there = a == nullptr ? 0 : a->shape.size() < 2 ? 1 : a->shape[1];
+            if (a != nullptr && columns > there)
+                throw error(errc::invalid_format,
+                    "has " + std::to_string(there) + " columns, the manifest says " + std::to_string(columns),
+                    {.path = path(name), .field = field});
+        };
+        expect_columns("features", said.features, "node_data.features");
+        if (said.target != node_target_kind::classes) return expect_columns("targets", said.classes, "node_data.classes");
+        constexpr std::uint64_t unnamed = 1 << 16; // classes that no node need have
+        if (!has("class_names.offsets") && said.classes > std::max(manifest_.nodes, unnamed))
+            throw error(errc::out_of_range,
+                std::to_string(said.classes) + " classes of " + std::to_string(manifest_.nodes) + " nodes",
+                {.path = directory_ / "manifest.json", .field = "node_data.classes"});
     }
     void expect_edges(std::string_view name, std::uint64_t count) const {
         const dataset_array* a = find(name);

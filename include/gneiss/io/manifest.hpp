@@ -152,7 +152,7 @@ inline void write_manifest(const std::filesystem::path& path, const dataset_mani
 
 /// Reads a manifest. Throws `io_error`, `error`.
 [[nodiscard]] inline dataset_manifest read_manifest(const std::filesystem::path& path) {
-    constexpr std::uint64_t longest = std::uint64_t{64} << 20;
+    constexpr std::uint64_t longest = std::uint64_t{16} << 20;
     const plain_file file = plain_file::open(path);
     const std::uint64_t size = file.size();
     if (size > longest) throw error(errc::invalid_format, "too long for a manifest", {.path = path, .length = size});

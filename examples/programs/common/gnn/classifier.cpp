@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/inference/layerwise_inference.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/machine.hpp"
 #include "common/training/checkpoint.hpp"
@@ -48,6 +49,8 @@ classifier::classifier(const gnn_options& how, const gneiss::dataset& data)
     if (encode.outputs() != classes)
         throw programs::usage_error(fmt::format("--layers {} gives {} columns for {} classes: leave out the last width",
             *how.layers, encode.outputs(), classes));
+    if (const std::uint64_t bytes = 2 * sizeof(float) * weights.size(); how.memory && bytes > how.memory->bytes)
+        throw gneiss::over_budget(how.memory->bytes, {{"weights and gradients", bytes}});
     weights.allocate(how.seed);
     how.dense_optimizer(0).allocate_state(weights);
 }
@@ -64,7 +67,7 @@ void classifier::take(const gneiss::checkpoint& from) {
 
 void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit) {
     gneiss::memory_budget budget(from.memory);
-    std::filesystem::create_directories(from.scratch);
+    gneiss::make_directories(from.scratch);
     const gneiss::bucket_store buckets = from.data.buckets();
     const gneiss::layerwise_options options = inference_options(from.how, from.engines, from.scratch, from.net.streams);
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <utility>
 
+#include <gneiss/storage/io/file_system.hpp>
+
 #include "common/best_state.hpp"
 #include "common/gnn/feature_diagnosis.hpp"
 #include "common/gnn/node_classification_predictions.hpp"
@@ -30,7 +32,7 @@ void check_warm_start(const std::string& program, const node_classification_opti
 
 node_classification_training::node_classification_training(const parts& of)
     : of_(of), executor_(of.how.threads), charges_(of.plan.memory.charge_run(of.budget)) {
-    std::filesystem::create_directories(of.run.directory.checkpoint());
+    (void)gneiss::make_directory(of.run.directory.checkpoint());
     if (!of.run.saved && of.how.warm_start) {
         warm_start warm = open_warm_start(of.program, of.how, of.command, of.dataset);
         classifier shape(of.how, warm.data());

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,6 +17,8 @@
 #include <gneiss/io/import/npz.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/io/npy_integers.hpp>
+
+#include "common/run_directory.hpp"
 
 namespace trainers {
 
@@ -217,7 +220,17 @@ public:
         std::ifstream in(path, std::ios::binary);
         std::string text;
         std::uint64_t offset = 0;
-        for (std::uint64_t number = 1; std::getline(in, text); ++number) {
+        const auto next = [&](std::uint64_t number) { // as std::getline, of a line that is not longer than other texts
+            text.clear();
+            for (int c = 0; (c = in.rdbuf()->sbumpc()) != std::char_traits<char>::eof();) {
+                if (c == '\n') return true;
+                if (text.size() == programs::longest_text)
+                    throw gneiss::error(gneiss::errc::invalid_format, "is longer than " + gneiss::format_bytes(programs::longest_text), {.path = path, .line = number});
+                text.push_back(static_cast<char>(c));
+            }
+            return !text.empty();
+        };
+        for (std::uint64_t number = 1; next(number); ++number) {
             const std::uint64_t begin = std::exchange(offset, offset + text.size() + 1);
             if (text.ends_with('\r')) text.pop_back();
             if (!text.empty()) match(text, {.begin = begin, .number = number}, edges);

@@ -1,22 +1,43 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/import/fields.hpp>
-
-#include "common/run_directory.hpp"
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace trainers {
 
 /// Calls visit(fields, place) for the lines of a file: fields between tabs, or of a .csv between commas, with quotes (RFC 4180).
-/// Throws errc::invalid_format with the place.
+/// Throws errc::invalid_format with the place. Memory: 1 MiB and the longest line, of at most 16 MiB.
 template <class Visit>
 void for_each_line_of(const std::filesystem::path& path, Visit&& visit) {
     const bool csv = path.extension() == ".csv";
     const gneiss::importing::text_format format{.delimiter = csv ? ',' : '\t', .quotes = csv};
-    gneiss::importing::for_each_line(programs::read_file(path), 1, path, format, visit);
+    constexpr std::size_t piece = std::size_t{1} << 20, longest = 16 * piece;
+    const gneiss::plain_file file = gneiss::plain_file::open(path);
+    const std::uint64_t size = file.size();
+    std::string text; // whole lines, and the beginning of one
+    for (std::uint64_t at = 0, line = 1; at < size || !text.empty();) {
+        const std::size_t kept = text.size();
+        text.resize(kept + static_cast<std::size_t>(std::min<std::uint64_t>(piece, size - at)));
+        file.read_at(at, std::as_writable_bytes(std::span(text).subspan(kept)));
+        at += text.size() - kept;
+        const std::size_t whole = at == size ? text.size() : text.rfind('\n') + 1; // 0: no line ends here
+        if (whole == 0 && text.size() >= longest)
+            throw gneiss::error(gneiss::errc::invalid_format, "is longer than " + gneiss::format_bytes(longest), {.path = path, .line = line});
+        const std::string_view lines = std::string_view(text).substr(0, whole);
+        gneiss::importing::for_each_line(lines, line, path, format, visit);
+        line += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
+        text.erase(0, whole);
+    }
 }
 
 /// Returns the row of the node called `name`. Throws errc::not_found with the place.

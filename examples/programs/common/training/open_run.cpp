@@ -8,6 +8,7 @@
 #include <gneiss/io/rebucket.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/machine.hpp"
 #include "common/training/checkpoint.hpp"
@@ -75,9 +76,9 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
     const std::uint32_t partitions = plan.partitioning.partitions;
     if (partitions == data.manifest().partitions) return nullptr;
     const std::filesystem::path to = run.directory.checkpoint() / "edges";
-    if (!run.saved) std::filesystem::remove_all(to); // possibly of another graph
+    if (!run.saved) gneiss::remove_tree(to); // possibly of another graph
     if (!std::filesystem::exists(to)) {
-        std::filesystem::create_directories(run.directory.checkpoint());
+        (void)gneiss::make_directory(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
         // In addition to the process's current memory, and the tables, which the plan includes: one is the sort's.
         const std::uint64_t taken = programs::program_memory() + plan.table_bytes;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/training/checkpoint.hpp"
 #include "common/training/link_evaluation.hpp"
@@ -16,7 +17,7 @@ std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory
     const training_plan& plan, const embedding_init& begin, programs::progress& live, const gneiss::tbb_executor& executor,
     const std::stop_token& stop) {
     const std::filesystem::path path = checkpoint / rows_name;
-    std::filesystem::create_directories(checkpoint);
+    (void)gneiss::make_directory(checkpoint);
     {
         gneiss::any_engine engine = engines();
         gneiss::embedding_file::create(engine, path, plan.partitioning, plan.layout, plan.spare);
@@ -55,7 +56,11 @@ std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& 
     const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved, std::uint32_t slots) {
     if (saved.partitioning.nodes != stored.nodes)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
-    return std::make_unique<gneiss::embedding_file>(engines, programs::rows_of(saved, checkpoint, rows_name), stored.in(saved.partitioning.partitions), saved.layout,
+    const std::filesystem::path rows = programs::rows_of(saved, checkpoint, rows_name);
+    const std::uint64_t slot = gneiss::embedding_file::slot_bytes_of(stored.in(saved.partitioning.partitions), saved.layout);
+    if (slot != 0 && std::filesystem::file_size(rows) / slot < saved.disk_slots)
+        throw gneiss::error(gneiss::errc::corrupt, fmt::format("is shorter than the {} slots that the checkpoint names", saved.disk_slots), {.path = rows});
+    return std::make_unique<gneiss::embedding_file>(engines, rows, stored.in(saved.partitioning.partitions), saved.layout,
         saved.slots, std::max(slots, saved.disk_slots), saved.row_checksums);
 }
 

@@ -1,8 +1,8 @@
 #include "common/training/run_flags.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
+#include "common/config_file.hpp"
 #include "common/machine.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
@@ -119,7 +121,7 @@ gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::fil
 }
 
 void refuse_other_program(const std::string& program, const std::filesystem::path& run) {
-    std::ifstream config(run / "config.toml");
+    std::istringstream config(programs::read_file(run / "config.toml", programs::longest_config));
     std::string mark, name;
     config >> mark >> name;
     if (mark == "#" && name.starts_with("gneiss-") && name != program)
@@ -136,9 +138,13 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
 
 std::filesystem::path scratch_of(const std::filesystem::path& run) {
     const std::filesystem::path of_training = run / "checkpoint" / "scratch";
-    std::error_code refused;
-    std::filesystem::create_directories(of_training, refused);
-    return !refused && ::access(of_training.c_str(), W_OK) == 0 ? of_training : std::filesystem::temp_directory_path();
+    try {
+        (void)gneiss::make_directory(of_training.parent_path());
+        (void)gneiss::make_directory(of_training);
+        if (::access(of_training.c_str(), W_OK) == 0) return of_training;
+    } catch (const gneiss::error&) { // read-only
+    }
+    return std::filesystem::temp_directory_path();
 }
 
 void report_metrics(const std::string& program, const run_flags& flags, const run_state& state, const std::string& split, const programs::metric_values& metrics,

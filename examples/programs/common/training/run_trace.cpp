@@ -1,7 +1,9 @@
 #include "common/training/run_trace.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <cstdio>
 #include <memory>
 #include <system_error>
 
@@ -14,9 +16,9 @@ void check_trace(const run_options& flags) {
     const std::filesystem::path file = std::filesystem::absolute(*flags.trace).lexically_normal();
     if (flags.out && file.parent_path() == (std::filesystem::absolute(*flags.out) / "").lexically_normal().parent_path()) return;
     const bool is_new = !std::filesystem::exists(file);
-    std::FILE* const opened = std::fopen(file.c_str(), "ae");
-    if (opened == nullptr) throw gneiss::io_error(errno, "cannot write the trace", {.path = *flags.trace, .field = "--trace"});
-    (void)std::fclose(opened);
+    const int opened = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+    if (opened < 0) throw gneiss::io_error(errno, "cannot write the trace", {.path = *flags.trace, .field = "--trace"});
+    ::close(opened);
     std::error_code ignored;
     if (is_new) std::filesystem::remove(file, ignored);
 }

@@ -10,6 +10,7 @@
 
 #include <gneiss/io/carry_rows.hpp>
 #include <gneiss/io/row_matches.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "common/config_file.hpp"
 #include "common/dataset_path.hpp"
@@ -98,11 +99,11 @@ void warm_start::fill_rows(gneiss::embedding_file& to, const gneiss::dataset& in
         last_.partitioning.partitions == best_->partitioning.partitions)
         state = open_rows(engines, run_ / "checkpoint", data_->rows(), last_);
     const std::filesystem::path scratch = to.path().parent_path() / "warm-start";
-    std::filesystem::remove_all(scratch); // leftovers of a process that was killed
-    std::filesystem::create_directories(scratch);
+    gneiss::remove_tree(scratch); // leftovers of a process that was killed
+    (void)gneiss::make_directory(scratch);
     const gneiss::row_matches found = gneiss::match_rows(*data_, into, scratch / "matches", memory, stop);
     gneiss::carry_rows({*values, state.get(), scratch / "matches"}, to, scratch / "rows", memory, initial, stop);
-    std::filesystem::remove_all(scratch);
+    gneiss::remove_tree(scratch);
     programs::trim_memory();
     state_ &= values->layout() == to.layout() || (state && state->layout() == to.layout());
     report_["nodes"] = counts(found.matched, found.into, found.from);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/detail/compiled.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/io/detail/json_limits.hpp>
 #include <gneiss/io/manifest.hpp>
 
 namespace gneiss {
@@ -168,8 +170,14 @@ GNEISS_INLINE std::string format_manifest(const dataset_manifest& m) {
 }
 
 GNEISS_INLINE dataset_manifest parse_manifest(std::string text, const std::filesystem::path& path) {
-    const auto root = nlohmann::json::parse(text, nullptr, false);
-    if (root.is_discarded()) throw error(errc::invalid_format, "is not JSON", {.path = path});
+    nlohmann::json root;
+    try {
+        root = nlohmann::json::parse(text, detail::json_limits<nlohmann::json>());
+    } catch (const nlohmann::json::exception&) {
+        throw error(errc::invalid_format, "is not JSON", {.path = path});
+    } catch (const error& e) {
+        throw error(e.code(), e.what(), {.path = path});
+    }
     const detail::json_fields fields(root, path);
     if (fields.text("format") != "gneiss dataset") throw fields.wrong("format", "is not 'gneiss dataset'");
     const auto version = fields.count("version");
@@ -215,7 +223,11 @@ GNEISS_INLINE dataset_manifest parse_manifest(std::string text, const std::files
             m.node_attributes.target = data.choice(
                 "target", {node_target_kind::classes, node_target_kind::multilabel, node_target_kind::regression});
     }
-    fields.each("arrays", [&](const detail::json_fields& array) { m.arrays.push_back(detail::parse_array(array)); });
+    std::set<std::string> names;
+    fields.each("arrays", [&](const detail::json_fields& array) {
+        m.arrays.push_back(detail::parse_array(array));
+        if (!names.insert(m.arrays.back().name).second) throw array.wrong("name", "is listed twice");
+    });
     const auto provenance = fields.object("provenance");
     m.provenance.tool = provenance.text("tool");
     m.provenance.options = provenance.text("options");
