@@ -23,6 +23,10 @@
 namespace programs {
 namespace {
 
+/// The flag that a file cannot set, and those that it must not name: they replace files, or write others.
+constexpr std::string_view out_name = "out";
+constexpr std::string_view only_typed[] = {"force", "resume", "trace"};
+
 using json = nlohmann::ordered_json;
 constexpr std::size_t help_column = 28;
 constexpr std::string_view last_group = "Other";
@@ -430,6 +434,13 @@ void command::read_file(const std::string& path) {
     for (const config_item& item : read_toml(path)) {
         const std::string place = fmt::format("{}: line {}", path, item.line);
         flag* f = find(item.key);
+        if (item.key == out_name) { // of a run of an earlier version, too
+            if (config_path_ && path == config_path_->string())
+                print_warning(place + ": out is ignored, a file does not decide where a command writes: give --out");
+            continue;
+        }
+        if (std::ranges::find(only_typed, item.key) != std::end(only_typed))
+            throw usage_error(fmt::format("{}: '{}' is a flag of the command line only", place, item.key));
         if (f == nullptr) f = find_former(item.key);
         if (f != nullptr && is_of_files(*f)) throw usage_error(place + ": a file of flags cannot name another");
         if (f == nullptr) {
@@ -468,7 +479,7 @@ json command::configuration() const {
 std::string command::to_toml() const {
     json object = json::object();
     for (const auto& f : flags_)
-        if (!f->transient_) object[f->name_] = f->value();
+        if (!f->transient_ && f->name_ != out_name) object[f->name_] = f->value();
     return fmt::format("# {} {} --config THIS_FILE repeats the run (version {}).\n", program_, name_, version()) +
            programs::to_toml(object);
 }

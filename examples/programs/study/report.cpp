@@ -16,6 +16,7 @@
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
+#include "common/exit_codes.hpp"
 #include "common/page.hpp"
 #include "common/records.hpp"
 #include "common/report.hpp"
@@ -39,6 +40,7 @@ struct report_flags {
     std::vector<fs::path> runs{};
     fs::path out = "compare.html";
     std::string metric{};
+    bool force = false;
 };
 
 struct compared_run {
@@ -241,6 +243,8 @@ std::string page_of(const std::vector<compared_run>& runs, const std::string& wa
 }
 
 programs::exit_code report(const report_flags& flags) {
+    if (!flags.force && fs::exists(fs::symlink_status(flags.out)))
+        throw programs::usage_error(flags.out.string() + " exists already: choose another --out, or --force to replace it");
     std::vector<compared_run> runs;
     for (const fs::path& run : flags.runs) runs.push_back(read_compared(run));
     for (std::size_t i = 0; i < runs.size(); ++i) // runs of one name are shown by their paths
@@ -261,6 +265,7 @@ void add_report(programs::command_line& to) {
         [flags](programs::command&) { return report(*flags); });
     command.positional("run", flags->runs, "run directories, finished or not");
     command.option("out", flags->out, "page to write").value_name("FILE.html");
+    command.option("force", flags->force, "replace an existing page");
     command.option("metric", flags->metric, "metric to compare").default_text("the first run's first");
     command.example("gneiss-study report runs/memory runs/disk --out compare.html");
 }
