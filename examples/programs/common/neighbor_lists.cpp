@@ -48,10 +48,8 @@ gneiss::csc_files lists_in(const std::filesystem::path& directory, gneiss::neigh
 placed_lists place_lists(const gneiss::dataset& data, gneiss::neighbor_direction d, const std::filesystem::path& scratch) {
     placed_lists result{.files = lists_of(data, d), .own = nullptr};
     if (lists_exist(result.files) || ::access(data.directory().c_str(), W_OK) == 0) return result;
-    const std::filesystem::path own = existing_parent(scratch) / fmt::format(".gneiss-lists-{}", ::getpid());
-    result.own.reset(new gneiss::removed_unless_renamed{own});
-    std::filesystem::create_directories(own);
-    result.files = lists_in(own, d);
+    result.own = std::make_unique<const gneiss::scratch_directory>(existing_parent(scratch), ".gneiss-lists-");
+    result.files = lists_in(result.own->path(), d);
     return result;
 }
 

@@ -10,7 +10,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
-#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 namespace programs {
 
@@ -22,7 +22,7 @@ namespace programs {
 /// Adjacency files, and the directory that is removed with this object if they are not the dataset's.
 struct placed_lists {
     gneiss::csc_files files{};
-    std::unique_ptr<const gneiss::removed_unless_renamed> own{};
+    std::unique_ptr<const gneiss::scratch_directory> own{};
 };
 /// Returns the dataset's files for a direction; if they are missing and the dataset cannot be written, files in a new directory
 /// in `scratch`. Throws `gneiss::io_error`.

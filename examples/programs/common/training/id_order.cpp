@@ -3,13 +3,11 @@
 #include <cstring>
 #include <vector>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/row_windows.hpp>
-#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 namespace trainers {
 
@@ -45,11 +43,11 @@ void id_order::operator()(
         return;
     }
     const std::uint64_t row_bytes = columns * sizeof(float);
-    std::filesystem::create_directories(scratch_);
-    const gneiss::removed_unless_renamed spilled(scratch_ / fmt::format("export-{}", ::getpid()));
+    gneiss::make_directories(scratch_);
+    const gneiss::scratch_directory spilled(scratch_, "export-");
     ids_of_rows ids{data_};
     std::vector<float> row(columns);
-    gneiss::importing::arrange_rows(gneiss::importing::row_windows(data_.manifest().nodes, row_bytes, memory_ / 4), ids, true, memory_ / 2, spilled.path,
+    gneiss::importing::arrange_rows(gneiss::importing::row_windows(data_.manifest().nodes, row_bytes, memory_ / 4), ids, true, memory_ / 2, spilled.path() / "rows",
         [&](const auto& put) {
             stream([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < rows.rows(); ++i) put(first + i, 0, std::as_bytes(rows[i]));
