@@ -215,7 +215,7 @@ touching='remove_all|O_TRUNC|O_CREAT|std::ofstream|fopen *\(|create_director|mkd
 touched_by='^(core/trace_recorder|storage/(detail/open_file|engine/detail/posix_files|io/(file_system|plain_file|durable)|embedding/scratch_rows))\.hpp:'
 while IFS=: read -r file line _; do
     report "$file:$line" 'creates or removes files: use storage/io/file_system.hpp and plain_file'
-done < <(printf '%s\n' $headers | xargs grep -HnE "$touching" | grep -vE "$touched_by" || true)
+done < <(xargs grep -HnE "$touching" <<<"$headers" | grep -vE "$touched_by" || true)
 for file in $headers; do
     lines=$(wc -l <"$file")
     [ "$lines" -le 500 ] || report "$file:$lines" "is longer than 500 lines"
@@ -277,6 +277,14 @@ for folder in examples tests bench scripts cmake; do
         violations=$((violations + 1))
     done < <(grep -rnIE 'TO''DO|FIX''ME' $folder || true)
 done
+
+# Sources of the programs state their license, as headers do.
+while IFS= read -r file; do
+    echo "$file:1: does not begin with its license (SPDX)"
+    violations=$((violations + 1))
+done < <([ ! -d examples/programs ] || find examples/programs -name '*.[ch]pp' -o -name '*.cu' | while IFS= read -r file; do
+    [ "$(head -n 1 "$file")" = '// SPDX-License-Identifier: Apache-2.0' ] || echo "$file"
+done)
 
 # A cast cuts the value of a flag to 32 bits or fewer without a word: programs::narrow refuses it. These objects hold flags.
 narrow='(std::)?(u?int(8|16|32)_t|unsigned|int|short)|(gneiss::)?(node_id|relation_id|class_id|partition_id(16)?)'

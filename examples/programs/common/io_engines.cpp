@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/io_engines.hpp"
 
 #include <gneiss/storage/engine/threads.hpp>

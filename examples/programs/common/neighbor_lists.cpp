@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/neighbor_lists.hpp"
 
 #include <sys/file.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
 
 /// gneiss-data: makes, shows, checks and exports datasets.

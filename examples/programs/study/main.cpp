@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
 
 /// gneiss-study: shows several runs on one page; plots them together, as in Marius' Figures 8 and 13; runs studies of many

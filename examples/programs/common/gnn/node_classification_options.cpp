@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/gnn/node_classification_options.hpp"
 
 #include "common/gnn/node_metrics.hpp"
