@@ -25,6 +25,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/import/foreign_format.hpp>
 #include <gneiss/io/import/gzip_decoder.hpp>
 #include <gneiss/io/import/zstd_decoder.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
@@ -46,34 +47,9 @@ public:
     return path.extension() == ".gz" || path.extension() == ".zst";
 }
 
-namespace detail {
-
-/// A format that is not read: the bytes that a file of it begins with ('?': any), and the command that converts it; {}
-/// is its path.
-struct foreign_format {
-    std::string_view magic, name, command;
-};
-inline constexpr foreign_format foreign_formats[] = {
-    {"PAR1\x15", "Parquet", "python3 -c \"import pandas; pandas.read_parquet('{}').to_csv('{}.csv', index=False)\""},
-    {std::string_view("ARROW1\0", 7), "Arrow (Feather)",
-        "python3 -c \"import pandas; pandas.read_feather('{}').to_csv('{}.csv', index=False)\""},
-    {"\x89HDF", "HDF5", "python3 -c \"import pandas; pandas.read_hdf('{}').to_csv('{}.csv', index=False)\""},
-    {"\xfd"
-     "7zXZ",
-        "xz", "xz -dk '{}'"},
-    {"BZh?1AY&", "bzip2", "bzip2 -dk '{}'"},
-    {"PK\x03\x04", "zip", "unzip '{}'"},
-#ifndef GNEISS_HAS_ZSTD
-    {"\x28\xb5\x2f\xfd", "zstd, which this build cannot read (it lacks libzstd)", "zstd -d '{}'"},
-#endif
-    {"\x93NUMPY", "NumPy", "mv '{}' '{}.npy'"},
-};
-
-} // namespace detail
-
 /// A file, plain, gzip (any number of members) or zstd (any number of frames; with libzstd), distinguished by its first
-/// bytes. Throws errc::unsupported, with the command that converts it, for Parquet and other formats known by theirs.
-/// One thread.
+/// bytes. Throws errc::unsupported, with the command that converts it, for Parquet, JSON, XML, RDF, UTF-16 and other
+/// formats recognized by content. One thread.
 class file_source final : public byte_source {
 public:
     /// Opens a file.
@@ -97,12 +73,13 @@ public:
             throw io_error(EIO, "the first bytes cannot be read", {.path = path_});
         }
         try {
-            refuse_foreign(magic);
             const auto compressed = [this](char* data, std::size_t size) { return read_file(data, size); };
             if (magic.starts_with("\x1f\x8b")) gzip_.emplace(path_, compressed);
 #ifdef GNEISS_HAS_ZSTD
             if (magic.starts_with("\x28\xb5\x2f\xfd")) zstd_.emplace(path_, compressed);
 #endif
+            read_head();
+            refuse_foreign_format(head_, path_, !head_.starts_with(magic));
         } catch (...) {
             ::close(fd_);
             throw;
@@ -114,6 +91,16 @@ public:
 
     /// Reads and decompresses bytes.
     std::size_t read(char* data, std::size_t size) override {
+        if (head_read_ == head_.size()) return read_plain(data, size);
+        const std::size_t count = std::min(size, head_.size() - head_read_);
+        std::memcpy(data, head_.data() + head_read_, count);
+        head_read_ += count;
+        return count;
+    }
+    [[nodiscard]] std::uint64_t consumed() const override { return position_; }
+
+private:
+    std::size_t read_plain(char* data, std::size_t size) {
         size = std::min(size, std::size_t{1} << 30);
         if (gzip_) return gzip_->read(data, size);
 #ifdef GNEISS_HAS_ZSTD
@@ -121,9 +108,6 @@ public:
 #endif
         return read_file(data, size);
     }
-    [[nodiscard]] std::uint64_t consumed() const override { return position_; }
-
-private:
     std::size_t read_file(char* data, std::size_t size) {
         const auto got = ::gneiss::detail::retry_interrupted([&] { return ::read(fd_, data, size); });
         if (got < 0) throw io_error(errno, "read", {.path = path_});
@@ -132,17 +116,16 @@ private:
             throw error(errc::corrupt, "the file ends too early", {.path = path_, .offset = position_});
         return static_cast<std::size_t>(got);
     }
-    void refuse_foreign(std::string_view first) const {
-        for (const auto& [magic, name, command] : detail::foreign_formats) {
-            if (first.size() < magic.size() || !std::equal(magic.begin(), magic.end(), first.begin(),
-                                                   [](char wanted, char c) { return wanted == '?' || wanted == c; }))
-                continue;
-            std::string convert(command);
-            for (std::size_t at = 0; (at = convert.find("{}", at)) != std::string::npos;)
-                convert.replace(at, 2, path_.string());
-            throw error(errc::unsupported,
-                "is in the format " + std::string(name) + ": convert it first, by " + convert, {.path = path_});
+    /// Reads the bytes by which formats that are not read are recognized.
+    void read_head() {
+        head_.resize(format_head_bytes);
+        std::size_t filled = 0;
+        while (filled < head_.size()) {
+            const std::size_t got = read_plain(head_.data() + filled, head_.size() - filled);
+            if (got == 0) break;
+            filled += got;
         }
+        head_.resize(filled);
     }
 
     std::filesystem::path path_;
@@ -151,6 +134,8 @@ private:
 #ifdef GNEISS_HAS_ZSTD
     std::optional<zstd_decoder> zstd_{};
 #endif
+    std::string head_{}; ///< first bytes, unpacked
+    std::size_t head_read_ = 0;
     std::uint64_t position_ = 0;
     std::uint64_t size_ = 0; ///< when opened; 0 for a pipe
 };
