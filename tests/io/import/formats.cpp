@@ -6,6 +6,7 @@
 #endif
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "io/import/support.hpp"
+#include <support/npz.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
@@ -286,7 +288,8 @@ TEST_CASE("METIS files give both directions, with and without weights") {
     CHECK(workshop().file("a.graph", "3 5\n2 3\n1\n1\n").complaint() ==
           "a.graph: declares 10 neighbors (twice the edges), has 4: is the file complete?");
     CHECK(workshop().file("a.graph", "3\n").complaint() ==
-          "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]");
+          "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]; for a list of edges, "
+          "add --format edgelist");
     CHECK(workshop().file("a.graph", "5000000000 2\n").complaint() ==
           "a.graph: line 1, column 1: more nodes than 32-bit ids can name");
 }
@@ -299,7 +302,9 @@ TEST_CASE("Matrix Market files are read, general and symmetric") {
               .file("a.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 3 1e3\n")
               .edges() == list{{"0", "0", "1"}, {"1", "0", "0"}, {"2", "0", "2"}});
     CHECK(workshop().file("a.mtx", "1 2\n").complaint() ==
-          "a.mtx: line 1, column 1: a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
+          "a.mtx: line 1, column 1: a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate; if "
+          "this is a list "
+          "of edges, import it by --format edgelist (with --header if a line with the sizes comes first)");
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general \r\n3 3 1\n1 2\n").edges() ==
           list{{"0", "0", "1"}});
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern generall\n3 3 1\n1 2\n").complaint() ==
@@ -310,6 +315,60 @@ TEST_CASE("Matrix Market files are read, general and symmetric") {
               .file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n")
               .complaint()
               .find("column 3") != std::string::npos);
+}
+
+TEST_CASE("a Matrix Market file is read in any case, with any blanks, comments and fields, and by content") {
+    const std::string body =
+        "%\n\n  % c\n \t\n  5  5 \t 3 \n\n1 1  2.0\n 3\t1             3.5e-2\n   \n     1      5      91.25\n\n";
+    const std::string indented = body.substr(0, 3) + body.substr(9); // a comment begins the line
+    const list three{{"0", "0", "0"}, {"0", "0", "4"}, {"2", "0", "0"}};
+    for (const char* banner :
+        {"%%MatrixMarket matrix coordinate real general\n", "%%MatrixMarket  MATRIX\tCoordinate    Real General \r\n",
+            "%%matrixmarket matrix coordinate integer general\n%%comment\n"})
+        for (const char* name : {"a.mtx", "a.txt", "a.edges"}) {
+            CAPTURE(banner);
+            CHECK(workshop().file(name, banner + indented).edges() == three);
+        }
+    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate complex hermitian\n2 2 1\n2 1 0 1\n").edges() ==
+          list{{"0", "0", "1"}, {"1", "0", "0"}});
+    const auto complaint = [](const std::string& text) { return workshop().file("a.mtx", text).complaint(); };
+    const auto says = [&](const std::string& text, const std::string& words) {
+        CAPTURE(complaint(text));
+        CHECK(complaint(text).find(words) != std::string::npos);
+    };
+    says("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n", "scipy.io.mmwrite('");
+    says("%%MatrixMarket vector coordinate real general\n2 2\n", "begins with: %%MatrixMarket matrix coordinate");
+    says("%%MatrixMarket matrix coordinate patern general\n2 2 1\n1 2\n", "pattern, real, integer or complex");
+}
+
+TEST_CASE("a Matrix Market file without its sizes is refused with the remedy, and sizes never become an edge") {
+    const std::string banner = "%%MatrixMarket matrix coordinate pattern symmetric\n% Network Repository\n";
+    CHECK(workshop().file("a.mtx", banner + "2 1\n3 1\n3 2\n").complaint() ==
+          "a.mtx: line 3, column 1: expected: rows columns entries: if the line is missing and these are edges, import "
+          "the file by "
+          "--format edgelist --comment % --undirected");
+    CHECK(
+        workshop().file("a.mtx", banner + "2 1 7\n3 1 2\n").complaint().find("--format edgelist") != std::string::npos);
+    workshop followed;
+    followed.options.format = edge_format::edge_list;
+    followed.options.comment = '%';
+    CHECK(followed.file("a.mtx", banner + "2 1\n3 1\n3 2\n").edges().size() == 3);
+    for (const std::string sized : {"3 3 2\n2 1\n3 1\n", "3 3 2\n2 1 5\n3 1 4\n"}) {
+        workshop shop;
+        shop.options.format = edge_format::edge_list;
+        CHECK(shop.file("a.edges", banner + sized).complaint() ==
+              "a.edges: line 3: has the sizes of a matrix, not an edge: import the file by --format mtx, or skip the "
+              "line by --header");
+        workshop skipped;
+        skipped.options.format = edge_format::edge_list;
+        skipped.options.header = true;
+        CHECK(skipped.file("a.edges", banner + sized).edges().size() == 2);
+    }
+    CHECK(workshop()
+              .file("a.edges", "% c\n3 3 2\n2 1\n3 1\n")
+              .complaint()
+              .starts_with("a.edges: line 2: has the sizes of a matrix"));
+    CHECK(workshop().file("a.edges", "3 3 2\n2 1 4\n3 1 5\n").edges().size() == 3); // weighted edges
 }
 
 TEST_CASE("a symmetric matrix and a METIS file give one dataset, with and without undirected") {
@@ -354,8 +413,9 @@ TEST_CASE("arrays of integers of any width are read; negative and too large ids 
     array(shop, std::int64_t{}, {0, 1, std::int64_t{1} << 32, 2}, 2);
     CHECK(shop.complaint() == "a.npy: row 1, column 0: the id 4294967296 is too large: ids go up to 4294967294");
     array(shop, std::int64_t{}, {0, 1, 2, 3}, 4);
-    CHECK(shop.complaint() == "a.npy: edges are an array (m, 2) of source, destination or (m, 3) of source, relation, "
-                              "destination, not (1, 4)");
+    CHECK(shop.complaint() ==
+          "a.npy: edges are an array (m, 2) of source, destination, (2, m) or (m, 3) of source, relation, "
+          "destination, not (1, 4)");
     array(shop, 1.0F, {0, 1}, 2);
     CHECK(shop.complaint() == "a.npy: edges are integers, not f32");
     array(shop, std::int32_t{}, {0, 1, 2, 1, -3, 0}, 3);
@@ -575,6 +635,196 @@ TEST_CASE("formats that are not read are named, with the command that converts t
     w.file("e.tsv", "a\tb\n").options.node_attributes.labels = w.at / "l.zip";
     std::ofstream(w.at / "l.zip", std::ios::binary) << "PK\x03\x04xxxxxxxxx";
     CHECK(w.complaint() == "l.zip: is in the format zip: convert it first, by unzip 'l.zip'");
+}
+
+TEST_CASE("text that is no table is named by its content, with the command that converts it") {
+    const auto says = [](const std::string& bytes, const std::vector<std::string>& words) {
+        for (const bool packed : {false, true}) {
+            const std::string said =
+                workshop()
+                    .file(packed ? "a.txt.gz" : "a.txt", packed ? test::deflated_bytes(bytes, MAX_WBITS + 16) : bytes)
+                    .complaint();
+            CAPTURE(said);
+            CHECK(said.find(packed ? "gzip -dk 'a.txt.gz', then" : "convert it first, by") != std::string::npos);
+            for (const std::string& word : words) CHECK(said.find(word) != std::string::npos);
+        }
+    };
+    using std::string_literals::operator""s;
+    says("{\"head\": \"a\", \"tail\": \"b\"}\n{\"head\": \"b\", \"tail\": \"c\"}\n", {"JSON Lines", "lines=True"});
+    says("[\n {\"head\": \"a\", \"tail\": \"b\"}\n]\n", {"JSON", "pandas.read_json"});
+    says("[[0, 1], [1, 2]]", {"JSON"});
+    says("{\"directed\": false, \"nodes\": [], \"links\": []}", {"JSON", "node_link_graph"});
+    says("{\n  \"Q1\": 0,\n  \"Q2\": 1\n}\n", {"JSON", "items()"});
+    says("<?xml version=\"1.0\"?>\n<graphml>\n</graphml>\n", {"GraphML", "read_graphml"});
+    says("\xef\xbb\xbf<?xml version=\"1.0\"?>\n<gexf>\n</gexf>\n", {"GEXF", "read_gexf"});
+    says("<?xml version=\"1.0\"?>\n<rdf:RDF>\n</rdf:RDF>\n", {"RDF/XML", "rdflib"});
+    says("<!DOCTYPE html>\n<html>\n", {"HTML"});
+    says("# c\n<http://x/a> <http://x/p> \"New York\"@en .\n", {"N-Triples", "sed -E"});
+    says("_:a\t<http://x/p>\t<http://x/b>\t.\n", {"N-Triples"});
+    says("<http://x/a> <http://x/p> \"1\"^^<http://x/int> <http://x/g> .\r\n", {"N-Triples"});
+    says("@prefix x: <http://x/> .\nx:a x:p x:b .\n", {"Turtle", "rdflib"});
+    says("\xff\xfe"
+         "a\0\t\0b\0\n\0"s,
+        {"UTF-16", "iconv -f UTF-16 -t UTF-8 '"});
+    says("a\0\t\0b\0\n\0"s, {"UTF-16", "iconv -f UTF-16LE"});
+    says("\0a\0\t\0b\0\n"s, {"UTF-16", "iconv -f UTF-16BE"});
+    says("a\tb\rb\tc\r", {"CR alone", "tr '\\r' '\\n'", "a.converted.txt"});
+    says("sep=;\r\na;b\r\n", {"sep=", "sed 1d"});
+    says("graph [\n  node [\n    id 0\n  ]\n]\n", {"GML", "read_gml"});
+    says("Creator \"Mark\"\ngraph\n[\n  directed 0\n]\n", {"GML"});
+    says("*Vertices 2\n1 \"a\"\n", {"Pajek"});
+    says("digraph G {\n a -> b\n}\n", {"DOT"});
+    says("---\na: b\n", {"YAML"});
+    says("\x80\x04\x95"s + std::string(40, 'x'), {"pickle", "runs code"});
+    says("PK\x03\x04"s + std::string(22, '\0') + "\x08\0\0\0"s + "archive/data.pkl", {"zip"});
+    says("PK\x03\x04"s + std::string(22, '\0') + "\x10\0\0\0"s + "archive/data.pkl", {"torch.save", "edge_index"});
+    says("PK\x03\x04"s + std::string(22, '\0') + "\x13\0\0\0"s + "[Content_Types].xml", {"Excel"});
+    says("SQLite format 3\0"s, {"SQLite"});
+    says("version https://git-lfs.github.com/spec/v1\n", {"Git LFS"});
+}
+
+TEST_CASE("names that resemble another format stay names") {
+    const list expected{{"<a>", "<r>", "<b>"}};
+    CHECK(workshop().file("a.tsv", "<a>\t<r>\t<b>\n").edges() == expected);
+    for (const char* line : {"{x}\tr\t[y]\n", "[[Page]]\tlinks\t[1]\n", "graph\tr\tdigraph\n", "ORC1\tr\tORC2\n",
+             "---\tr\tb\n", "sep=a\tr\tb\n", "*vertex\tr\tb\n", "creator\tr\tgraph\n", "a\tr\tb", "a\tr\tb\r\n"}) {
+        CAPTURE(line);
+        CHECK(workshop().file("a.tsv", line).edges().size() == 1);
+    }
+}
+
+TEST_CASE("the command for N-Triples keeps literals whole") {
+    const workshop shop;
+    std::ofstream(shop.at / "a.nt", std::ios::binary)
+        << "<http://x/a> <http://x/p> \"New York City\"@en .\n# comment\n\n<http://x/b>\t<http://x/p>  \"New . "
+           "Orleans\" .\n_:b <http://x/q> <http://x/a>.\r\n";
+    workshop refused;
+    refused.options.sources.push_back({.path = shop.at / "a.nt"});
+    std::string command;
+    try {
+        import_dataset(refused.options, serial_executor{});
+    } catch (const error& e) {
+        command = e.what();
+        command.erase(0, command.find("sed -E"));
+    }
+    REQUIRE(std::system(command.c_str()) == 0);
+    workshop converted;
+    converted.options.sources.push_back({.path = shop.at / "a.nt.tsv"});
+    CHECK(converted.edges() == list{{"<http://x/a>", "<http://x/p>", "\"New York City\"@en"},
+                                   {"<http://x/b>", "<http://x/p>", "\"New . Orleans\""},
+                                   {"_:b", "<http://x/q>", "<http://x/a>"}});
+}
+
+namespace {
+
+/// Edges and tables as OpenKE writes them.
+struct openke : workshop {
+    openke(const std::string& edges, const std::string& nodes) {
+        std::ofstream(at / "entity2id.txt") << nodes;
+        std::ofstream(at / "relation2id.txt") << "2\nknows\t0\nlikes\t1\n";
+        options.entities = at / "entity2id.txt";
+        options.relations = at / "relation2id.txt";
+        options.ids = id_kind::integer;
+        file("train2id.txt", edges);
+    }
+};
+
+} // namespace
+
+TEST_CASE("the number of lines that OpenKE writes first is compared with them, in edges and in tables") {
+    const list expected{{"Q1", "likes", "Q2"}, {"Q2", "knows", "Q1"}};
+    const std::string nodes = "2\nQ1\t0\nQ2\t1\n", edges = "2\n0 1 1\n1 0 0\n";
+    openke shop(edges, nodes);
+    const import_report made = import_dataset(shop.options, serial_executor{});
+    CHECK(triples_of(shop.options.out, "train") == expected); // head, tail, relation
+    CHECK(made.warnings.empty());
+    REQUIRE(made.columns.size() == 1);
+    CHECK(made.columns[0].second ==
+          "\"0 1 1\" is head '0', relation '1', tail '1': the order of OpenKE, by the file's name");
+    openke given("9\n0 1 1\n1 0 0\n", "9\nQ1\t0\nQ2\t1\n");
+    given.options.header = true;
+    given.options.columns = {"0", "2", "1"};
+    CHECK(given.edges() == expected);
+    CHECK(openke("3\n0 1 1\n1 0 0\n", nodes).complaint() ==
+          "train2id.txt: line 1: the first line was read as the number of edges, 3, but 2 follow: is the file "
+          "complete? If the line is "
+          "no count, skip it by --header");
+    CHECK(openke(edges, "3\nQ1\t0\nQ2\t1\n").complaint() ==
+          "entity2id.txt: line 1: was read as the number of names, 3, but 2 follow: is the table complete? If the line "
+          "is no count, skip "
+          "it by --header");
+    CHECK(openke(edges, "entity\tid\nQ1\t0\nQ2\t1\n").edges() == expected);
+    CHECK(workshop().file("a.txt", "2\na b\nb c\n").edges().size() == 2);
+}
+
+TEST_CASE("a table whose columns are both ids says which one was taken; titles, holes and the file's name decide") {
+    const auto imported = [](const std::string& name, const std::string& table, std::vector<std::string>& warnings) {
+        workshop w;
+        std::ofstream(w.at / name) << table;
+        w.options.entities = w.at / name;
+        w.file("a.tsv", "0\t1\n");
+        warnings = import_dataset(w.options, serial_executor{}).warnings;
+        return triples_of(w.options.out, "train");
+    };
+    std::vector<std::string> warnings;
+    CHECK(imported("e.dict", "0\t2\n1\t0\n2\t1\n", warnings) == list{{"2", "0", "0"}});
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].find("e.dict: either column may be the ids, 0 … 2: the first was read as the id") !=
+          std::string::npos);
+    CHECK(imported("entity2id.txt", "0\t2\n1\t0\n2\t1\n", warnings) == list{{"1", "0", "2"}});
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].find("the second was read as the id") != std::string::npos);
+    CHECK(imported("e.tsv", "5\t2\n7\t0\n9\t1\n", warnings) == list{{"7", "0", "9"}});
+    CHECK(warnings.empty());
+    CHECK(imported("e.tsv", "name\tid\n0\t2\n1\t0\n2\t1\n", warnings) == list{{"1", "0", "2"}});
+    CHECK(warnings.empty());
+    CHECK(imported("e.tsv", "0\t0\n1\t1\n", warnings) == list{{"0", "0", "1"}});
+    CHECK(warnings.empty());
+}
+
+TEST_CASE("names that are digits are not read as the ids of a table") {
+    workshop w;
+    std::ofstream(w.at / "entities.dict") << "0\t00700011\n1\t00800022\n";
+    w.options.entities = w.at / "entities.dict";
+    CHECK(w.file("a.tsv", "00700011\tr\t00800022\n").complaint().find("leave the table out by --ids string") !=
+          std::string::npos);
+    workshop digits;
+    std::ofstream(digits.at / "e.tsv") << "0\t1\n1\t0\n2\tx\n";
+    digits.options.entities = digits.at / "e.tsv";
+    const auto warnings = import_dataset(digits.file("a.tsv", "0\tlikes\t1\n").options, serial_executor{}).warnings;
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].find("were read as its ids; if they are its names, leave the table out by --ids string") !=
+          std::string::npos);
+}
+
+TEST_CASE("an array (2, m) is read by its shape; (2, 2) and (2, 3) by the name, and said; (3, m) is refused with the "
+          "remedy") {
+    const auto imported = [](const std::string& name, const std::vector<std::int64_t>& values, const std::string& shape,
+                              std::vector<std::string>& warnings) {
+        workshop w;
+        w.file(name, test::npy_of(values, shape));
+        warnings = import_dataset(w.options, serial_executor{}).warnings;
+        return triples_of(w.options.out, "train");
+    };
+    std::vector<std::string> warnings;
+    const list four{{"0", "0", "4"}, {"1", "0", "5"}, {"2", "0", "6"}, {"3", "0", "7"}};
+    CHECK(imported("a.npy", {0, 1, 2, 3, 4, 5, 6, 7}, "(2, 4)", warnings) == four);
+    CHECK(warnings.empty());
+    CHECK(imported("a.npy", {0, 4, 1, 5, 2, 6, 3, 7}, "(4, 2)", warnings) == four);
+    CHECK(warnings.empty());
+    CHECK(imported("edge_index.npy", {0, 1, 2, 3}, "(2, 2)", warnings) == list{{"0", "0", "2"}, {"1", "0", "3"}});
+    CHECK(warnings.empty());
+    CHECK(imported("a.npy", {0, 1, 2, 3}, "(2, 2)", warnings) == list{{"0", "0", "1"}, {"2", "0", "3"}});
+    REQUIRE(warnings.size() == 1);
+    CHECK(
+        warnings[0].find("a.npy: an array (2, 2) was read as 2 edges of source, destination: if it has all sources") !=
+        std::string::npos);
+    CHECK(imported("a.npy", {0, 1, 2, 3, 0, 4}, "(2, 3)", warnings) == list{{"0", "1", "2"}, {"3", "0", "4"}});
+    CHECK(warnings.size() == 1);
+    CHECK(workshop()
+              .file("a.npy", test::npy_of({0, 1, 2, 3, 0, 0, 0, 0, 1, 2, 3, 4}, "(3, 4)"))
+              .complaint()
+              .find("numpy.save(path, edges.T)") != std::string::npos);
 }
 
 TEST_CASE("a rectangular Matrix Market file is refused, or bipartite on request") {

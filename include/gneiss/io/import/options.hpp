@@ -100,6 +100,7 @@ struct import_options {
     std::uint64_t memory = std::uint64_t{512} << 20; ///< for buffers and maps, besides the program's own [bytes]
     std::uint64_t seed = 0;
     bool force = false; ///< replace an existing dataset at `out`
+    std::vector<std::string> warnings{}; ///< about guesses behind these options: the report repeats them
     /// Expected counts, 0: unknown; a mismatch means a damaged or different source.
     std::uint64_t expected_nodes = 0, expected_edges = 0, expected_relations = 0;
     std::string name{};       ///< name of the dataset; empty: that of `out`
@@ -132,7 +133,7 @@ struct import_report {
     std::vector<std::pair<std::filesystem::path, std::string>> header_like{};
     /// text files, and the columns that their first line was taken for
     std::vector<std::pair<std::filesystem::path, std::string>> columns{};
-    std::vector<std::string> warnings{}; ///< sentences about what was guessed and may be otherwise
+    std::vector<std::string> warnings{}; ///< sentences about what was guessed or left out, and the flag that decides
     bool resumed = false;               ///< continued the work of an earlier run
 };
 

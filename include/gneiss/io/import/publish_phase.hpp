@@ -160,6 +160,7 @@ inline void describe_lines(import_state& state) {
 /// Adds what the columns of text files were taken for to the report.
 inline void describe_columns(import_state& state) {
     import_report& report = state.report;
+    report.warnings.insert(report.warnings.end(), state.options.warnings.begin(), state.options.warnings.end());
     for (const planned_source& source : state.sources) {
         if (!source.columns.empty()) report.columns.emplace_back(source.source.path, source.columns);
         if (!source.header_like.empty()) report.header_like.emplace_back(source.source.path, source.header_like);

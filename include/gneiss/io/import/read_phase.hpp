@@ -45,14 +45,21 @@ namespace gneiss::importing {
 
 /// Throws if a file does not have its declared number of entries.
 inline void check_entries(const std::vector<planned_source>& sources, const parsed_edges& found) {
-    for (std::size_t i = 0; i < sources.size(); ++i)
-        if (sources[i].entries && *sources[i].entries != found.source_entries[i])
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+        if (!sources[i].entries || *sources[i].entries == found.source_entries[i]) continue;
+        const planned_source& s = sources[i];
+        if (s.format != edge_format::metis && s.format != edge_format::mtx && !s.array && !s.source.compute)
             throw error(errc::invalid_format,
-                "declares " + std::to_string(*sources[i].entries) +
-                    (sources[i].format == edge_format::metis ? " neighbors (twice the edges), has "
-                                                             : " entries, has ") +
-                    std::to_string(found.source_entries[i]) + ": is the file complete?",
-                {.path = sources[i].source.path});
+                "the first line was read as the number of edges, " + std::to_string(*s.entries) + ", but " +
+                    std::to_string(found.source_entries[i]) +
+                    " follow: is the file complete? If the line is no count, skip it by --header",
+                {.path = s.source.path, .line = s.text.skip_lines});
+        throw error(errc::invalid_format,
+            "declares " + std::to_string(*sources[i].entries) +
+                (sources[i].format == edge_format::metis ? " neighbors (twice the edges), has " : " entries, has ") +
+                std::to_string(found.source_entries[i]) + ": is the file complete?",
+            {.path = sources[i].source.path});
+    }
 }
 
 /// Throws for integer ids far beyond the edges, of which none is declared: nearly all rows would be nodes without edges.
@@ -115,7 +122,8 @@ inline std::uint64_t read_entities(const import_state& state, partitioned_spill&
         for (std::uint64_t id = 0; id < count; ++id) take(id, options.compute_name(id));
     else
         count = read_name_table(
-            options.entities, [&](std::uint64_t id, std::string_view name, const line_place&) { take(id, name); });
+            options.entities, [&](std::uint64_t id, std::string_view name, const line_place&) { take(id, name); },
+            options.header);
     flush();
     file.sync();
     if (count > most_nodes)
@@ -128,10 +136,13 @@ inline std::uint64_t read_relations(const import_options& options, relation_dict
     // Provisional ids are assigned in order, so names are added by id.
     std::vector<std::string> names = options.relation_names;
     if (names.empty())
-        (void)read_name_table(options.relations, [&](std::uint64_t id, std::string_view name, const line_place&) {
-            if (names.size() <= id) names.resize(static_cast<std::size_t>(id) + 1);
-            names[static_cast<std::size_t>(id)] = name;
-        });
+        (void)read_name_table(
+            options.relations,
+            [&](std::uint64_t id, std::string_view name, const line_place&) {
+                if (names.size() <= id) names.resize(static_cast<std::size_t>(id) + 1);
+                names[static_cast<std::size_t>(id)] = name;
+            },
+            options.header);
     for (std::size_t id = 0; id < names.size(); ++id)
         if (relations.intern(names[id]) != id)
             throw error(

@@ -28,6 +28,7 @@
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/relations.hpp>
 #include <gneiss/io/import/source_plan.hpp>
+#include <gneiss/io/import/table_choice.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -147,9 +148,9 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
     import_options& options, const std::filesystem::path& unpacked, const std::filesystem::path& pipes) {
     copy_pipes(options, pipes);
     check_node_attributes(options.node_attributes);
+    unpack_archives(options, unpacked);
     if (options.task == dataset_task::node && !options.node_attributes.has_labels())
         throw error(errc::invalid_argument, "a node task needs labels");
-    unpack_archives(options, unpacked);
     options.node_attributes.nodes = declared_nodes(options.node_attributes);
     check_split(options.node_attributes);
     std::vector<planned_source> sources;
@@ -158,6 +159,7 @@ inline void copy_pipes(import_options& options, const std::filesystem::path& cop
         const std::string prefix = std::ranges::any_of(sources, &planned_source::matrix) ? "" : sources[0].tail_prefix.empty() ? "tail:" : sources[0].tail_prefix;
         for (planned_source& source : sources) source.tail_prefix = prefix;
     }
+    check_tables(options, sources);
     return sources;
 }
 

@@ -19,6 +19,14 @@ namespace gneiss::importing {
 
 namespace detail {
 
+/// Returns true if a source begins with the banner of a Matrix Market file.
+[[nodiscard]] inline bool has_matrix_banner(const import_source& source) {
+    const auto bytes = source.open ? source.open() : std::make_unique<file_source>(source.path);
+    std::string first(std::string_view("%%MatrixMarket").size(), '\0');
+    first.resize(bytes->read(first.data(), first.size()));
+    return lowered(first) == "%%matrixmarket";
+}
+
 inline edge_format guess_format(const import_source& source, const import_options& options) {
     if (options.format != edge_format::automatic) return options.format;
     const std::string extension = plain_extension(source.path);
@@ -26,6 +34,7 @@ inline edge_format guess_format(const import_source& source, const import_option
     if (extension == ".mtx") return edge_format::mtx;
     if (extension == ".metis" || extension == ".graph") return edge_format::metis;
     if (extension == ".csv") return edge_format::csv;
+    if (!source.compute && !source.transposed && has_matrix_banner(source)) return edge_format::mtx;
     if (extension == ".el" || extension == ".edges" || extension == ".edgelist") return edge_format::edge_list;
     return edge_format::tsv;
 }
@@ -49,7 +58,8 @@ inline void plan_metis(planned_source& planned) {
     const line_place place{&planned.source.path, first.numbers[0], first.lines[0].data(), first.lines[0].size()};
     const auto numbers = numbers_of(first.lines[0], place);
     if (numbers.size() < 2 || numbers.size() > 4)
-        place.fail(place.begin, "a METIS file begins with: nodes edges [format [weights]]");
+        place.fail(place.begin,
+            "a METIS file begins with: nodes edges [format [weights]]; for a list of edges, add --format edgelist");
     if (numbers[0] >= 0xffffffffU) place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
     if (numbers[1] > (std::uint64_t{1} << 62))
         place.fail(place.begin, "the number of edges overflows", errc::out_of_range);
@@ -78,36 +88,108 @@ inline void plan_metis(planned_source& planned) {
     return bipartite ? rows : 0;
 }
 
+/// Words of the first line of a Matrix Market file.
+struct matrix_banner {
+    bool pattern = false;   ///< entries have no value
+    bool symmetric = false; ///< each entry stands for two
+};
+
+/// Reads the banner of a matrix of coordinates: five words, in any case, between blanks. Errors name the remedy.
+[[nodiscard]] inline matrix_banner read_matrix_banner(const std::string& line, const line_place& place) {
+    const std::string banner = lowered(line);
+    const std::string file = place.path->string();
+    line_fields words;
+    split_line(banner, {.delimiter = ' '}, place, words);
+    if (words.count == 0 || words.at[0] != "%%matrixmarket")
+        place.fail(line.data(), "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate; if this "
+                                "is a list of edges, import it by "
+                                "--format edgelist (with --header if a line with the sizes comes first)");
+    const auto is = [&](std::size_t at, std::initializer_list<std::string_view> allowed) {
+        return words.count > at && std::find(allowed.begin(), allowed.end(), words.at[at]) != allowed.end();
+    };
+    if (is(2, {"array"}))
+        place.fail(line.data(), "is a dense matrix (array): write its entries as coordinates first, by python3 -c "
+                                "\"import scipy.io, scipy.sparse; "
+                                "scipy.io.mmwrite('" +
+                                    file + ".coordinate.mtx', scipy.sparse.coo_matrix(scipy.io.mmread('" + file +
+                                    "')))\"");
+    if (!is(1, {"matrix"}) || !is(2, {"coordinate"}))
+        place.fail(line.data(), "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
+    if (!is(3, {"pattern", "real", "integer", "complex", "double", "unsigned-integer"}))
+        place.fail(line.data(), "the fourth word of the first line is pattern, real, integer or complex");
+    if (!is(4, {"general", "symmetric", "skew-symmetric", "hermitian"}))
+        place.fail(line.data(), "the first line ends with general, symmetric, skew-symmetric or hermitian");
+    return {.pattern = words.at[3] == "pattern", .symmetric = words.at[4] != "general"};
+}
+
+/// Returns the remedy for a Matrix Market file whose line of sizes is missing or wrong, as in some of Network
+/// Repository.
+[[nodiscard]] inline std::string without_sizes(const matrix_banner& banner) {
+    return std::string(
+               ": if the line is missing and these are edges, import the file by --format edgelist --comment %") +
+           (banner.symmetric ? " --undirected" : "");
+}
+
 inline void plan_mtx(planned_source& planned, bool bipartite) {
     const auto source = planned.open();
     const first_lines first(*source, planned.source.path, "", 1);
-    const std::string banner = first.lines.empty() ? "" : lowered(first.lines[0]);
-    const std::uint64_t number = first.lines.empty() ? 1 : first.numbers[0];
-    const line_place top{&planned.source.path, number, banner.data(), banner.size()};
-    if (!banner.starts_with("%%matrixmarket matrix coordinate"))
-        top.fail(banner.data(), "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
-    line_fields words;
-    split_line(banner, {.delimiter = ' '}, top, words);
-    const std::string_view symmetry = words.count > 4 ? words.at[4] : std::string_view();
-    if (symmetry != "general" && symmetry != "symmetric" && symmetry != "skew-symmetric" && symmetry != "hermitian")
-        top.fail(banner.data(), "the first line ends with general, symmetric, skew-symmetric or hermitian");
-    planned.symmetric = symmetry != "general";
+    const std::string top_line = first.lines.empty() ? "" : first.lines[0];
+    const line_place top{
+        &planned.source.path, first.lines.empty() ? 1 : first.numbers[0], top_line.data(), top_line.size()};
+    const matrix_banner banner = read_matrix_banner(top_line, top);
+    planned.symmetric = banner.symmetric;
     const auto again = planned.open();
-    const first_lines sizes(*again, planned.source.path, "%", 1);
-    if (sizes.lines.empty()) top.fail(banner.data(), "the line with: rows columns entries is missing");
-    const line_place place{&planned.source.path, sizes.numbers[0], sizes.lines[0].data(), sizes.lines[0].size()};
-    const auto numbers = numbers_of(sizes.lines[0], place);
-    if (numbers.size() != 3) place.fail(place.begin, "expected: rows columns entries");
+    first_lines rest(*again, planned.source.path, "%", 1000);
+    std::size_t at = 0;
+    while (at < rest.lines.size() && trimmed(rest.lines[at]).empty()) ++at;
+    if (at == rest.lines.size()) top.fail(top_line.data(), "the line with: rows columns entries is missing");
+    const std::string& sizes = rest.lines[at];
+    const line_place place{&planned.source.path, rest.numbers[at], sizes.data(), sizes.size()};
+    line_fields fields;
+    split_line(sizes, {.delimiter = ' '}, place, fields);
+    if (fields.count != 3 || !std::all_of(fields.at.begin(), fields.at.begin() + 3, is_integer))
+        place.fail(place.begin, "expected: rows columns entries" + without_sizes(banner));
+    const auto numbers = numbers_of(sizes, place);
     if (numbers[0] == 0 || numbers[1] == 0) place.fail(place.begin, "a matrix without rows or columns has no edges");
     if (bipartite && planned.symmetric)
         place.fail(place.begin, "a symmetric matrix links the same nodes and is not bipartite");
+    if (planned.symmetric && numbers[0] != numbers[1])
+        place.fail(place.begin, "a symmetric matrix has as many rows as columns" + without_sizes(banner));
     planned.destination_shift = column_shift(numbers[0], numbers[1], bipartite, place.at(place.begin));
     planned.nodes = bipartite ? numbers[0] + numbers[1] : numbers[0];
     if (planned.nodes >= 0xffffffffU)
         place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
     planned.entries = numbers[2];
-    planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = sizes.numbers[0], .first_id = 1};
+    planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = rest.numbers[at], .first_id = 1};
     planned.integer_ids = true;
+    planned.columns = "a matrix of " + std::to_string(numbers[0]) + " rows and " + std::to_string(numbers[1]) +
+                      " columns: row is head, column is tail" + (banner.pattern ? "" : ", the value is left out");
+}
+
+/// Throws if the sizes of a matrix would be read as an edge: the first line after the comments of a list has rows,
+/// columns and entries, and what follows are pairs or, after the banner of a Matrix Market file, as many entries.
+inline void refuse_sizes_as_edge(const planned_source& planned) {
+    const auto source = planned.open();
+    const first_lines first(*source, planned.source.path, "#%", 1000);
+    line_fields fields;
+    const auto split = [&](std::size_t i) {
+        const std::string& line = first.lines[i];
+        split_line(
+            line, {.delimiter = ' '}, {&planned.source.path, first.numbers[i], line.data(), line.size()}, fields);
+        return fields.count;
+    };
+    bool pairs = first.lines.size() > 1;
+    for (std::size_t i = 1; i < first.lines.size(); ++i) pairs = pairs && split(i) == 2;
+    if (first.lines.empty() || split(0) != 3 || !std::all_of(fields.at.begin(), fields.at.begin() + 3, is_integer))
+        return;
+    const bool counts = first.lines.size() == 1000 || fields.at[2] == std::to_string(first.lines.size() - 1);
+    const bool banner = has_matrix_banner(planned.source);
+    if (pairs || (banner && fields.at[0] == fields.at[1] && counts))
+        throw error(errc::invalid_format,
+            std::string("has the sizes of a matrix, not an edge: ") +
+                (banner ? "import the file by --format mtx, or skip the line by --header"
+                        : "skip the line by --header"),
+            {.path = planned.source.path, .line = first.numbers[0]});
 }
 
 inline void plan_npy(planned_source& planned) {
@@ -115,8 +197,14 @@ inline void plan_npy(planned_source& planned) {
     const auto bad = [&](const std::string& what) {
         return error(errc::invalid_format, what, {.path = planned.source.path});
     };
+    if (header.shape.size() == 2 && header.shape[0] == 3 && header.shape[1] > 3)
+        throw bad("has the shape " + shape_text(header.shape) +
+                  ", and edges are (m, 2) or (2, m), or (m, 3) of source, relation, destination: if its rows are "
+                  "sources, relations "
+                  "and destinations, save its transpose by numpy.save(path, edges.T)");
     if (header.shape.size() != 2 || (header.shape[1] != 2 && header.shape[1] != 3))
-        throw bad("edges are an array (m, 2) of source, destination or (m, 3) of source, relation, destination, not " +
+        throw bad("edges are an array (m, 2) of source, destination, (2, m) or (m, 3) of source, relation, "
+                  "destination, not " +
                   shape_text(header.shape));
     if (header.dtype == npy_dtype::f16 || header.dtype == npy_dtype::f32 || header.dtype == npy_dtype::f64 ||
         header.dtype == npy_dtype::boolean)
@@ -125,6 +213,18 @@ inline void plan_npy(planned_source& planned) {
     planned.entries = header.shape[0];
     if (header.shape[1] == 3) planned.text.relation = 1;
     planned.integer_ids = planned.integer_relation = true;
+    if (header.shape[0] == 2)
+        planned.doubts.push_back("an array " + shape_text(header.shape) + " was read as 2 edges of source, " +
+                        (header.shape[1] == 3 ? "relation, destination" : "destination") +
+                        ": if it has all sources, then all destinations (2, m), name it edge_index.npy");
+}
+
+/// Returns true if an array of edges has all sources first, (2, m): by its shape or, if it may as well have 2 edges in
+/// rows, by the name that PyG gives such an array.
+[[nodiscard]] inline bool is_transposed(const npy_header& header, const std::filesystem::path& path) {
+    if (header.shape.size() != 2 || header.shape[0] != 2) return false;
+    return (header.shape[1] != 2 && header.shape[1] != 3) ||
+           path.filename().string().find("edge_index") != std::string::npos;
 }
 
 } // namespace detail
@@ -142,12 +242,15 @@ inline void plan_npy(planned_source& planned) {
         planned.integer_ids = planned.integer_relation = true;
         return planned;
     }
-    const auto column_major = [&] {
+    bool transposed = source.transposed, column_major = false;
+    if (planned.format == edge_format::npy && !transposed) {
         const plain_file file = plain_file::open(source.path);
-        return read_any_npy_header(file, 0, file.size()).column_major;
-    };
-    if (source.transposed || (planned.format == edge_format::npy && column_major())) {
-        const transposed_edges edges(source.path, source.transposed,
+        const npy_header header = read_any_npy_header(file, 0, file.size());
+        column_major = header.column_major;
+        transposed = detail::is_transposed(header, source.path);
+    }
+    if (transposed || column_major) {
+        const transposed_edges edges(source.path, transposed,
             options.node_attributes.nodes != 0 ? options.node_attributes.nodes : std::uint64_t{0xfffffffeU});
         planned.format = edge_format::npy;
         planned.source.compute = edges;
@@ -168,7 +271,10 @@ inline void plan_npy(planned_source& planned) {
     case edge_format::metis: detail::plan_metis(planned); break;
     case edge_format::mtx: detail::plan_mtx(planned, options.bipartite); break;
     case edge_format::npy: detail::plan_npy(planned); break;
-    default: detail::plan_text(planned, options); break;
+    default:
+        if (planned.format == edge_format::edge_list && !options.header) detail::refuse_sizes_as_edge(planned);
+        detail::plan_text(planned, options);
+        break;
     }
     return planned;
 }

@@ -94,6 +94,27 @@ inline void set_delimiter(text_format& text, std::string_view line, edge_format 
     return "\"" + shown + (line.size() > 100 ? "…" : "") + "\"";
 }
 
+/// Takes a first line that is one number, before lines of several fields, for the number of edges (OpenKE): removes it
+/// from the lines and returns its line number; 0: there is none.
+inline std::uint64_t take_count_line(planned_source& planned, first_lines& first, const import_options& options) {
+    if (first.lines.size() < 2 || options.delimiter) return 0;
+    const std::string_view digits = trimmed(first.lines[0]);
+    if (!is_integer(digits) || trimmed(first.lines[1]).find_first_of(" \t,;") == std::string_view::npos) return 0;
+    std::uint64_t edges = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), edges);
+    planned.entries = edges;
+    const std::uint64_t number = first.numbers[0];
+    first.lines.erase(first.lines.begin());
+    first.numbers.erase(first.numbers.begin());
+    return number;
+}
+
+/// Returns true for the name of a file of OpenKE, whose columns are head, tail and relation.
+[[nodiscard]] inline bool is_openke(const std::filesystem::path& path) {
+    const std::string name = (is_packed(path) ? path.stem() : path).stem().string();
+    return name == "train2id" || name == "valid2id" || name == "test2id";
+}
+
 /// Throws for columns that are given twice.
 inline void check_columns(const text_format& text) {
     if (text.source == text.destination || text.relation == text.source || text.relation == text.destination)
@@ -159,8 +180,8 @@ inline bool choose_columns(text_format& text, std::size_t count, const planned_s
     text.source = 0;
     text.destination = 1;
     if (count == 3 && planned.format != edge_format::edge_list) {
-        text.relation = 1;
-        text.destination = 2;
+        text.relation = is_openke(planned.source.path) ? 2 : 1;
+        text.destination = 3 - *text.relation;
     }
     return false;
 }
@@ -223,7 +244,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const auto source = planned.open();
     std::string comment; // the first one
     bool block = text.hash_comments, edges_begun = false;
-    const first_lines first(*source, planned.source.path, [&](std::string_view some) {
+    first_lines first(*source, planned.source.path, [&](std::string_view some) {
         block = block && opens_comment(some);
         if (!block && (text.comment == '\0' || some[0] != text.comment)) {
             edges_begun = true;
@@ -239,9 +260,10 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         if (const std::size_t at = first.lines[i].find('\r'); at != std::string::npos)
             throw error(errc::invalid_format, "a CR within the line: if the lines of this file end in CR alone, convert it first, by tr '\\r' '\\n' < OLD > NEW",
                 {.path = planned.source.path, .line = first.numbers[i], .column = at + 1});
+    const std::uint64_t counted = header ? 0 : take_count_line(planned, first, options);
     const std::string line = first.lines[0];
     const std::uint64_t number = first.numbers[0];
-    text.skip_lines = header ? number : text.hash_comments ? number - 1 : 0;
+    text.skip_lines = header ? number : text.hash_comments ? number - 1 : counted;
 
     // Lines of edges: after the header, and without those that may be comments if others are left.
     std::vector<std::string> lines;
@@ -283,14 +305,15 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const auto integer = [&](std::size_t i) { return i < fields.size() && is_integer(fields[i]); };
     planned.integer_ids = integer(text.source) && integer(text.destination);
     planned.integer_relation = text.relation && integer(*text.relation);
-    planned.guessed = options.columns.empty() && !named && text.relation.has_value();
+    const bool ordered = options.columns.empty() && !named && text.relation == 2; // by the file's name
+    planned.guessed = options.columns.empty() && !named && text.relation.has_value() && !ordered;
     if (options.bipartite) planned.tail_prefix = (header && text.destination < names.size() ? names[text.destination] : "tail") + ":";
 
     if (names.size() == count)
         doubt_header(planned, names, line, lines[0] == line && lines.size() > 1 ? readable_fields(lines[1]) : fields, header, named);
     const std::size_t skipped = !planned.header_like.empty() && lines[0] == line ? 1 : 0; // a header hides nothing
     const sampled_edges edges(std::span<const std::string>(lines).subspan(skipped), text);
-    if (options.columns.empty() && !named)
+    if (options.columns.empty() && !named && !ordered)
         if (const std::string doubt = doubt_roles(edges, text); !doubt.empty()) planned.doubts.push_back(doubt);
     if (header || !planned.header_like.empty() || options.bipartite)
         doubt_kinds(planned, header || !planned.header_like.empty() ? names : std::vector<std::string>(fields.size(), "tails"), edges, options.bipartite);
@@ -301,6 +324,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     planned.columns = quoted_line(data) + " is " + role("head", text.source) +
                       (text.relation ? ", " + role("relation", *text.relation) : "") + ", " +
                       role("tail", text.destination) + (header && first.lines.size() > 1 ? ", after the header " + quoted_line(line) : "");
+    if (ordered) planned.columns += ": the order of OpenKE, by the file's name";
     if (named && names.size() > (text.relation ? 3U : 2U)) {
         planned.columns += ", without";
         for (std::size_t i = 0; i < names.size(); ++i)
