@@ -41,7 +41,7 @@ struct import_flags {
     feature_flags features{};
     std::string format = "auto", ids = "auto";
     std::optional<std::vector<std::string>> columns{};
-    std::optional<std::string> delimiter{}, comment{};
+    std::optional<std::string> delimiter{}, comment{}, graphbolt_task{};
     bool combined_labels = false;
     bool header = false, undirected = false, bipartite = false, deduplicate = false, unseen_to_train = false;
     output_flags output{};
@@ -140,7 +140,7 @@ import_options start_of(const import_flags& flags) {
     if (flags.sources.size() == 1 && std::filesystem::exists(flags.sources[0] / "metadata.yaml", failed) &&
         (flags.format == "auto" || flags.format == "graphbolt")) {
 #ifdef GNEISS_HAS_YAML
-        return graphbolt_options(flags.sources[0]);
+        return graphbolt_options(flags.sources[0], flags.graphbolt_task.value_or(""));
 #else
         throw error(errc::unsupported, "GraphBolt datasets need a build with yaml-cpp (libyaml-cpp-dev)",
             {.path = flags.sources[0]});
@@ -176,11 +176,11 @@ std::vector<std::filesystem::path> inputs_of(const import_flags& flags) {
     return files;
 }
 
-/// Refuses flags about labels, or features, of an import without them. A directory may have some.
+/// Refuses flags about labels, or features, of an import without them. A directory or an archive may have some.
 void check_node_flags(const programs::command& self, const import_options& options) {
     std::error_code failed;
     for (const import_source& source : options.sources)
-        if (std::filesystem::is_directory(source.path, failed)) return;
+        if (std::filesystem::is_directory(source.path, failed) || source.path.extension() == ".npz") return;
     const import_node_attributes& of = options.node_attributes;
     const bool labels = of.has_labels(), features = of.has_features();
     const auto need = [&](bool there, const char* what, std::initializer_list<const char*> names) {
@@ -246,12 +246,14 @@ void add_import(programs::command_line& to) {
         });
     command.positional("source", flags->sources,
         "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test (.tsv, .txt, "
-        ".csv, .npy), OGB's raw/ and "
-        "split/, or GraphBolt's metadata.yaml");
+        ".csv, .npy, .del), OpenKE's train2id.txt, OGB's raw/ and "
+        "split/, GraphBolt's metadata.yaml, or edge_index.npy");
     flags->output.add_to(command);
     command.group("Source");
     command.option("format", flags->format, "format of the files (auto: by name and first lines)")
         .choices({"auto", "tsv", "csv", "edgelist", "metis", "mtx", "npy", "npz", "ogb", "graphbolt"});
+    command.option("graphbolt-task", flags->graphbolt_task, "the task of metadata.yaml, if it has several")
+        .value_name("NAME");
     command
         .option("columns", flags->columns, "head,relation,tail or head,tail: names in the header, or positions from 0")
         .default_text("all 2 or 3 columns");

@@ -8,11 +8,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/options.hpp>
+#include <gneiss/io/npy_header.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::importing {
 
@@ -20,9 +24,12 @@ namespace gneiss::importing {
 class graphbolt_metadata {
 public:
     /// Reads and checks metadata.yaml of a directory.
-    explicit graphbolt_metadata(std::filesystem::path directory)
+    ///
+    /// \param task  name of the task, if there are several; empty: the only one
+    explicit graphbolt_metadata(std::filesystem::path directory, std::string task = {})
         : directory_(std::move(directory)),
-          path_(directory_ / "metadata.yaml") {
+          path_(directory_ / "metadata.yaml"),
+          task_(std::move(task)) {
         try {
             root_ = YAML::LoadFile(path_.string());
         } catch (const YAML::Exception& failure) {
@@ -33,7 +40,8 @@ public:
         if (!root_.IsMap()) throw wrong("", "is not a description of a dataset");
     }
 
-    /// Returns the import it describes: nodes and edges of one type, features, and the first node-classification task.
+    /// Returns the import it describes: nodes and edges of one type, features, and the task of nodes. What is left out
+    /// is in its warnings.
     [[nodiscard]] import_options options() const {
         import_options options;
         options.ids = id_kind::integer;
@@ -50,14 +58,8 @@ public:
             options.format = edge_format::csv;
         else if (format != "numpy")
             throw wrong("graph.edges.format", "is '" + format + "': csv and numpy are read");
-        for (const YAML::Node& feature : list(root_["feature_data"])) {
-            if (text(feature, "domain", "node") != "node") continue;
-            const std::string name = text(feature, "name", "");
-            auto& to = name == "label" || name == "labels" ? data.labels : data.features;
-            if (to.empty() && (name == "feat" || name == "features" || name == "feature" || &to == &data.labels))
-                to = array(feature, "feature_data." + name);
-        }
-        add_task(data);
+        add_features(options);
+        add_task(options);
         return options;
     }
 
@@ -106,29 +108,125 @@ private:
         return file(from, field);
     }
 
-    void add_task(import_node_attributes& data) const {
-        for (const YAML::Node& task : list(root_["tasks"])) {
-            if (text(task, "name", "node_classification") != "node_classification") continue;
-            if (task.IsMap() && task["num_classes"]) data.classes = number(task, "num_classes", "tasks");
-            for (const auto& [key, part] :
-                std::initializer_list<std::pair<const char*, node_split>>{{"train_set", node_split::train},
-                    {"validation_set", node_split::valid}, {"test_set", node_split::test}}) {
-                if (!task.IsMap() || !task[key]) continue;
-                import_node_list nodes{.part = part};
-                const YAML::Node set = only(task[key], std::string("tasks.") + key, "type of nodes");
-                for (const YAML::Node& item : list(set["data"])) {
-                    const std::string name = text(item, "name", ""), field = std::string("tasks.") + key + "." + name;
-                    if (name == "seeds" || name == "nodes" || name == "seed_nodes") nodes.nodes = array(item, field);
-                    if (name == "labels" && data.labels.empty()) nodes.labels = array(item, field);
-                }
-                if (nodes.nodes.empty()) throw wrong(std::string("tasks.") + key, "has no seeds");
-                data.lists.push_back(std::move(nodes));
-            }
-            return;
+    void left_out(import_options& options, const std::string& field, const std::string& what) const {
+        options.warnings.push_back(path_.string() + ": " + field + ": left out " + what);
+    }
+
+    /// Takes the labels of nodes, and their features: the array named as such, or the only one.
+    void add_features(import_options& options) const {
+        import_node_attributes& data = options.node_attributes;
+        std::vector<YAML::Node> features;
+        for (const YAML::Node& feature : list(root_["feature_data"])) {
+            const std::string name = text(feature, "name", ""), domain = text(feature, "domain", "node");
+            if (domain != "node")
+                left_out(
+                    options, "feature_data", "'" + name + "' of the domain " + domain + ": only nodes have features");
+            else if (data.labels.empty() && (name == "label" || name == "labels" || name == "y"))
+                data.labels = array(feature, "feature_data." + name);
+            else
+                features.push_back(feature);
         }
+        const auto known = std::ranges::find_if(features, [](const YAML::Node& feature) {
+            const std::string name = text(feature, "name", "");
+            return name == "feat" || name == "features" || name == "feature" || name == "x";
+        });
+        const auto taken = features.size() == 1 ? features.begin() : known;
+        std::string others;
+        for (auto at = features.begin(); at != features.end(); ++at) {
+            const std::string name = text(*at, "name", "");
+            if (at == taken)
+                data.features = array(*at, "feature_data." + name);
+            else
+                others += (others.empty() ? "'" : ", '") + name + "'";
+        }
+        if (!others.empty())
+            left_out(options, "feature_data", others + ": features are one array; --features FILE.npy takes another");
+        if (root_["graph"]["feature_data"]) left_out(options, "graph.feature_data", "features of the graph's edges");
+    }
+
+    /// Returns true if the seeds of a task are pairs, not nodes.
+    [[nodiscard]] bool has_edge_seeds(const YAML::Node& task) const {
+        for (const auto& entry : task) {
+            if (!entry.second.IsSequence() || entry.second.size() == 0) continue;
+            for (const YAML::Node& item : list(entry.second[0].IsMap() ? entry.second[0]["data"] : YAML::Node())) {
+                const std::string name = text(item, "name", "");
+                if (name == "node_pairs") return true;
+                if (name == "seeds" && text(item, "format", "numpy") == "numpy")
+                    return read_npy_header(plain_file::open(array(item, "tasks.seeds"))).shape.size() > 1;
+            }
+        }
+        return false;
+    }
+
+    /// Returns the task of nodes: the one that was named, or the only one. Others are in the warnings.
+    [[nodiscard]] std::optional<YAML::Node> find_task(import_options& options) const {
+        std::vector<YAML::Node> tasks;
+        std::string names;
+        bool found = task_.empty();
+        for (const YAML::Node& task : list(root_["tasks"])) {
+            const std::string name = text(task, "name", "");
+            if (!task.IsMap() || (!task_.empty() && name != task_)) continue;
+            found = true;
+            if (has_edge_seeds(task)) {
+                left_out(options, "tasks",
+                    "'" + name +
+                        "', whose seeds are edges: all edges of the graph train; --valid and --test FILE.npy take "
+                        "others");
+                continue;
+            }
+            tasks.push_back(task);
+            names += (names.empty() ? "" : ", ") + name;
+        }
+        if (tasks.size() > 1)
+            throw error(errc::invalid_argument, "has the tasks " + names + ": choose one by --graphbolt-task NAME",
+                {.path = path_, .field = "tasks"});
+        if (!found) throw error(errc::not_found, "has no task '" + task_ + "'", {.path = path_, .field = "tasks"});
+        return tasks.empty() ? std::nullopt : std::optional<YAML::Node>(tasks[0]);
+    }
+
+    void add_task(import_options& options) const {
+        import_node_attributes& data = options.node_attributes;
+        const std::optional<YAML::Node> task = find_task(options);
+        if (!task) return;
+        if ((*task)["num_classes"]) data.classes = number(*task, "num_classes", "tasks");
+        std::string others;
+        for (const auto& entry : *task) {
+            const std::string key = entry.first.Scalar();
+            const auto is = [&](std::initializer_list<const char*> names) {
+                return std::ranges::find(names, key) != names.end();
+            };
+            if (is({"train_set", "training_set"}))
+                add_set(options, entry.second, key, node_split::train);
+            else if (is({"validation_set", "valid_set", "val_set", "dev_set"}))
+                add_set(options, entry.second, key, node_split::valid);
+            else if (is({"test_set", "testing_set"}))
+                add_set(options, entry.second, key, node_split::test);
+            else if (entry.second.IsSequence())
+                others += (others.empty() ? "'" : ", '") + key + "'";
+        }
+        if (!others.empty())
+            left_out(options, "tasks", others + ": the sets are train_set, validation_set and test_set");
+    }
+
+    void add_set(import_options& options, const YAML::Node& from, const std::string& key, node_split part) const {
+        import_node_attributes& data = options.node_attributes;
+        import_node_list nodes{.part = part};
+        const YAML::Node set = only(from, "tasks." + key, "type of nodes");
+        for (const YAML::Node& item : list(set["data"])) {
+            const std::string name = text(item, "name", ""), field = "tasks." + key + "." + name;
+            if (name == "seeds" || name == "nodes" || name == "seed_nodes")
+                nodes.nodes = array(item, field);
+            else if (name != "labels")
+                left_out(options, "tasks." + key, "'" + name + "': a set has seeds and labels");
+            else if (data.labels.empty())
+                nodes.labels = array(item, field);
+        }
+        if (nodes.nodes.empty()) throw wrong("tasks." + key, "has no seeds");
+        data.lists.push_back(std::move(nodes));
     }
 
     std::filesystem::path directory_, path_;
+    std::string task_;
     YAML::Node root_;
 };
 
@@ -136,11 +234,15 @@ private:
 
 namespace gneiss {
 
-/// Returns the import options of a GraphBolt dataset (DGL's OnDiskDataset, before its own preprocessing): a graph of one
-/// type of nodes and edges, edges as csv or numpy (2, m); features of nodes as numpy; the split and labels of its
-/// node-classification task. Reads only metadata.yaml. Errors: `error` naming it and the field.
-[[nodiscard]] inline import_options graphbolt_options(const std::filesystem::path& directory) {
-    return importing::graphbolt_metadata(directory).options();
+/// Returns the import options of a GraphBolt dataset (DGL's OnDiskDataset, before its own preprocessing): a graph of
+/// one type of nodes and edges, edges as csv or numpy (2, m); features of nodes as numpy; the split and labels of its
+/// task of nodes. Reads only metadata.yaml and the headers of seeds. What is left out is in the warnings of the
+/// options. Errors: `error` naming it and the field.
+///
+/// \param task  name of the task; empty: the only task of nodes, errc::invalid_argument if there are several
+[[nodiscard]] inline import_options graphbolt_options(
+    const std::filesystem::path& directory, const std::string& task = {}) {
+    return importing::graphbolt_metadata(directory, task).options();
 }
 
 } // namespace gneiss
