@@ -370,6 +370,42 @@ TEST_CASE("a name with a tab is refused by each export of text, and no file stay
         CHECK(got.err.find("cannot stand between tabs: 'a\\tx'") != std::string::npos);
         CHECK(!fs::exists(shop / "new"));
     }
+TEST_CASE(
+    "import reads published layouts and names what it cannot read, and what it leaves out, under --quiet and in JSON") {
+    const workshop shop;
+    const auto imported = [&](const std::string& what) {
+        const outcome quiet = shop.run("import " + what + " --out data --force --quiet");
+        CAPTURE(quiet.err);
+        CHECK(quiet.code == 0);
+        return quiet.err;
+    };
+    shop.write("dglke/train.tsv", "2\tlikes\t0\n0\tknows\t1\n");
+    shop.write("dglke/entities.tsv", "0\t2\n1\t0\n2\t1\n");
+    CHECK(imported("dglke") == "");
+    CHECK(shop.run("export data --out text --force").code == 0);
+    CHECK(shop.read("text/train.tsv").find("2\tlikes\t0\n") != std::string::npos);
+    shop.write("dglke/train.tsv", "2\t0\t0\n0\t0\t1\n");
+    shop.refuses(1, "import dglke --out other", {"dglke/entities.tsv", "--ids int", "--ids string"});
+    shop.write("openke/train2id.txt", "3\n0 1 0\n1 2 0\n2 0 1\n");
+    shop.write("openke/entity2id.txt", "3\nQ1\t0\nQ2\t1\nQ3\t2\n");
+    shop.write("openke/relation2id.txt", "2\nknows\t0\nlikes\t1\n");
+    CHECK(imported("openke") == "");
+    CHECK(imported("openke/train2id.txt --columns 0,2,1 --header --ids int --entities openke/entity2id.txt --relations "
+                   "openke/relation2id.txt") == "");
+    shop.write("a.mtx", "%%MatrixMarket  matrix  COORDINATE real  General\n  \n 5  5  1\n 1 5 .5\n");
+    CHECK(imported("a.mtx") == "");
+    shop.write("ids.dict", "0\t1\n1\t0\n");
+    shop.write("pairs.tsv", "0\t1\n");
+    CHECK(imported("pairs.tsv --entities ids.dict").find("warning: ids.dict: either column may be the ids") !=
+          std::string::npos);
+    const auto result =
+        nlohmann::json::parse(shop.run("import pairs.tsv --entities ids.dict --out data --force --json").out);
+    REQUIRE(result["warnings"].size() == 1);
+    CHECK(result["warnings"][0].get<std::string>().find("exchange the columns") != std::string::npos);
+    shop.write("a.nt", "<x:a> <x:p> \"New York\" .\n");
+    shop.refuses(1, "import a.nt --columns 0,1,2 --out other", {"a.nt", "N-Triples", "sed -E"});
+    shop.write("a.txt", "{\"head\": \"a\"}\n{\"head\": \"b\"}\n");
+    shop.refuses(1, "import a.txt --out other", {"JSON Lines", "pandas.read_json('a.txt', lines=True)"});
 }
 
 TEST_CASE("wrong lines are listed before the error, and skipped within a limit") {

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -123,6 +124,12 @@ TEST_CASE("a folder of the Open Graph Benchmark is read, as csv.gz and as npz") 
         check(directory / "out");
         CHECK_FALSE(std::filesystem::exists(directory / "out/work-npz"));
     }
+    zip_text(csv / "split/zone/train.csv.gz", "0\n");
+    spit(csv / "split/random/train.pt", "PK");
+    const import_report report = run(options_for(csv, directory / "out"));
+    REQUIRE(report.warnings.size() == 2);
+    CHECK(report.warnings[0].find("split/random: left out its split in the format of torch.save") != std::string::npos);
+    CHECK(report.warnings[1].find("split/zone: left out, since ") != std::string::npos);
     zip_text(csv / "raw/node-feat.csv.gz", feature_lines + "5,5\n");
     try {
         run(options_for(csv, directory / "out"));
@@ -382,6 +389,150 @@ TEST_CASE("column-major arrays of edges are read") {
     CHECK(edges("triples.npy") == list{{"0", "1", "3"}, {"1", "0", "4"}});
     spit(directory / "bad.npy", fortran({0, 1, -1, 0, 3, 4}, "(3, 2)"));
     CHECK_THROWS_WITH_AS(edges("bad.npy"), doctest::Contains("bad.npy: edge 2: the id -1"), error);
+}
+
+namespace {
+
+/// Imports a directory made of these files; returns its training edges, and writes the report.
+std::vector<test::triple> import_layout(
+    const std::map<std::string, std::string>& files, import_report& report, id_kind ids = id_kind::automatic) {
+    const test::temporary_directory directory;
+    for (const auto& [name, text] : files) spit(directory / "kg" / name, text);
+    import_options options = options_for(directory / "kg", directory / "out");
+    options.ids = ids;
+    report = run(options);
+    return test::triples_of(directory / "out", "train");
+}
+std::string complaint_of(const std::map<std::string, std::string>& files, id_kind ids = id_kind::automatic) {
+    import_report report;
+    try {
+        import_layout(files, report, ids);
+    } catch (const error& e) {
+        return e.what();
+    }
+    return "nothing";
+}
+std::string zipped(const std::string& text) { return test::deflated_bytes(text, MAX_WBITS + 16); }
+
+} // namespace
+
+TEST_CASE("a directory of each published layout of knowledge graphs gives its triples by name, without a warning") {
+    using list = std::vector<test::triple>;
+    const list expected{{"/m/a", "likes", "/m/b"}, {"/m/b", "knows", "/m/c"}, {"/m/c", "likes", "/m/a"}};
+    const std::string raw = "/m/a\tlikes\t/m/b\n/m/b\tknows\t/m/c\n/m/c\tlikes\t/m/a\n",
+                      hrt = "0\t1\t1\n1\t0\t2\n2\t1\t0\n", htr = "0\t1\t1\n1\t2\t0\n2\t0\t1\n",
+                      by_id = "0\t/m/a\n1\t/m/b\n2\t/m/c\n", relations = "0\tknows\n1\tlikes\n",
+                      by_name = "/m/a\t0\n/m/b\t1\n/m/c\t2\n", relations_by_name = "knows\t0\nlikes\t1\n";
+    const std::map<std::string, std::map<std::string, std::string>> layouts{
+        {"DGL-KE, raw triples", {{"train.tsv", raw}, {"entities.tsv", by_id}, {"relations.tsv", relations}}},
+        {"DGL-KE, triples of ids", {{"train.tsv", hrt}, {"entities.tsv", by_id}, {"relations.tsv", relations}}},
+        {"DGL-KE, triples of ids by head, tail, relation",
+            {{"train.tsv", htr}, {"entities.tsv", by_id}, {"relations.tsv", relations}}},
+        {"DGL-KE, Freebase",
+            {{"train.txt", htr}, {"entity2id.txt", "3\n" + by_name}, {"relation2id.txt", "2\n" + relations_by_name}}},
+        {"RotatE", {{"train.txt", raw}, {"entities.dict", by_id}, {"relations.dict", relations}}},
+        {"PyKEEN, labels", {{"train.txt", raw}, {"valid.txt", raw}, {"test.txt", raw}}},
+        {"PyKEEN, a saved factory",
+            {{"training_triples/numeric_triples.tsv.gz", zipped("head\trelation\ttail\n" + hrt)},
+                {"training_triples/entity_to_id.tsv.gz", zipped("id\tlabel\n" + by_id)},
+                {"training_triples/relation_to_id.tsv.gz", zipped("id\tlabel\n" + relations)},
+                {"training_triples/base.pth", "PK"}}},
+        {"LibKGE", {{"train.del", hrt}, {"valid.del", hrt}, {"entity_ids.del", by_id}, {"relation_ids.del", relations},
+                       {"dataset.yaml", "dataset:\n"}}},
+        {"LibKGE, with the raw triples",
+            {{"train.txt", raw}, {"train.del", hrt}, {"entity_ids.del", by_id}, {"relation_ids.del", relations}}},
+        {"OpenKE", {{"train2id.txt", "3\n0 1 1\n1 2 0\n2 0 1\n"}, {"test2id.txt", "1\n0 1 1\n"},
+                       {"entity2id.txt", "3\n" + by_name}, {"relation2id.txt", "2\n" + relations_by_name},
+                       {"type_constrain.txt", "2\n"}}}};
+    for (const auto& [name, files] : layouts) {
+        CAPTURE(name);
+        import_report report;
+        CHECK(import_layout(files, report) == expected);
+        for (const std::string& warning : report.warnings) CHECK(warning == "");
+        CHECK(report.header_like.empty());
+    }
+}
+
+TEST_CASE(
+    "names that are digits stay names beside a table of ids; what may be both is refused with the flags that decide") {
+    using list = std::vector<test::triple>;
+    import_report report;
+    const std::string table = "0\t2\n1\t0\n2\t1\n3\t3\n", relations = "0\tlikes\n1\tknows\n";
+    CHECK(import_layout(
+              {{"train.tsv", "2\tlikes\t0\n0\tknows\t3\n"}, {"entities.tsv", table}, {"relations.tsv", relations}},
+              report) == list{{"0", "knows", "3"}, {"2", "likes", "0"}});
+    CHECK(report.warnings.empty());
+    CHECK(import_layout({{"train.txt", "00700011\t_above\t00800022\n"}, {"entities.dict", "0\t00800022\n1\t00700011\n"},
+                            {"relations.dict", "0\t_above\n"}},
+              report) == list{{"00700011", "_above", "00800022"}});
+    CHECK(import_layout({{"train.txt", "7\t5\t8\n"}, {"entities.dict", "0\t8\n1\t7\n"}, {"relations.dict", "0\t5\n"}},
+              report) == list{{"7", "5", "8"}});
+    CHECK(import_layout({{"train.tsv", "1\tlikes\t0\n"}, {"entities.tsv", "0\tQ\n1\tR\n"}}, report) ==
+          list{{"R", "likes", "Q"}});
+    const std::map<std::string, std::string> both{
+        {"train.tsv", "2\t0\t0\n"}, {"entities.tsv", table}, {"relations.tsv", "0\t1\n1\t0\n"}};
+    CHECK(complaint_of(both).find("entities.tsv: has names that are integers") != std::string::npos);
+    CHECK(complaint_of(both).find("choose --ids int (ids) or --ids string (names)") != std::string::npos);
+    CHECK(import_layout(both, report, id_kind::string) == list{{"2", "0", "0"}});
+    CHECK(import_layout(both, report, id_kind::integer) == list{{"1", "1", "2"}});
+    const std::string wrong = complaint_of({{"train.tsv", "2\tlikes\t9\n"}, {"entities.tsv", "0\ta\n1\tb\n2\tc\n"}});
+    CHECK(wrong.find("entities.tsv: has the ids 0 … 2, and '9' of ") != std::string::npos);
+    CHECK(wrong.find("--ids string") != std::string::npos);
+    import_layout(
+        {{"train.txt", "0\t1\t1\n1\t0\t0\n"}, {"entity2id.txt", "a\t0\nb\t1\n"}, {"relation2id.txt", "r\t0\ns\t1\n"}},
+        report);
+    REQUIRE(report.warnings.size() == 1);
+    CHECK(report.warnings[0].find("add --columns 0,2,1") != std::string::npos);
+}
+
+TEST_CASE(
+    "an archive or a folder of arrays gives edges, features, labels and split; arrays left out are counted and named") {
+    const test::temporary_directory directory;
+    const auto array = [&](npy_dtype type, const auto& values, std::uint64_t columns = 0) {
+        save(directory / "a.npy", type, values, columns);
+        return slurp(directory / "a.npy");
+    };
+    const std::string edges = array(npy_dtype::i64, edge_columns, 3),
+                      pairs = array(npy_dtype::i64, std::vector<std::int64_t>{0, 1, 1, 2, 3, 0}, 2),
+                      features = array(npy_dtype::f32, feature_values, 2),
+                      labels = array(npy_dtype::i64, std::vector<std::int64_t>{0, 1, 0, 1, -1}),
+                      split = array(npy_dtype::u8, std::vector<std::uint8_t>{0, 0, 1, 2, 3});
+    for (const auto& [e, x, y] : {std::array{"edge_index", "x", "y"}, std::array{"edges", "feat", "label"},
+             std::array{"edge_index", "features", "labels"}})
+        for (const bool folder : {false, true}) {
+            CAPTURE(x);
+            CAPTURE(folder);
+            const std::map<std::string, std::string> members{
+                {e + std::string(".npy"), e == std::string("edges") ? pairs : edges},
+                {x + std::string(".npy"), features}, {y + std::string(".npy"), labels}, {"split.npy", split},
+                {"edge_attr.npy", labels}, {"weird.npy", split}};
+            const auto source = directory / (folder ? "graph" : "graph.npz");
+            std::filesystem::remove_all(source);
+            if (folder)
+                for (const auto& [name, bytes] : members) spit(source / name, bytes);
+            else
+                spit(source, archive(members, true));
+            const import_report report = run(options_for(source, directory / "out"));
+            check(directory / "out");
+            REQUIRE(report.warnings.size() == 1);
+            CHECK(report.warnings[0].starts_with(source.string() + ": left out 2 arrays: edge_attr"));
+            CHECK(report.warnings[0].find("weird") != std::string::npos);
+        }
+    spit(directory / "text/train.tsv", "a\tb\n");
+    spit(directory / "text/x.npy", features);
+    const import_report text = run(options_for(directory / "text", directory / "out"));
+    REQUIRE(text.warnings.size() == 1);
+    CHECK(text.warnings[0].find("left out 1 array: x.npy") != std::string::npos);
+    spit(directory / "few.npz",
+        archive({{"edge_index.npy", array(npy_dtype::i64, std::vector<std::int64_t>{0, 1, 1, 2}, 2)},
+                    {"num_nodes.npy", test::npy_of({9}, "()")}},
+            false));
+    CHECK(run(options_for(directory / "few.npz", directory / "out")).nodes == 9);
+    spit(directory / "few.npz",
+        archive({{"edges.npy", array(npy_dtype::i64, std::vector<std::int64_t>{0, 1, 1, 2}, 2)}}, false));
+    const import_report report = run(options_for(directory / "few.npz", directory / "out"));
+    REQUIRE(report.warnings.size() == 1);
+    CHECK(test::triples_of(directory / "out", "train") == std::vector<test::triple>{{"0", "0", "1"}, {"1", "0", "2"}});
 }
 
 TEST_CASE("a matrix saved by scipy becomes sparse features") {
@@ -675,6 +826,66 @@ TEST_CASE("a GraphBolt dataset is read; missing parts are reported by file and f
     CHECK_THROWS_WITH_AS(
         import("graph:\n  nodes:\n    - num: 5\n    - num: 6\n"), doctest::Contains("more than one"), error);
     CHECK_THROWS_WITH_AS(import("graph:\n  nodes:\n    - num: -5\n"), doctest::Contains("graph.nodes.num"), error);
+}
+
+TEST_CASE(
+    "names in metadata.yaml are free: what is certain is taken, what is left out is named, a choice is asked for") {
+    const test::temporary_directory directory;
+    const auto root = directory / "gb";
+    spit(root / "edges.csv", "0,1\n1,2\n3,0\n");
+    save(root / "x.npy", npy_dtype::f32, feature_values, 2);
+    save(root / "labels.npy", npy_dtype::i64, std::vector<std::int64_t>{0, 1, 0, 1, -1});
+    save(root / "tr.npy", npy_dtype::i64, std::vector<std::int64_t>{0, 1});
+    save(root / "va.npy", npy_dtype::i64, std::vector<std::int64_t>{2});
+    save(root / "te.npy", npy_dtype::i64, std::vector<std::int64_t>{3});
+    save(root / "pairs.npy", npy_dtype::i64, std::vector<std::int64_t>{0, 1, 1, 2}, 2);
+    const auto feature = [](const std::string& name, const std::string& file, const std::string& domain = "node") {
+        return "  - domain: " + domain + "\n    name: " + name + "\n    format: numpy\n    path: " + file + ".npy\n";
+    };
+    const auto task = [](const std::string& name, const std::string& valid, const std::string& seeds = "seeds",
+                          const std::string& train = "tr") {
+        std::string text = "  - name: " + name + "\n    num_classes: 2\n";
+        for (const auto& [key, file] : std::initializer_list<std::pair<std::string, std::string>>{
+                 {"train_set", train}, {valid, "va"}, {"test_set", "te"}})
+            text += "    " + key + ":\n      - data:\n          - name: " + seeds +
+                    "\n            format: numpy\n            path: " + file + ".npy\n";
+        return text;
+    };
+    const auto options_of = [&](const std::string& features, const std::string& tasks, const std::string& chosen = "") {
+        spit(root / "metadata.yaml",
+            "graph:\n  nodes:\n    - num: 5\n  edges:\n    - format: csv\n      path: edges.csv\nfeature_data:\n" +
+                features + "tasks:\n" + tasks);
+        import_options options = graphbolt_options(root, chosen);
+        options.out = directory / "out";
+        options.memory = 1 << 20;
+        options.force = true;
+        return options;
+    };
+    const std::string label = feature("label", "labels");
+    for (const char* name : {"x", "feat", "embedding"})
+        for (const char* valid : {"validation_set", "valid_set", "val_set"}) {
+            const import_options options =
+                options_of(feature(name, "x") + label, task("node_classification_19", valid));
+            CHECK(run(options).warnings.empty());
+            check(directory / "out");
+        }
+    const auto one = [&](const import_options& options, const std::string& words) {
+        REQUIRE(options.warnings.size() == 1);
+        CHECK(options.warnings[0].find("metadata.yaml") != std::string::npos);
+        CHECK(options.warnings[0].find(words) != std::string::npos);
+    };
+    const std::string x = feature("feat", "x") + label, nodes = task("nc", "validation_set");
+    one(options_of(x + feature("year", "labels"), nodes), "'year'");
+    one(options_of(feature("a", "x") + feature("b", "x") + label, nodes), "'a', 'b'");
+    one(options_of(x + feature("weight", "x", "edge"), nodes), "'weight' of the domain edge");
+    one(options_of(x, nodes + task("lp", "validation_set", "seeds", "pairs")), "'lp', whose seeds are edges");
+    one(options_of(x, task("nc", "extra_set")), "'extra_set'");
+    CHECK(run(options_of(x + feature("year", "labels"), nodes)).warnings.size() == 1);
+    CHECK_THROWS_WITH_AS(options_of(x, nodes + task("other", "validation_set")),
+        doctest::Contains("has the tasks nc, other: choose one by --graphbolt-task NAME"), error);
+    run(options_of(x, nodes + task("other", "validation_set"), "other"));
+    check(directory / "out");
+    CHECK_THROWS_WITH_AS(options_of(x, nodes, "none"), doctest::Contains("has no task 'none'"), error);
 }
 #endif
 

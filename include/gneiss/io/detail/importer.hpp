@@ -65,14 +65,17 @@ inline import_report import_or_clear(const import_options& options, executor_ref
 } // namespace importing
 
 GNEISS_INLINE import_report import_dataset(const import_options& options, executor_ref executor) {
+    std::filesystem::path out = options.out;
+    while (!out.has_filename() && out.has_parent_path()) out = out.parent_path();
+    const std::filesystem::path unpacked = importing::partial_directory::unpacked_in(out.string() + ".partial");
     try {
-        return importing::import_or_clear(options, executor);
+        import_report report = importing::import_or_clear(options, executor);
+        for (std::string& warning : report.warnings)
+            if (const auto named = importing::named_by_user(error(errc::invalid_format, warning), options, unpacked))
+                warning = importing::reason_of(*named);
+        return report;
     } catch (const error& refusal) {
-        std::filesystem::path out = options.out;
-        while (!out.has_filename() && out.has_parent_path()) out = out.parent_path();
-        if (const auto named = importing::named_by_user(
-                refusal, options, importing::partial_directory::unpacked_in(out.string() + ".partial")))
-            throw *named;
+        if (const auto named = importing::named_by_user(refusal, options, unpacked)) throw *named;
         throw;
     }
 }
