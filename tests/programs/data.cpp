@@ -370,6 +370,8 @@ TEST_CASE("a name with a tab is refused by each export of text, and no file stay
         CHECK(got.err.find("cannot stand between tabs: 'a\\tx'") != std::string::npos);
         CHECK(!fs::exists(shop / "new"));
     }
+}
+
 TEST_CASE(
     "import reads published layouts and names what it cannot read, and what it leaves out, under --quiet and in JSON") {
     const workshop shop;
