@@ -63,7 +63,7 @@ inline void choose_id_column(const std::filesystem::path& path, name_table_layou
                 same = same && fields.at[0] == fields.at[1];
                 ++lines;
             },
-            [](const error&) { return true; }); // reported when the table is read
+            [](const error&) { return true; }, [] {}); // reported when the table is read
     const bool first = columns[0].ids_of(lines), second = columns[1].ids_of(lines);
     layout.id_first = first || !second;
     if (!first || !second || same) return;

@@ -38,7 +38,7 @@ using value_set = std::set<std::string, std::less<>>;
             [&](std::string_view from, std::string_view relation, std::string_view to, const line_place&) {
                 if (edges.size() < limit) edges.push_back({std::string(from), std::string(relation), std::string(to)});
             },
-            [](const error&) { return true; }); // reported when the edges are read
+            [](const error&) { return true; }, [] {}); // reported when the edges are read
     return edges;
 }
 
