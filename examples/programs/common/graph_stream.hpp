@@ -14,14 +14,14 @@
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
-#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 namespace programs {
 
 /// The training edges of a dataset as an undirected graph, in memory or streamed from adjacency files on disk: the same lists
 /// in the same order.
 struct graph_stream {
-    std::unique_ptr<const gneiss::removed_unless_renamed> own; ///< directory of adjacency files that are not the dataset's
+    std::unique_ptr<const gneiss::scratch_directory> own; ///< directory of adjacency files that are not the dataset's
     gneiss::any_adjacency graph;
     bool in_memory = false;
     std::uint64_t disk_bytes = 0; ///< size of the adjacency files
