@@ -6,6 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include <gneiss/storage/io/file_system.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
 #include <support/temporary_directory.hpp>
 
 #include "common/plot.hpp"

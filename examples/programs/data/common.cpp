@@ -83,13 +83,15 @@ namespace {
 
 /// True for a directory of adjacency files, or an unfinished one.
 bool holds_lists(const std::filesystem::path& path) {
-    std::string_view side = path.filename().native();
+    const std::string name = path.filename().string();
+    std::string_view side = name;
     if (!side.starts_with(programs::lists_prefix) || !std::filesystem::is_directory(std::filesystem::symlink_status(path))) return false;
     side.remove_prefix(programs::lists_prefix.size());
     if (side == "in.partial" || side == "out.partial") return gneiss::is_marked(path);
     if (side != "in" && side != "out") return false;
     return std::ranges::all_of(std::filesystem::directory_iterator(path), [](const std::filesystem::directory_entry& entry) {
-        std::string_view file = entry.path().filename().native();
+        const std::string own = entry.path().filename().string();
+        std::string_view file = own;
         if (file.ends_with(".xxh3")) file.remove_suffix(5);
         return file == "indptr.npy" || file == "neighbours.npy" || file == "loops.npy" || file == "stamp.npy" || file == gneiss::directory_mark;
     });
