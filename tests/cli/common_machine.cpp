@@ -94,7 +94,7 @@ TEST_CASE("a budget beyond a cgroup or the memory is doubted with both numbers, 
         for (const char* part : parts) CHECK_MESSAGE(text.find(part) != std::string::npos, text);
     };
     CHECK(doubt_memory(8192 * mib, false, f.root).empty());
-    has(doubt_memory(9000 * mib, false, f.root), {"8.79 GiB", "8.00 GiB", "swap"});
+    has(doubt_memory(9000 * mib, false, f.root), {"8.78 GiB", "8.00 GiB", "swap"});
     for (const bool more : {false, true}) {
         f.file("proc/self/cgroup", more ? "0::/box\n" : "4:memory:/box\n");
         f.file(more ? "sys/fs/cgroup/box/memory.max" : "sys/fs/cgroup/memory/box/memory.limit_in_bytes", std::to_string(143 * mib));
@@ -124,8 +124,7 @@ TEST_CASE("a place for output is refused before the work if nothing can be made 
         CHECK(refused("dangling/new", file).find("is a link to nowhere") != std::string::npos);
         CHECK(!refused("there/file/new", file).empty());
     }
-    CHECK(refused("new/deep", false).empty());
-    CHECK(refused("new/deep", true).find("its directory does not exist") != std::string::npos);
+    for (const bool file : {false, true}) CHECK(refused("new/deep", file).empty());
     if (::geteuid() == 0) return; // who may write anywhere
     fs::permissions(f.root / "there", fs::perms::owner_read | fs::perms::owner_exec);
     for (const bool file : {false, true}) CHECK(refused("there/new", file).find("Permission denied") != std::string::npos);

@@ -71,7 +71,7 @@ public:
     explicit memory_file(input bytes = {}) : descriptor_(::memfd_create("input", MFD_CLOEXEC)) {
         if (descriptor_ < 0) throw io_error(errno, "create a file in memory", {});
         path_ = "/proc/self/fd/" + std::to_string(descriptor_);
-        if (!bytes.empty()) plain_file::create(path_).write_at(0, bytes);
+        if (::write(descriptor_, bytes.data(), bytes.size()) != static_cast<::ssize_t>(bytes.size())) throw io_error(errno, "write a file in memory", {});
     }
     memory_file(const memory_file&) = delete;
     memory_file& operator=(const memory_file&) = delete;

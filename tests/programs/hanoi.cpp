@@ -417,7 +417,7 @@ TEST_CASE("a run interrupted or killed during partitioning resumes to the bits o
         fs::create_directories(shop / "cut/checkpoint/graph.partial");
         fs::copy(shop / "whole/config.toml", shop / "cut/config.toml");
         shop.write("cut/checkpoint/graph.partial/labels.npy", "half");
-        shop.write("cut/checkpoint/graph.partial/.gneiss-lock", "");
+        for (const char* marked : {"cut/", "cut/checkpoint/graph.partial/"}) shop.write(std::string(marked) + ".gneiss-lock", "");
         nlohmann::json done{{"identity", identity}};
         if (killed != "at once") {
             done["partition"] = whole["partition"];

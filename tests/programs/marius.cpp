@@ -245,9 +245,9 @@ TEST_CASE("a first validation below that of the start is a warning with advice, 
     REQUIRE(worse.code == 0);
     const auto run = nlohmann::json::parse(worse.out);
     CHECK(run["start"]["mrr"].get<double>() == doctest::Approx(fine["metrics"]["valid"]["mrr"].get<double>()).epsilon(.1)); // of fewer edges
-    REQUIRE(run["warnings"].size() == 1);
-    CHECK(run["warnings"][0].get<std::string>().find("try a lower --lr than 100") != std::string::npos);
-    CHECK(worse.err.find("warning: " + run["warnings"][0].get<std::string>()) != std::string::npos);
+    const std::string warned = run["warnings"].dump();
+    CHECK(warned.find("try a lower --lr than 100") != std::string::npos);
+    for (const auto& warning : run["warnings"]) CHECK(worse.err.find("warning: " + warning.get<std::string>()) != std::string::npos);
     CHECK(shop.read("a/report.html").find("try a lower --lr than 100") != std::string::npos);
 
     CHECK(shop.run_stopped(bad + "--resume --out b", "INT").code == 0);

@@ -51,12 +51,10 @@ struct nodes_to_learn : gneiss::test::workshop {
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
     }
-    /// Writes codes of the split, one array in the format of NumPy.
+    /// Writes codes of the split, one line a node.
     void write_split(const std::string& name, const auto& code_of) const {
-        std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (" + std::to_string(nodes) + ",), }";
-        header.resize(117, ' ');
-        std::string text = std::string("\x93NUMPY\x01\x00", 8) + std::string("\x76\x00", 2) + header + "\n";
-        for (int i = 0; i < nodes; ++i) text += static_cast<char>(code_of(i));
+        std::string text;
+        for (int i = 0; i < nodes; ++i) text += "n" + std::to_string(i) + "\t" + std::to_string(code_of(i)) + "\n";
         write(name, text);
     }
     [[nodiscard]] nlohmann::json run_json(const std::string& run) const { return nlohmann::json::parse(read(run + "/run.json")); }
@@ -101,7 +99,7 @@ TEST_CASE("training of edges that diverges names the query by its names; without
     const auto evaluated = shop.run(flags + "--epochs 8");
     CAPTURE(evaluated.err);
     CHECK(evaluated.code == 1);
-    CHECK(evaluated.err.find("training diverged; lower --lr, which was 1000") != std::string::npos);
+    CHECK(evaluated.err.find("training diverged; lower --lr, which was ") != std::string::npos);
     CHECK(evaluated.err.find("epoch ") != std::string::npos);
     CHECK(evaluated.err.find("edge 0 (") == std::string::npos);
     if (evaluated.err.find("query") != std::string::npos) CHECK(evaluated.err.find(", rel") != std::string::npos);
@@ -112,7 +110,7 @@ TEST_CASE("training of edges that diverges names the query by its names; without
         CHECK(blind.err.find("lower --lr") != std::string::npos);
         CHECK(nlohmann::json::parse(blind.out)["warnings"].size() == 1);
     } else {
-        CHECK(blind.err.find("training diverged; lower --lr, which was 1000") != std::string::npos);
+        CHECK(blind.err.find("training diverged; lower --lr, which was ") != std::string::npos);
     }
     const auto calm = shop.run("train kg --epochs 3 --no-report --quiet --force --json --out run");
     CHECK(calm.err.empty());
@@ -121,10 +119,10 @@ TEST_CASE("training of edges that diverges names the query by its names; without
 
 TEST_CASE("a metric that does not exist for the validation nodes is absent, said, and compares no states") {
     const nodes_to_learn shop;
-    shop.write_split("negatives.npy", [](int i) { return i < 50 ? 0 : i < 65 ? (i % 2 == 0 ? 1 : 0) : 2; }); // validation: "even" alone
-    shop.write_split("one.npy", [](int i) { return i < 50 ? 0 : i == 50 ? 1 : 2; });
-    shop.import("edges.tsv --undirected --labels classes.tsv --split negatives.npy --out a");
-    shop.import("edges.tsv --undirected --labels numbers.tsv --node-task regression --split one.npy --out b");
+    shop.write_split("negatives.tsv", [](int i) { return i < 50 ? 0 : i < 65 ? (i % 2 == 0 ? 1 : 0) : 2; }); // validation: "even" alone
+    shop.write_split("one.tsv", [](int i) { return i < 50 ? 0 : i == 50 ? 1 : 2; });
+    shop.import("edges.tsv --undirected --labels classes.tsv --split negatives.tsv --out a");
+    shop.import("edges.tsv --undirected --labels numbers.tsv --node-task regression --split one.tsv --out b");
     for (const char* program : trainers)
         for (const auto& [data, metric] : {std::pair("a", "roc_auc"), std::pair("b", "r2")}) {
             const auto got = shop.run(std::string("train ") + data + " --epochs 6 --early-stop 2 --early-stop-metric " + metric + " --out run" + small, program);
@@ -147,8 +145,8 @@ TEST_CASE("a metric that does not exist for the validation nodes is absent, said
 
 TEST_CASE("by class, precision and recall of a class that does not occur are absent") {
     const nodes_to_learn shop;
-    shop.write_split("even.npy", [](int i) { return i % 4 == 0 ? 0 : i % 2 == 0 ? 2 : i < 9 ? 0 : 3; }); // test: "even" alone
-    shop.import("edges.tsv --undirected --labels classes.tsv --split even.npy --out data");
+    shop.write_split("even.tsv", [](int i) { return i % 4 == 0 ? 0 : i % 2 == 0 ? 2 : i < 9 ? 0 : 3; }); // test: "even" alone
+    shop.import("edges.tsv --undirected --labels classes.tsv --split even.tsv --out data");
     REQUIRE(shop.run(std::string("train data --epochs 20 --out run") + small).code == 0);
     const auto rows = shop.run_json("run")["metrics"]["per_class"]["classes"];
     REQUIRE(rows.size() == 2);
@@ -212,7 +210,7 @@ TEST_CASE("a directed graph in both directions predicts as the graph stored both
         const auto got = shop.run("train " + arguments + " --epochs 1 --layers gcn:16:row,gcn:row --fanout all,all --lr 1e-20 --seed 4 --threads 1 --quiet --no-report --force --out run", program);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
-        REQUIRE(shop.run("export run --format tsv --force --out exported", program).code == 0);
+        REQUIRE(shop.run("export run --format tsv --force --out exported" + std::string(program == "gneiss-mariusgnn" ? " --what predictions" : ""), program).code == 0);
         std::map<std::string, double> values;
         std::istringstream lines(shop.read("exported/predictions.tsv"));
         for (std::string name, kind, value; lines >> name >> kind >> value;) values[name] = (kind == "even" ? 1 : -1) * std::stod(value);

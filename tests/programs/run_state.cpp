@@ -164,13 +164,15 @@ TEST_CASE("nodes and relations that no training edge has are named, a few of the
     CHECK(contains(warned("predict a --head u1 --relation sells --k 3"), "1 of 1 relations of the queries have no training edge"));
     const std::string some = warned("predict a --queries queries.tsv --k 3");
     CHECK(contains(some, "2 of 3 nodes"));
-    CHECK(contains(some, "'new0', 'new1'"));
+    for (const char* name : {"'new0'", "'new1'"}) CHECK(contains(some, name));
     CHECK(contains(warned("predict a --similar u1,new3 --candidates all"), "'new3'"));
     CHECK(contains(warned("predict a --similar-file cold.txt --candidates all"), "7 of 8 nodes"));
     const std::string listed = warned("predict a --head u1 --relation likes --candidates cold.txt");
     CHECK(contains(listed, "7 of 8 nodes of the candidates"));
-    CHECK(contains(listed, "'new4', …"));
-    CHECK_FALSE(contains(listed, "'new5'"));
+    int named = 0; // five of the seven
+    for (int n = 0; n < 7; ++n) named += contains(listed, "'new" + std::to_string(n) + "'");
+    CHECK(named == 5);
+    CHECK(contains(listed, "', …"));
     CHECK(contains(warned("eval a"), "7 of 9 nodes of the test edges"));
 }
 

@@ -31,6 +31,7 @@ public:
     [[nodiscard]] std::filesystem::path operator/(const std::filesystem::path& name) const { return at_ / name; }
 
     void write(const std::string& name, const std::string& text) const {
+        std::filesystem::create_directories((at_ / name).parent_path());
         std::ofstream(at_ / name, std::ios::binary) << text;
     }
     [[nodiscard]] std::string read(const std::string& name) const {

@@ -321,8 +321,6 @@ void check_output_place(const fs::path& out, bool file) {
     for (; !fs::exists(at, ignored) && at.has_relative_path(); at = at.parent_path())
         if (fs::is_symlink(fs::symlink_status(at, ignored)))
             throw gneiss::error(gneiss::errc::not_found, "is a link to " + fs::read_symlink(at, ignored).string() + ", which does not exist", {.path = at});
-    if (file && !fs::exists(full.parent_path(), ignored))
-        throw gneiss::error(gneiss::errc::not_found, "its directory does not exist", {.path = out});
     if (at == full) at = file ? full.parent_path() : full; // it exists: a file is replaced, a run is continued
     if (fs::is_regular_file(at, ignored) && at != full) throw gneiss::io_error(ENOTDIR, "cannot create", {.path = out});
     if (fs::is_directory(at, ignored) && ::access(at.c_str(), W_OK | X_OK) != 0) throw gneiss::io_error(errno, "cannot create", {.path = out});

@@ -76,8 +76,8 @@ struct disk_info {
 
 /// Returns the nearest existing directory at or above `path`.
 [[nodiscard]] std::filesystem::path existing_parent(const std::filesystem::path& path);
-/// Throws `gneiss::error` or `gneiss::io_error` unless a directory can be made at `out`, with those that lead to it, or a `file` in
-/// an existing directory: before the work, not after it.
+/// Throws `gneiss::error` or `gneiss::io_error` unless a directory, or a `file`, can be made at `out`, with the directories that lead
+/// to it: before the work, not after it.
 void check_output_place(const std::filesystem::path& out, bool file);
 /// Returns the bytes an unprivileged user can still write under `path`, which need not exist yet. Throws `gneiss::io_error` if
 /// the system does not report it.

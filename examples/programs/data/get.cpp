@@ -123,7 +123,7 @@ void add_get(programs::command_line& to) {
     flags->output.add_to(command);
     command.group("Downloads");
     command.option("from", flags->from, "use a file fetched by hand, or a directory with several").value_name("PATH");
-    command.option("mirror", flags->mirror, "URL of a directory that holds the files, instead of the publisher's").value_name("URL");
+    command.option("mirror", flags->mirror, "URL of a directory that holds the same files").value_name("URL");
     command.option("no-verify", flags->no_verify, "accept files with another size, checksum or counts than the published ones");
     command.option("unchecked", flags->unchecked, "accept a download of which no checksum is published");
     command.option("candidates", flags->candidates, "write the published candidates too: DIR/valid.npz and DIR/test.npz, for --eval-candidates")

@@ -9,6 +9,7 @@
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/partition/hubs.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
 #include "common/partitioning.hpp"
@@ -44,7 +45,9 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     programs::progress live(flags.common.quiet);
     programs::phase_progress progress(live);
     const tbb_executor executor(flags.common.thread_count());
-    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph, std::filesystem::absolute(flags.out).parent_path()};
+    const std::filesystem::path place = std::filesystem::absolute(flags.out).parent_path();
+    gneiss::make_directories(place);
+    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph, place};
     const programs::hub_result result = programs::choose_hubs(data, job, with);
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -245,9 +245,8 @@ void add_import(programs::command_line& to) {
             return run_import(std::move(options), flags->output, flags->common);
         });
     command.positional("source", flags->sources,
-        "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test (.tsv, .txt, "
-        ".csv, .npy, .del), OpenKE's train2id.txt, OGB's raw/ and "
-        "split/, GraphBolt's metadata.yaml, or edge_index.npy");
+        "edge files, plain, gzip or zstd, or - for standard input; or a directory: train, valid and test "
+        "files, OpenKE's train2id.txt, OGB's raw/ and split/, GraphBolt's metadata.yaml, or edge_index.npy");
     flags->output.add_to(command);
     command.group("Source");
     command.option("format", flags->format, "format of the files (auto: by name and first lines)")

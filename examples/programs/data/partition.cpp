@@ -13,6 +13,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/assignment_file.hpp>
 #include <gneiss/partition/quality.hpp>
+#include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
 #include "common/partitioner_options.hpp"
@@ -113,7 +114,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     programs::phase_progress progress(live);
     const tbb_executor executor(flags.common.thread_count());
     programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
-    if (flags.out) with.scratch = std::filesystem::absolute(*flags.out).parent_path();
+    if (flags.out) gneiss::make_directories(with.scratch = std::filesystem::absolute(*flags.out).parent_path());
     const programs::partition_result result =
         scores ? programs::score_parts(data, *flags.score, programs::narrow<std::uint32_t>(flags.partitions, "partitions"), with) : programs::make_parts(data, *job, with);
     live.clear();

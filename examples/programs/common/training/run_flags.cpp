@@ -143,7 +143,7 @@ std::filesystem::path scratch_of(const std::filesystem::path& run) {
         (void)gneiss::make_directory(of_training.parent_path());
         (void)gneiss::make_directory(of_training);
         if (::access(of_training.c_str(), W_OK) == 0) return of_training;
-    } catch (const gneiss::error&) { // read-only
+    } catch (const std::exception&) { // read-only, or a link
     }
     return std::filesystem::temp_directory_path();
 }

@@ -217,16 +217,11 @@ inline void doubt_header(planned_source& planned, const std::vector<std::string>
 }
 
 /// Adds a warning if a header names two kinds of nodes and the same name occurs in both.
-inline void doubt_kinds(planned_source& planned, const std::vector<std::string>& names, const sampled_edges& edges, bool bipartite) {
+inline void doubt_kinds(planned_source& planned, const std::vector<std::string>& names, const sampled_edges& edges) {
     const text_format& text = planned.text;
     const std::string common = edges.common_value();
     if (common.empty() || std::max(text.source, text.destination) >= names.size()) return;
     const std::string &head = names[text.source], &tail = names[text.destination];
-    if (bipartite) {
-        planned.doubts.push_back("names such as " + excerpt(common) + " are in both columns: those of " + tail + " are the nodes " +
-                                 planned.tail_prefix + common + ", …");
-        return;
-    }
     const std::string head_word = column_word(head), tail_word = column_word(tail);
     if (head_word != tail_word && is_one_of(head_word, kind_words) && is_one_of(tail_word, kind_words))
         planned.doubts.push_back("the header names two kinds of nodes, " + head + " and " + tail + ", and names such as " +
@@ -315,15 +310,18 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const sampled_edges edges(std::span<const std::string>(lines).subspan(skipped), text);
     if (options.columns.empty() && !named && !ordered)
         if (const std::string doubt = doubt_roles(edges, text); !doubt.empty()) planned.doubts.push_back(doubt);
-    if (header || !planned.header_like.empty() || options.bipartite)
-        doubt_kinds(planned, header || !planned.header_like.empty() ? names : std::vector<std::string>(fields.size(), "tails"), edges, options.bipartite);
+    if ((header || !planned.header_like.empty()) && !options.bipartite) doubt_kinds(planned, names, edges);
 
     const auto role = [&](const char* name, std::size_t field) {
         return std::string(name) + " " + (field < fields.size() ? excerpt(fields[field]) : "missing");
     };
     planned.columns = quoted_line(data) + " is " + role("head", text.source) +
                       (text.relation ? ", " + role("relation", *text.relation) : "") + ", " +
-                      role("tail", text.destination) + (header && first.lines.size() > 1 ? ", after the header " + quoted_line(line) : "");
+                      role("tail", text.destination) +
+                      (planned.tail_prefix.empty() || text.destination >= fields.size()
+                              ? ""
+                              : ", the node " + excerpt(planned.tail_prefix + std::string(fields[text.destination]))) +
+                      (header && first.lines.size() > 1 ? ", after the header " + quoted_line(line) : "");
     if (ordered) planned.columns += ": the order of OpenKE, by the file's name";
     if (named && names.size() > (text.relation ? 3U : 2U)) {
         planned.columns += ", without";
