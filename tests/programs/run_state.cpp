@@ -122,7 +122,7 @@ TEST_CASE("eval, predict and export of an untrained or unfinished run say its ep
     }
     fs::remove(shop / "a/run.json"); // as after a kill
     for (const std::string& command : commands) CHECK(contains(shop.succeed(command).err, "a: training has not finished: this is the state after epoch 5 of 5"));
-    CHECK(contains(shop.succeed("train data --warm-start a --epochs 1 --no-eval --out b" + std::string(small)).err, "warning: a: training has not finished"));
+    CHECK(contains(shop.succeed("train data --warm-start a --epochs 1 --no-eval --out b" + std::string(small)).err, "a: training has not finished"));
 }
 
 TEST_CASE("node classification says the epoch of an unfinished run, too") {

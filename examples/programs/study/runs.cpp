@@ -207,29 +207,14 @@ public:
     /// Executes the runs that are not in the log. Throws errc::canceled on a stop; errors of writing the log.
     void run(const std::stop_token& stop) {
         const fs::path within = flags_.work.value_or(fs::temp_directory_path());
+        std::error_code ignored;
+        const bool made = !fs::exists(within, ignored);
         gneiss::make_directories(within);
-        const gneiss::scratch_directory work(within, "gneiss-runs-"); // no run of the user is in it
-        std::exception_ptr failure;
-        const auto some = [&](std::size_t worker) {
-            try {
-                for (std::size_t i; !stop.stop_requested() && (i = next_++) < tasks_.size();)
-                    one(tasks_[i], i, work.path() / fmt::format("run-{}", worker), stop);
-            } catch (...) {
-                const std::scoped_lock lock(mutex_);
-                failure = std::current_exception();
-                next_ = tasks_.size();
-            }
-        };
         {
-            std::vector<std::jthread> workers;
-            try {
-                for (std::size_t w = 0; w < std::min<std::size_t>(flags_.parallel, tasks_.size()); ++w) workers.emplace_back(some, w);
-            } catch (const std::system_error&) { // as many as the system grants
-                if (workers.empty()) throw;
-            }
+            const gneiss::scratch_directory work(within, "gneiss-runs-"); // no run of the user is in it
+            execute(work.path(), stop);
         }
-        live_.clear();
-        if (failure) std::rethrow_exception(failure);
+        if (made) fs::remove(within, ignored); // unless others have used it meanwhile
         if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
     }
 
@@ -246,6 +231,31 @@ public:
     }
 
 private:
+    /// Executes tasks in directories in `work`.
+    void execute(const fs::path& work, const std::stop_token& stop) {
+        std::exception_ptr failure;
+        const auto some = [&](std::size_t worker) {
+            try {
+                for (std::size_t i; !stop.stop_requested() && (i = next_++) < tasks_.size();)
+                    one(tasks_[i], i, work / fmt::format("run-{}", worker), stop);
+            } catch (...) {
+                const std::scoped_lock lock(mutex_);
+                failure = std::current_exception();
+                next_ = tasks_.size();
+            }
+        };
+        {
+            std::vector<std::jthread> workers;
+            try {
+                for (std::size_t w = 0; w < std::min<std::size_t>(flags_.parallel, tasks_.size()); ++w) workers.emplace_back(some, w);
+            } catch (const std::system_error&) { // as many as the system grants
+                if (workers.empty()) throw;
+            }
+        }
+        live_.clear();
+        if (failure) std::rethrow_exception(failure);
+    }
+
     struct task {
         std::size_t of, index; ///< case, and index of the run
         run_key key;
