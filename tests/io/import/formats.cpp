@@ -191,7 +191,7 @@ TEST_CASE("lines with other numbers of fields are refused or counted, as are nam
     CHECK(contains(said("a.txt", "a b c d\nb c\n", [](import_options& o) { o.columns = {"0", "1"}; }), "lines without the 4 fields of the first edge: 1, the first is line 2;"));
     CHECK(said("a.txt", "a b {}\nb c {'weight': 3, 'x': 1}\n") == "a b\nb c\n"); // networkx
     CHECK(contains(said("a.csv", "a, b\nb,c \n"), "names that begin or end with a blank: 2, the first in line 1;"));
-    CHECK(contains(said("a.csv", "a,b\rc,d\r"), "error a.csv: line 1, column 4: a CR within the line"));
+    CHECK(contains(said("a.csv", "a,b\rc,d\r"), "lines that end in CR alone"));
     CHECK(contains(said("a.dat", "1::1193::5::978300760\n"), "use --delimiter : --columns 0,2"));
     for (const std::vector<std::string>& columns : {std::vector<std::string>{"0", "0"}, {"0", "1", "1"}, {"1", "1", "0"}})
         CHECK(contains(said("a.tsv", "a\tb\tc\n", [&](import_options& o) { o.columns = columns; }), "twice"));

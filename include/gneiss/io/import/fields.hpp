@@ -36,9 +36,10 @@ struct text_format {
 
 /// Returns true for a character that begins comments where none is given.
 [[nodiscard]] constexpr bool is_comment_mark(char c) noexcept { return c == '#' || c == '%'; }
-/// Returns true for a line of the comments before the first edge: a mark alone or before a blank.
+/// Returns true for a line of the comments before the first edge: a mark alone or before a blank, or Matrix Market's banner.
 [[nodiscard]] constexpr bool opens_comment(std::string_view line) noexcept {
-    return !line.empty() && is_comment_mark(line[0]) && (line.size() == 1 || line[1] == ' ');
+    return !line.empty() && is_comment_mark(line[0]) &&
+           (line.size() == 1 || line[1] == ' ' || line.starts_with("%%MatrixMarket"));
 }
 
 /// Returns the position of the first byte that is not UTF-8 (RFC 3629); npos: there is none. O(length), 32 bytes of
