@@ -445,7 +445,7 @@ TEST_CASE("excluded edges of a batch are not drawn, features are the same in eve
     with.epochs = 1;
     with.training.batch = 1000; // all edges in one
     with.training.neighbors.fanout = parse_fanout("all", neighbor_direction::both);
-    CHECK(train(data, with).epochs[0].sampled_edges >= 400);
+    CHECK(train(data, with).epochs[0].sampled_edges > 350); // 400 less the self loops
     with.training.exclude_target_edges = true;
     CHECK(train(data, with).epochs[0].sampled_edges == 0);
 
