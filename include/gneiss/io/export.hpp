@@ -45,19 +45,13 @@ class text_writer {
 public:
     explicit text_writer(const std::filesystem::path& path) : file_(plain_file::create(path)), out_(file_) {}
 
-    void field(std::string_view text) {
-        try {
-            buffer_ += tsv_name(std::string(text));
-        } catch (const error& e) {
-            throw error(e.code(), e.what(), {.path = file_.path()});
-        }
-    }
+    void field(std::string_view text) { buffer_ += checked(std::string(text)); }
     /// Appends fields that tabs separate already.
     void fields(std::string_view text) { buffer_ += text; }
     /// Returns the name of a class for a field. Throws errc::unsupported for one that an import would read as something else.
     [[nodiscard]] std::string class_name(std::string name, bool of_several) const {
-        const char* const what = name.find('\t') != std::string::npos                       ? "has a tab, which ends a field"
-                                 : of_several && name.find('|') != std::string::npos         ? "has '|', which separates the labels of a node"
+        name = checked(std::move(name));
+        const char* const what = of_several && name.find('|') != std::string::npos         ? "has '|', which separates the labels of a node"
                                  : importing::is_missing(name)                               ? "would be read as no label"
                                  : importing::without_blanks(name).size() != name.size()     ? "begins or ends with a blank, which is not read back"
                                                                                              : nullptr;
@@ -94,6 +88,15 @@ public:
     }
 
 private:
+    /// Returns the text of a field, as `tsv_name`; errors name the file.
+    [[nodiscard]] std::string checked(std::string text) const {
+        try {
+            return tsv_name(std::move(text));
+        } catch (const error& e) {
+            throw error(e.code(), e.what(), {.path = file_.path()});
+        }
+    }
+
     static constexpr std::size_t most_held = std::size_t{16} << 20;
 
     [[noreturn]] void fail_held() const {
