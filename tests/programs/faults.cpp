@@ -510,7 +510,7 @@ TEST_CASE("a hundred kills at random moments of training, a hundred of an import
     const file_map whole = shop.parameters();
     gneiss::random_stream draw(gneiss::random_key(23, gneiss::random_domain::user));
     const auto kill_after = [&](double most) {
-        return "timeout --foreground -s KILL " + std::to_string(0.002 + most * static_cast<double>(draw.below(1000)) / 1000);
+        return "timeout --preserve-status --foreground -s KILL " + std::to_string(0.002 + most * static_cast<double>(draw.below(1000)) / 1000);
     };
     int killed = 0, finished = 0;
     shop.remove({"run"});
@@ -582,7 +582,7 @@ int disturb(const fault_workshop& shop, const std::string& train, const std::str
         shop.remove({"run"});
         for (int process = 0; process < 4; ++process) {
             std::string before = struck("kill", 1 + draw.below(calls), false);
-            if (i % 3 == 1) before = "timeout --foreground -s KILL " + std::to_string(.002 + seconds * static_cast<double>(draw.below(1000)) / 1000);
+            if (i % 3 == 1) before = "timeout --preserve-status --foreground -s KILL " + std::to_string(.002 + seconds * static_cast<double>(draw.below(1000)) / 1000);
             if (i % 3 == 2 && !gneiss::detail::sanitized) before = "ulimit -v " + std::to_string(60000 + draw.below(600000)) + "; timeout -s ABRT 60"; // KiB
             CAPTURE(before);
             const program_outcome got = shop.run(train + " --resume", program, before);
