@@ -172,6 +172,7 @@ TEST_CASE("counts beyond 32 bits are refused, and --fanout -1 names all") {
         CHECK(got.err.find(part) != std::string::npos);
     };
     refused("gneiss-marius", "eval run --eval-negatives 4294967297", "--eval-negatives 4294967297 is out of range");
+    refused("gneiss-marius", "train kg --out later --dry-run --eval-negatives 4294967297", "--eval-negatives 4294967297 is out of range");
     refused("gneiss-marius", "train kg --negatives 4294967297 --out new", "--negatives 4294967297 is out of range");
     refused("gneiss-marius", "train kg --store disk --buffer 4 --prefetch 4294967297 --out new", "--prefetch 4294967297 is out of range");
     refused("gneiss-data", "hubs nodes --hubs 3 --steps 4294967298 --out hubs.npy", "4294967298");

@@ -375,6 +375,26 @@ TEST_CASE("each edge of a split is stored once on request, before fractions are 
     CHECK(import_dataset(options, serial_executor{}).edges == 2);
 }
 
+TEST_CASE("devices are not sources, and neither devices nor pipes are tables of nodes: an error, not a wait") {
+    const test::temporary_directory at;
+    REQUIRE(::mkfifo((at.path() / "pipe").c_str(), 0600) == 0);
+    spit(at.path() / "pairs.tsv", "0\t1\n1\t2\n");
+    import_options options = options_for(at, "out");
+    options.format = edge_format::tsv;
+    options.sources = {{.path = "/dev/zero"}};
+    CHECK(test::code_of([&] { import_dataset(options, serial_executor{}); }) == errc::unsupported);
+    options.sources = {{.path = at.path() / "pairs.tsv"}};
+    options.fractions.reset();
+    for (const auto& path : {fs::path("/dev/zero"), at.path() / "pipe"}) {
+        import_options labels = options, features = options, split = options;
+        labels.node_attributes.labels = features.node_attributes.features = split.node_attributes.split = path;
+        for (const import_options& of : {labels, features, split}) {
+            CAPTURE(path);
+            CHECK(test::code_of([&] { import_dataset(of, serial_executor{}); }) == errc::unsupported);
+        }
+    }
+}
+
 TEST_CASE("a pipe is read once, under its name, like the file of its bytes") {
     const test::temporary_directory at;
     const auto through_pipe = [&](const std::string& text, import_options options) {

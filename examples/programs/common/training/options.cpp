@@ -222,6 +222,7 @@ std::string link_options::validated(const gneiss::dataset_manifest& graph) const
 }
 
 void link_options::check_ranking() const {
+    if (eval_negatives && !eval_negatives->all) (void)programs::narrow<std::uint32_t>(eval_negatives->count, "eval-negatives");
     if (eval_candidates && eval_negatives && !eval_negatives->all)
         throw programs::usage_error("--eval-candidates replaces sampled candidates: leave --eval-negatives out, or set it to all");
     if (candidates != "all" && eval_candidates)

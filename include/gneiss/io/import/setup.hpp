@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,21 +83,28 @@ public:
     explicit pipe_reader(const std::filesystem::path& path)
         : path_(path), fd_(gneiss::detail::retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); })) {
         if (fd_ < 0) throw io_error(errno, "open", {.path = path});
+        struct ::stat status {};
+        if (::fstat(fd_, &status) == 0 && (S_ISFIFO(status.st_mode) || ::isatty(fd_) == 1)) return;
+        ::close(fd_);
+        throw error(errc::unsupported, "is neither a file nor a pipe", {.path = path}); // devices may never end
     }
     pipe_reader(const pipe_reader&) = delete;
     pipe_reader& operator=(const pipe_reader&) = delete;
     ~pipe_reader() { ::close(fd_); }
 
-    /// Waits for data and reads some; returns the bytes read, 0 at the end. Throws errc::canceled at a stop, at most .1 s after it.
+    /// Waits for data and reads some; returns the bytes read, 0 at the end. Throws errc::canceled at a stop, at most 0.1 s after
+    /// it; errc::unsupported if no process opens a FIFO for writing within 10 s.
     [[nodiscard]] std::size_t read_some(std::span<std::byte> to, const std::stop_token& stop) {
-        for (;;) {
+        for (int lonely = 0; lonely < 100;) {
             if (stop.stop_requested()) throw error(errc::canceled, "interrupted while it was read", {.path = path_});
             ::pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
             const int events = ::poll(&waiting, 1, 100);
-            const ::ssize_t got = events > 0 ? ::read(fd_, to.data(), to.size()) : events;
-            if (events > 0 && got >= 0) return static_cast<std::size_t>(got);
+            const ::ssize_t got = events < 0 ? -1 : ::read(fd_, to.data(), to.size());
+            if (got > 0 || (got == 0 && events > 0)) return static_cast<std::size_t>(got);
+            if (got == 0) ++lonely; // nobody has opened the other end
             if (got < 0 && errno != EINTR && errno != EAGAIN) throw io_error(errno, "read", {.path = path_});
         }
+        throw error(errc::unsupported, "is a pipe that no process writes to", {.path = path_});
     }
 
 private:
