@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "io/import/support.hpp"
+#include <support/error_code.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>

@@ -101,7 +101,7 @@ public:
             const int events = ::poll(&waiting, 1, 100);
             const ::ssize_t got = events < 0 ? -1 : ::read(fd_, to.data(), to.size());
             if (got > 0 || (got == 0 && events > 0)) return static_cast<std::size_t>(got);
-            if (got == 0) ++lonely; // nobody has opened the other end
+            if (got == 0) ++lonely; // no process has the other end open
             if (got < 0 && errno != EINTR && errno != EAGAIN) throw io_error(errno, "read", {.path = path_});
         }
         throw error(errc::unsupported, "is a pipe that no process writes to", {.path = path_});
