@@ -70,8 +70,8 @@ TEST_CASE("training of nodes that diverges is one error with epoch, rate and a r
     shop.import("edges.tsv --undirected --labels numbers.tsv --node-task regression --fractions .5,.25,.25 --out numbers");
     for (const char* program : trainers)
         for (const char* data : {"classes", "numbers"})
-            for (const char* more : {"", " --no-eval", " --batch 10"}) {
-                const auto got = shop.run(std::string("train ") + data + " --epochs 3 --lr 1e30 --out run" + more + small, program, "timeout -k 5 60");
+            for (const char* more : {" --epochs 3", " --epochs 3 --no-eval", " --epochs 3 --batch 10", " --epochs 1 --no-eval"}) {
+                const auto got = shop.run(std::string("train ") + data + " --lr 1e30 --out run" + more + small, program, "timeout -k 5 60");
                 CAPTURE(program);
                 CAPTURE(data);
                 CAPTURE(more);
@@ -81,7 +81,8 @@ TEST_CASE("training of nodes that diverges is one error with epoch, rate and a r
                 CHECK(got.err.find("epoch ") != std::string::npos);
                 CHECK(got.err.find("training diverged; lower --lr") != std::string::npos);
                 CHECK(got.err.find("1e+30") != std::string::npos);
-                if (std::string(more).empty()) CHECK(got.err.find("node 'n") != std::string::npos); // one batch an epoch: validation finds it
+                if (std::string(more) == " --epochs 3") CHECK(got.err.find("node 'n") != std::string::npos); // one batch an epoch: validation finds it
+                else if (std::string(more) == " --epochs 1 --no-eval") CHECK(got.err.find("epoch 1: a parameter or its square ") != std::string::npos);
                 else CHECK(got.err.find("batch ") != std::string::npos);
             }
 }
@@ -112,9 +113,39 @@ TEST_CASE("training of edges that diverges names the query by its names; without
     } else {
         CHECK(blind.err.find("training diverged; lower --lr, which was ") != std::string::npos);
     }
+    for (const char* last : {"--decoder distmult", "--decoder transe --optimizer adagrad"}) {
+        const auto got = shop.run(std::string("train kg --lr 1e30 --epochs 1 --no-eval --no-report --quiet --force --out run ") + last);
+        CAPTURE(got.err);
+        CHECK(got.code == 1);
+        CHECK(got.err.find("epoch 1") != std::string::npos);
+        CHECK(got.err.find("training diverged; lower --lr, which was 1e+30\n") != std::string::npos);
+    }
+    const auto scheduled = shop.run("train kg --lr 1e20 --lr-warmup 4 --epochs 4 --no-eval --no-report --quiet --force --out run");
+    CAPTURE(scheduled.err);
+    CHECK(scheduled.code == 1);
+    CHECK(scheduled.err.find("lower --lr, which was 1e+20 (2e+19 in epoch 1)") != std::string::npos);
     const auto calm = shop.run("train kg --epochs 3 --no-report --quiet --force --json --out run");
     CHECK(calm.err.empty());
     CHECK(!nlohmann::json::parse(calm.out).contains("warnings"));
+}
+
+TEST_CASE("the warnings of a process that was interrupted stay in run.json when the run is resumed") {
+    const gneiss::test::workshop shop("gneiss-marius");
+    std::string edges;
+    const gneiss::random_key key(5, gneiss::random_domain::user);
+    for (std::uint64_t i = 0; i < 300; ++i)
+        edges += "e" + std::to_string(gneiss::below(key[2 * i], 60)) + "\te" + std::to_string(gneiss::below(key[2 * i + 1], 60)) + "\n";
+    shop.write("links.tsv", edges);
+    REQUIRE(shop.run("import links.tsv --fractions .8,.1,.1 --out links --quiet", "gneiss-data").code == 0);
+    for (const char* flags : {"links --decoder dot --lr 50 --epochs 100000 --no-eval --no-report", "--resume"}) {
+        const auto got = shop.run(std::string("train --quiet --out run ") + flags, "gneiss-marius", "timeout -s INT 2");
+        CAPTURE(got.err);
+        const auto run = nlohmann::json::parse(shop.read("run/run.json"));
+        CHECK(run.at("status") == "interrupted");
+        REQUIRE(run.contains("warnings"));
+        CHECK(run.at("warnings").size() == 1);
+        CHECK(run.at("warnings")[0].get<std::string>().starts_with("the loss grew from "));
+    }
 }
 
 TEST_CASE("a metric that does not exist for the validation nodes is absent, said, and compares no states") {

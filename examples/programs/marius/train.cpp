@@ -11,6 +11,7 @@
 #include "common/machine.hpp"
 #include "common/training/candidates.hpp"
 #include "common/training/checkpoint.hpp"
+#include "common/training/divergence.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/train.hpp"
@@ -225,6 +226,9 @@ public:
     [[nodiscard]] std::uint64_t first_steps() const override { return warm_steps_; }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
+    [[nodiscard]] bool has_finite_parameters() const override {
+        return trainers::have_finite_squares(relations_.values()) && (!rows_->keeps_all() || trainers::have_finite_squares(*rows_));
+    }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return options_.learning_rate(epoch, plateau()); }
     [[nodiscard]] double device_seconds() const override { return backend_ ? backend_->device_seconds() : 0; }
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }

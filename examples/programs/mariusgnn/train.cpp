@@ -29,6 +29,7 @@
 #include "common/gnn/node_classification_predictions.hpp"
 #include "common/training/candidates.hpp"
 #include "common/training/checkpoint.hpp"
+#include "common/training/divergence.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/row_store.hpp"
@@ -168,6 +169,10 @@ public:
     [[nodiscard]] std::uint64_t first_steps() const override { return warm_steps_; }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
+    [[nodiscard]] bool has_finite_parameters() const override {
+        return trainers::have_finite_squares(net_.weights.values()) && trainers::have_finite_squares(net_.relations.values()) &&
+               (!rows_ || !rows_->keeps_all() || trainers::have_finite_squares(*rows_));
+    }
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const override { return of_.how.learning_rate(epoch, plateau()); }
     [[nodiscard]] double device_seconds() const override { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }

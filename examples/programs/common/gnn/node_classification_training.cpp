@@ -11,6 +11,7 @@
 #include "common/gnn/node_classification_predictions.hpp"
 #include "common/gnn/node_metrics.hpp"
 #include "common/training/checkpoint.hpp"
+#include "common/training/divergence.hpp"
 #include "common/training/training_observer.hpp"
 #include "common/training/warm_start.hpp"
 
@@ -95,6 +96,8 @@ nlohmann::ordered_json node_classification_training::per_class(const std::string
     const auto found = per_class_.find(split);
     return found == per_class_.end() ? nlohmann::ordered_json() : found->second;
 }
+
+bool node_classification_training::has_finite_parameters() const { return have_finite_squares(of_.net.weights.values()); }
 
 bool node_classification_training::evaluates_beside() const {
     const gneiss::bucket_store buckets = of_.data.buckets();

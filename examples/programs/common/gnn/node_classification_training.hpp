@@ -66,6 +66,7 @@ public:
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
+    [[nodiscard]] bool has_finite_parameters() const final;
     [[nodiscard]] double learning_rate(std::uint64_t epoch) const final { return of_.how.learning_rate(epoch, plateau()); }
     [[nodiscard]] std::uint64_t first_steps() const final { return warm_steps_; }
     [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }

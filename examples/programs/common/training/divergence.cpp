@@ -3,12 +3,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include <fmt/format.h>
 
 namespace trainers {
 
 gneiss::error diverged(const std::string& what) { return {gneiss::errc::not_finite, what + ": training diverged; lower --lr"}; }
+
+bool have_finite_squares(std::span<const float> numbers) noexcept {
+    return std::ranges::all_of(numbers, [](float x) { return std::isfinite(x * x); });
+}
+bool have_finite_squares(gneiss::matrix_view<const float> rows) noexcept {
+    for (std::size_t i = 0; i < rows.rows(); ++i)
+        if (!have_finite_squares(rows[i])) return false;
+    return true;
+}
+bool have_finite_squares(gneiss::partition_buffer& rows) {
+    bool finite = true;
+    rows.for_each_block([&](std::uint64_t, gneiss::matrix_view<const float> block) { finite = finite && have_finite_squares(block); });
+    return finite;
+}
 
 void check_outputs(const gneiss::dataset& data, std::uint64_t row, std::span<const float> outputs) {
     if (std::ranges::all_of(outputs, [](float x) { return std::isfinite(x); })) return;

@@ -69,11 +69,6 @@ private:
     bool reported_ = false;
 };
 
-/// Returns the error of numbers that are not finite, with `place` and the learning rate; others pass.
-[[noreturn]] void throw_diverged(const std::string& place, const gneiss::error& e, double rate) {
-    throw gneiss::error(gneiss::errc::not_finite, fmt::format("{}: {}, which was {:.6g}", place, e.what(), rate));
-}
-
 /// Returns "epoch 2, batch 1", counted from 1, with state and pass beyond the first.
 std::string place_of(const gneiss::batch_key& key) {
     std::string text = fmt::format("epoch {}", key.epoch + 1);
@@ -147,16 +142,31 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, 
     at.so_far = epoch_so_far::from_json(progress.at("epoch"));
     if (progress.contains("start"))
         for (const auto& [name, value] : progress.at("start").items()) at.start.emplace_back(name, value.get<double>());
+    at.warnings = progress.value("warnings", at.warnings);
     if (progress.contains("unvalidated")) at.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
     const std::uint64_t covered = at.next.epoch - (at.unvalidated ? 1 : 0);
     if (auto kept = programs::best_state_in(best); kept && kept->epoch <= covered) at.best = std::move(kept);
     return at;
 }
 
+std::string run_loop::rate_text(const char* verb, const trainer& of, std::uint64_t epoch) const {
+    const double now = of.learning_rate(epoch), given = configuration_.value("lr", now);
+    std::string text = fmt::format("{} {:.6g}", verb, given);
+    if (now != given) text += fmt::format(" ({:.6g} in epoch {})", now, epoch + 1);
+    return text;
+}
+
+void run_loop::throw_diverged(const std::string& place, const std::string& what, const trainer& of, std::uint64_t epoch) const {
+    throw gneiss::error(gneiss::errc::not_finite, fmt::format("{}: {}, which {}", place, what, rate_text("was", of, epoch)));
+}
+
 void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     const epoch_so_far now = at.next != gneiss::batch_number{} ? totals(of) : epoch_so_far{};
     nlohmann::ordered_json progress{{"steps", at.steps}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
         {"epoch", now.to_json()}, {"config", configuration_}};
+    std::vector<std::string> warnings = warnings_before_;
+    programs::add_given_warnings(warnings);
+    if (!warnings.empty()) progress["warnings"] = warnings;
     if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
     for (const auto& [name, value] : start_) progress["start"][name] = value;
     saving_.measure([&] { of.save(at, progress); });
@@ -338,6 +348,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     began_ = began;
     seconds_before_ = from.seconds;
     peak_before_ = from.peak_rss_bytes;
+    warnings_before_ = from.warnings;
     if (!from.begun) {
         at.steps = of.first_steps();
         save(of, at);
@@ -398,7 +409,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             return metrics;
         } catch (const gneiss::error& e) {
             if (e.code() == gneiss::errc::not_finite && e.place().path.empty())
-                throw_diverged(fmt::format("{} after epoch {}", activity, at.epoch), e, of.learning_rate(std::max<std::uint64_t>(at.epoch, 1) - 1));
+                throw_diverged(fmt::format("{} after epoch {}", activity, at.epoch), e.what(), of, std::max<std::uint64_t>(at.epoch, 1) - 1);
             if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
         }
@@ -484,7 +495,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             try {
                 return of.train(at, observer, stop);
             } catch (const gneiss::divergence& e) {
-                throw_diverged(place_of(e.key()), diverged("the loss or a gradient is not a finite number"), of.learning_rate(epoch));
+                throw_diverged(place_of(e.key()), diverged("the loss or a gradient is not a finite number").what(), of, epoch);
             }
         }();
         at = result.position;
@@ -494,8 +505,11 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
         const programs::epoch_record done = record_of(of, epoch);
         if (const double least = losses.least(); losses.add(*done.loss))
-            live_.warn(fmt::format("the loss grew from {:.4g} to {:.4g} by epoch {}: training diverges; lower --lr, which is {:.6g}", least, *done.loss,
-                done.epoch, of.learning_rate(epoch)));
+            live_.warn(fmt::format("the loss grew from {:.4g} to {:.4g} by epoch {}: training diverges; lower --lr, which {}", least, *done.loss,
+                done.epoch, rate_text("is", of, epoch)));
+        const bool unseen = options_.no_eval || !settings_.validates; // no evaluation meets the last step
+        if (unseen && at.epoch == *options_.epochs && !of.has_finite_parameters())
+            throw_diverged(fmt::format("epoch {}", done.epoch), diverged("a parameter or its square is not a finite number").what(), of, epoch);
         so_far_ = {};
         if (!conclude(done)) break;
         if (options_.checkpoint_every.epochs != 0 && (epoch + 1) % options_.checkpoint_every.epochs == 0) save(of, at);
@@ -532,7 +546,9 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds();
     record.start = start_;
-    record.warnings = warnings_of(record.epochs, watch.order);
+    record.warnings = warnings_before_;
+    for (std::string& warning : warnings_of(record.epochs, watch.order))
+        if (std::ranges::find(record.warnings, warning) == record.warnings.end()) record.warnings.push_back(std::move(warning));
     programs::add_given_warnings(record.warnings);
     record.evaluation = evaluation_of(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();

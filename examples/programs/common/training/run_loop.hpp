@@ -114,6 +114,9 @@ public:
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
     /// Returns the passes over each state of a trained epoch; empty unless a trainer makes more than one.
     [[nodiscard]] virtual std::vector<std::uint32_t> passes(std::uint64_t /*epoch*/) const { return {}; }
+    /// Returns false if a trained parameter in memory, or its square, is not a finite number, after a step that no batch and no
+    /// evaluation followed.
+    [[nodiscard]] virtual bool has_finite_parameters() const = 0;
     /// Returns the learning rate of an epoch.
     [[nodiscard]] virtual double learning_rate(std::uint64_t epoch) const = 0;
     /// Sets the factor of learning rates from the next epoch on: --lr-schedule plateau.
@@ -192,6 +195,7 @@ struct loop_position {
     std::optional<programs::kept_state> best{}; ///< the state in `RUN/best`, if the checkpoint has its epoch
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, if a stop preceded its validation
     programs::metric_values start;                     ///< validation before training, if there was one
+    std::vector<std::string> warnings{};               ///< of earlier processes
 
     /// Returns the position in checkpoint `saved`, with the state at `best`; the beginning without one. A best state that the
     /// checkpoint does not cover is of another course of the run, and left out.
@@ -212,6 +216,10 @@ public:
         const std::stop_token& stop, clock::time_point began);
 
 private:
+    /// Returns "was 0.01" for --lr 0.01, with the rate of the epoch if it is another.
+    [[nodiscard]] std::string rate_text(const char* verb, const trainer& of, std::uint64_t epoch) const;
+    /// Throws errc::not_finite "PLACE: WHAT, which was 0.01"; `what` ends with --lr.
+    [[noreturn]] void throw_diverged(const std::string& place, const std::string& what, const trainer& of, std::uint64_t epoch) const;
     /// Writes a checkpoint of `of` at `at`.
     void save(trainer& of, const gneiss::resume_position& at);
     /// Returns seconds of the run so far, including earlier processes.
@@ -251,6 +259,7 @@ private:
     clock::time_point began_ = clock::now();
     double seconds_before_ = 0; // seconds of earlier processes
     std::uint64_t peak_before_ = 0; // the same
+    std::vector<std::string> warnings_before_; // the same
     std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, but neither validated nor reported
     epoch_so_far so_far_;                           // current epoch, by earlier processes
     std::optional<programs::kept_state> best_;      // in RUN/best
