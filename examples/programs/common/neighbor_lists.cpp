@@ -87,6 +87,12 @@ std::vector<std::uint32_t> occurrences(const gneiss::csc_files& files) {
             }
         }
     }
+    if (!files.in.empty() && !files.out.empty())
+        for (const gneiss::csc_loops& l : gneiss::csc_lists::read_loops(files.in)) {
+            if (l.node >= counts.size() || l.count > counts[l.node])
+                throw gneiss::error(gneiss::errc::corrupt, "has more self loops than its lists", {.path = files.in});
+            counts[l.node] -= l.count;
+        }
     return counts;
 }
 

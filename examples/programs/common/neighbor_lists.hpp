@@ -36,8 +36,8 @@ struct placed_lists {
 void make_lists(const gneiss::dataset& data, const gneiss::csc_files& files, std::uint64_t memory, const gneiss::tbb_executor& executor,
     const std::stop_token& stop, const std::function<void(std::uint64_t done, std::uint64_t edges)>& progress);
 
-/// Returns how often each node occurs in the lists: its degree in the other direction, hence how often it is reached. One pass
-/// over the lists; 4 bytes per node. Throws io_error, errc::corrupt.
+/// Returns how often each node occurs in the lists: its degree in the other direction, hence how often it is reached. A self loop of
+/// both directions counts once, as samplers draw it. One pass over the lists; 4 bytes per node. Throws io_error, errc::corrupt.
 [[nodiscard]] std::vector<std::uint32_t> occurrences(const gneiss::csc_files& files);
 
 } // namespace programs

@@ -29,7 +29,7 @@ namespace gneiss {
 
 /// The graph of each state, as samplers read it.
 ///
-/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Optional: `coverage(resident)`
+/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as in `batch_producer`. Optional: `coverage(graph)`
 /// returns the chances of neighbors in a state for `training_batch::coverage`, or none.
 /// Cost: `acquire` waits until the graph is loaded, and O(graph of the state) at most; `ready` O(1). Thread-safety: the driving
 /// thread; many threads read views. Errors: errc::invalid_argument for a state that the topology was not made for; any exception
@@ -81,9 +81,10 @@ public:
         return buffer_.acquire(i);
     }
     /// Returns the chances of neighbors to be resident; none if all are, or without the option.
-    [[nodiscard]] std::optional<neighbor_coverage> coverage(std::span<const partition_id> resident) const {
+    [[nodiscard]] std::optional<neighbor_coverage> coverage(const view& graph) const {
         if (options_.coverage == 0) return {};
-        neighbor_coverage result(buffer_.store(), resident, buffer_.directions(), options_.coverage);
+        neighbor_coverage result(buffer_.store(), graph.resident(), buffer_.directions(), options_.coverage,
+            [&](partition_id p) { return graph.self_loops(p); });
         if (result.complete()) return {};
         return result;
     }
@@ -154,8 +155,7 @@ public:
         auto examples = task_.acquire(start, i);
         const std::uint64_t batches = Task::batches(*examples);
         view result{std::move(examples), topology_.acquire(start, i), {}};
-        if constexpr (requires { topology_.coverage(start.states[i].resident); })
-            result.coverage = topology_.coverage(start.states[i].resident);
+        if constexpr (requires { topology_.coverage(*result.graph); }) result.coverage = topology_.coverage(*result.graph);
         return {.view = std::make_shared<const view>(std::move(result)), .features = {}, .batches = batches};
     }
     [[nodiscard]] bool ready(std::uint32_t state) const { return topology_.ready(state); }

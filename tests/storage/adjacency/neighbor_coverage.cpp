@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include <sample/graphs.hpp>
@@ -11,7 +12,10 @@
 #include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/engine/threads.hpp>
 
 namespace test_storage_adjacency_neighbor_coverage {
 
@@ -51,6 +55,49 @@ TEST_CASE("the coverage of a partition is the share of its nodes' edges whose ot
                 coverage.of(nodes, each);
                 REQUIRE(each.size() == nodes.size());
                 for (std::size_t i = 0; i < nodes.size(); ++i) CHECK(each[i] == coverage[rows.of(nodes[i])]);
+            }
+    }
+}
+
+TEST_CASE("a self loop counts once in the coverage of both directions, as samplers draw it") {
+    for (std::uint64_t seed = 1; seed < 6; ++seed) {
+        const row_partitioning rows{40 + 10 * seed, 5};
+        std::vector<edge> edges;
+        random_stream draws(random_key(seed, random_domain::user));
+        for (int i = 0; i < 400; ++i) {
+            const auto u = static_cast<node_id>(draws.below(rows.nodes)), v = static_cast<node_id>(draws.below(rows.nodes));
+            edges.push_back({u, 0, i % 3 == 0 ? u : v});
+        }
+        const test::temporary_directory directory;
+        const bucket_store store = test::build(directory.path(), bucket_layout{rows, 1}, edges);
+        for (const graph_form form : {graph_form::blocks, graph_form::csr})
+            for (const auto direction : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
+                const std::vector<partition_id> some{0, 2, 3};
+                memory_budget budget;
+                epoch_plan plan(1), whole(1);
+                plan[0].resident = some;
+                whole[0].resident = {0, 1, 2, 3, 4};
+                const auto buffer_of = [&](const epoch_plan& states) {
+                    const graph_buffer_options options{.form = form};
+                    auto buffer = std::make_unique<graph_buffer>(store, [] { return any_engine(threads_engine(2)); }, direction,
+                        graph_buffer::bytes_needed(states, store, direction, options), budget, options);
+                    buffer->begin_epoch(states);
+                    return buffer;
+                };
+                const auto of_some = buffer_of(plan), of_all = buffer_of(whole);
+                const auto graph = of_some->acquire(0), all = of_all->acquire(0);
+                const neighbor_coverage coverage(store, some, direction, 1, [&](partition_id p) { return graph->self_loops(p); });
+                for (const partition_id p : some) {
+                    std::uint64_t there = 0, everywhere = 0;
+                    for (auto v = static_cast<node_id>(rows.begin(p)); v < rows.begin(p + 1); ++v) {
+                        std::uint32_t degree = 0;
+                        graph->degrees(std::span(&v, 1), direction, std::span(&degree, 1));
+                        there += degree;
+                        all->degrees(std::span(&v, 1), direction, std::span(&degree, 1));
+                        everywhere += degree;
+                    }
+                    CHECK(coverage[p] == doctest::Approx(static_cast<double>(there) / static_cast<double>(everywhere)));
+                }
             }
     }
 }

@@ -55,6 +55,13 @@ inline constexpr std::size_t csc_block_bytes = 4096;
 /// Name of the file of self loops in a directory of incoming lists.
 inline constexpr const char* csc_loops_name = "loops.npy";
 
+/// The self loops of a node in a list of incoming edges: a row of `csc_loops_name`.
+struct csc_loops {
+    node_id node = 0;            ///< the node
+    std::uint32_t first = 0;     ///< position of the first in its list
+    std::uint32_t count = 0;     ///< their number
+};
+
 namespace detail {
 
 /// Returns the checksums of an array of `elements` elements of `width` bytes, in regular blocks: block i begins at i ·
@@ -123,25 +130,35 @@ public:
     [[nodiscard]] static std::uint64_t memory_of_loops(const std::filesystem::path& directory) {
         if (!std::filesystem::exists(directory / csc_loops_name)) return 0;
         const std::uint64_t bytes = checksum_table::load(directory / csc_loops_name).data_bytes();
-        return bytes == 0 ? 0 : ranked_bitmap::memory_of(read_stamp(directory).nodes) + bytes / sizeof(loop_entry) * (sizeof(loop_entry) + sizeof(node_id));
+        return bytes == 0 ? 0 : ranked_bitmap::memory_of(read_stamp(directory).nodes) + bytes / sizeof(csc_loops) * (sizeof(csc_loops) + sizeof(node_id));
     }
-    /// Reads the self loops, in one sequential read: `self_loops` needs them. Throws `not_found` for lists of an earlier version.
-    void load_loops() {
-        const auto path = path_.parent_path() / csc_loops_name;
+    /// Reads the self loops of a directory of incoming lists, ascending by node, in one sequential read. Throws `not_found` for lists of
+    /// an earlier version, errc::corrupt, io_error.
+    [[nodiscard]] static std::vector<csc_loops> read_loops(const std::filesystem::path& directory) {
+        const auto path = directory / csc_loops_name;
         if (!std::filesystem::exists(path))
             throw error(errc::not_found, "does not exist, and both directions need it: build the lists again", {.path = path});
+        const std::uint64_t nodes = read_stamp(directory).nodes;
         const checksum_table sums = checksum_table::load(path);
         const plain_file file = plain_file::open(path);
         sums.verify_header(file);
-        if (sums.data_bytes() % sizeof(loop_entry) != 0) throw error(errc::corrupt, "has a row of another size", {.path = path});
-        loops_.resize(static_cast<std::size_t>(sums.data_bytes() / sizeof(loop_entry)));
-        sums.read(file, 0, std::as_writable_bytes(std::span(loops_)));
+        if (sums.data_bytes() % sizeof(csc_loops) != 0) throw error(errc::corrupt, "has a row of another size", {.path = path});
+        std::vector<csc_loops> loops(static_cast<std::size_t>(sums.data_bytes() / sizeof(csc_loops)));
+        sums.read(file, 0, std::as_writable_bytes(std::span(loops)));
+        for (std::size_t i = 0; i < loops.size(); ++i)
+            if (loops[i].node >= nodes || (i != 0 && loops[i].node <= loops[i - 1].node) || loops[i].count == 0)
+                throw error(errc::corrupt, "self loops out of order", {.path = path});
+        return loops;
+    }
+    /// Reads the self loops, which `self_loops` needs. Errors: those of `read_loops`; errc::corrupt for one beyond its list.
+    void load_loops() {
+        const std::filesystem::path directory = path_.parent_path();
+        loops_ = read_loops(directory);
         std::vector<node_id> nodes;
         nodes.reserve(loops_.size());
-        for (const loop_entry& l : loops_) {
-            if (l.node >= stamp_.nodes || (!nodes.empty() && l.node <= nodes.back()) || l.count == 0 ||
-                std::uint64_t{l.first} + l.count > degree(l.node))
-                throw error(errc::corrupt, "self loops out of order or beyond their list", {.path = path});
+        for (const csc_loops& l : loops_) {
+            if (std::uint64_t{l.first} + l.count > degree(l.node))
+                throw error(errc::corrupt, "self loops beyond their list", {.path = directory / csc_loops_name});
             nodes.push_back(l.node);
         }
         if (!nodes.empty()) with_loops_ = ranked_bitmap(stamp_.nodes, nodes);
@@ -180,16 +197,11 @@ public:
     }
 
 private:
-    struct loop_entry {
-        node_id node = 0;
-        std::uint32_t first = 0, count = 0;
-    };
-
     std::filesystem::path path_;
     csc_stamp stamp_;
     checksum_table sums_;
     std::vector<edge_index> offsets_;
-    std::vector<loop_entry> loops_;
+    std::vector<csc_loops> loops_;
     ranked_bitmap with_loops_;
 };
 

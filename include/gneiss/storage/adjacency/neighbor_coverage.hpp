@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,7 +29,9 @@ public:
     /// \param resident   ascending
     /// \param direction  of the neighbors that samples draw
     /// \param share      of the missing neighbors that count: 1 − share · (1 − c) is returned in place of the chance c
-    neighbor_coverage(const bucket_store& store, std::span<const partition_id> resident, neighbor_direction direction, double share = 1)
+    /// \param loops      `loops(p)` returns the self loops of resident partition p that both directions have once (0 for one direction)
+    template <std::invocable<partition_id> Loops>
+    neighbor_coverage(const bucket_store& store, std::span<const partition_id> resident, neighbor_direction direction, double share, Loops&& loops)
         : finder_(store.rows()), of_partition_(store.rows().partitions, 1.0F) {
         for (const partition_id p : resident) {
             std::uint64_t present = 0, all = 0;
@@ -40,10 +43,14 @@ public:
                 if (std::ranges::binary_search(resident, q)) present += edges;
             }
             if (present == all) continue; // also without edges
-            of_partition_[p] = static_cast<float>(1 - share * static_cast<double>(all - present) / static_cast<double>(all));
+            of_partition_[p] = static_cast<float>(1 - share * static_cast<double>(all - present) / static_cast<double>(all - loops(p)));
             complete_ = false;
         }
     }
+
+    /// The same for edges without self loops.
+    neighbor_coverage(const bucket_store& store, std::span<const partition_id> resident, neighbor_direction direction, double share = 1)
+        : neighbor_coverage(store, resident, direction, share, [](partition_id) { return std::uint64_t{0}; }) {}
 
     /// Returns true if all neighbors of all resident nodes are resident.
     [[nodiscard]] bool complete() const noexcept { return complete_; }

@@ -134,6 +134,8 @@ public:
         if (skipped != absent) prefetch(offsets_.data() + (v - skipped));
     }
 
+    /// Returns true if the lists have self loops.
+    [[nodiscard]] bool has_self_loops() const noexcept { return has_self_loops_; }
     /// Returns the self loops of a node in its list. O(log degree); O(1) in lists without.
     [[nodiscard]] detail::self_loop_run self_loops(node_id v) const noexcept {
         if (!has_self_loops_) return {};

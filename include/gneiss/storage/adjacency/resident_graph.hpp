@@ -50,6 +50,16 @@ public:
         return {first + run.first, first + run.first + run.count};
     }
 
+    /// Returns the number of self loops; 0 unless they were looked for. O(log degree) per node with edges; O(1) without self loops.
+    [[nodiscard]] std::uint64_t self_loops() const noexcept {
+        std::uint64_t sum = 0;
+        for (std::size_t i = 0; has_self_loops_ && i < block_.nodes.size(); ++i) {
+            const auto [first, last] = self_loops_of(block_.nodes[i]);
+            sum += last - first;
+        }
+        return sum;
+    }
+
     /// Bytes besides the block's own.
     [[nodiscard]] static constexpr std::uint64_t memory_of_ranks(std::uint64_t own_size) noexcept {
         return ranked_bitmap::memory_of(own_size);
@@ -132,6 +142,19 @@ public:
         if (merged()) return (merged_in_ ? merged_in_ : merged_out_)->edges();
         edge_index sum = 0;
         for (const block& b : keeps_ == neighbor_direction::in ? in_ : out_) sum += b ? b->block().edges() : 0;
+        return sum;
+    }
+
+    /// Returns the number of self loops of a resident partition's nodes, which the neighbors in both directions have once; 0 with
+    /// one direction. O(log degree) per node; O(1) without self loops.
+    [[nodiscard]] std::uint64_t self_loops(partition_id p) const {
+        std::uint64_t sum = 0;
+        if (merged_out_ && merged_in_ && merged_in_->has_self_loops()) {
+            for (std::uint64_t v = rows_.begin(p); v < rows_.begin(p + 1); ++v) sum += merged_in_->self_loops(static_cast<node_id>(v)).count;
+        } else if (!merged() && keeps_ == neighbor_direction::both) {
+            const block& within = in_[place_[p] * (resident_.size() + 1)];
+            if (within) sum = within->self_loops();
+        }
         return sum;
     }
 
