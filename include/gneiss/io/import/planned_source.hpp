@@ -60,7 +60,10 @@ struct planned_source {
     return !field.empty() && std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// The first lines of a source: up to `limit` that are neither empty nor comments.
+/// Bytes of the first lines of a source by which its columns are chosen, beyond which no line is added.
+inline constexpr std::size_t sample_bytes = std::size_t{1} << 20;
+
+/// The first lines of a source: up to `limit` that are neither empty nor comments, and fewer if they are long (`sample_bytes`).
 struct first_lines {
     std::vector<std::string> lines;     ///< the lines
     std::vector<std::uint64_t> numbers; ///< their line numbers
@@ -74,9 +77,11 @@ struct first_lines {
     first_lines(byte_source& from, const std::filesystem::path& name, Skip&& skip, std::size_t limit) {
         line_cutter cutter(from, name, 1 << 16, 16 << 20);
         text_chunk chunk;
-        while (lines.size() < limit && cutter.next(chunk)) {
+        std::size_t bytes = 0;
+        const auto wants_more = [&] { return lines.size() < limit && bytes < sample_bytes; };
+        while (wants_more() && cutter.next(chunk)) {
             std::uint64_t number = chunk.first_line;
-            for (std::string_view rest = chunk.text(); !rest.empty() && lines.size() < limit; ++number) {
+            for (std::string_view rest = chunk.text(); !rest.empty() && wants_more(); ++number) {
                 const std::size_t end = std::min(rest.find('\n'), rest.size());
                 std::string_view line = rest.substr(0, end);
                 rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -85,6 +90,7 @@ struct first_lines {
                 if (line.empty() || skip(line)) continue;
                 lines.emplace_back(line);
                 numbers.push_back(number);
+                bytes += line.size();
             }
         }
     }

@@ -156,9 +156,9 @@ inline void plan_mtx(planned_source& planned, bool bipartite) {
     if (planned.symmetric && numbers[0] != numbers[1])
         place.fail(place.begin, "a symmetric matrix has as many rows as columns" + without_sizes(banner));
     planned.destination_shift = column_shift(numbers[0], numbers[1], bipartite, place.at(place.begin));
-    planned.nodes = bipartite ? numbers[0] + numbers[1] : numbers[0];
-    if (planned.nodes >= 0xffffffffU)
+    if (std::max(numbers[0], numbers[1]) >= 0xffffffffU || planned.destination_shift + numbers[1] >= 0xffffffffU)
         place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
+    planned.nodes = planned.destination_shift + numbers[1];
     planned.entries = numbers[2];
     planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = rest.numbers[at], .first_id = 1};
     planned.integer_ids = true;

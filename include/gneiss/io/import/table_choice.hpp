@@ -25,18 +25,22 @@ namespace gneiss::importing {
 /// Values of edges, as text.
 using value_set = std::set<std::string, std::less<>>;
 
-/// Returns source, relation and destination of the first edges of a text source; the relation of a pair is empty.
+/// Returns source, relation and destination of the first edges of a text source, up to `limit` and `sample_bytes`; the relation of a
+/// pair is empty.
 [[nodiscard]] inline std::vector<std::array<std::string, 3>> first_edges(
     const planned_source& planned, std::size_t limit) {
     std::vector<std::array<std::string, 3>> edges;
     const auto source = planned.open();
     line_cutter cutter(*source, planned.source.path, 1 << 16, 16 << 20);
     text_chunk chunk;
-    while (edges.size() < limit && cutter.next(chunk))
+    std::size_t bytes = 0;
+    while (edges.size() < limit && bytes < sample_bytes && cutter.next(chunk))
         for_each_edge_line(
             chunk.text(), chunk.first_line, planned.source.path, planned.text,
             [&](std::string_view from, std::string_view relation, std::string_view to, const line_place&) {
-                if (edges.size() < limit) edges.push_back({std::string(from), std::string(relation), std::string(to)});
+                if (edges.size() == limit || bytes >= sample_bytes) return;
+                edges.push_back({std::string(from), std::string(relation), std::string(to)});
+                bytes += from.size() + relation.size() + to.size();
             },
             [](const error&) { return true; }, [] {}); // reported when the edges are read
     return edges;

@@ -123,7 +123,7 @@ inline void unpack_matrix_edges(import_source& source, const npz_file& from, boo
     if (in.header().size() != 2 || in.read_as(std::span<std::uint64_t>(shape)) != 2)
         throw error(errc::invalid_format, "is a sparse matrix whose shape is not two numbers", {.path = from.path()});
     const std::uint64_t shift = detail::column_shift(shape[0], shape[1], bipartite, {.path = from.path()});
-    if (shape[0] > 0xfffffffeU || shape[1] > 0xfffffffeU || shape[0] + shift > 0xfffffffeU)
+    if (shape[0] > 0xfffffffeU || shape[1] > 0xfffffffeU || shift + shape[1] > 0xfffffffeU)
         throw error(errc::out_of_range, "more nodes than 32-bit ids can name", {.path = from.path()});
     const bool rows = format == "csr", columns = format == "csc";
     const matrix_edges edges(unpack(rows      ? "indptr"
