@@ -37,10 +37,10 @@ public:
         std::string head(6, '\0');
         if (file_.size() >= head.size()) file_.read_at(0, std::as_writable_bytes(std::span(head)));
         if (head == "\x93NUMPY") {
-            array_.emplace(path);
+            array_.emplace(file_.path());
             if (array_->header().shape.size() != 1)
                 throw error(errc::invalid_format, "is " + shape_text(array_->header().shape) + ", a list of integers has one dimension",
-                    {.path = path, .field = "npy shape"});
+                    {.path = file_.path(), .field = "npy shape"});
             size_ = array_->header().size();
             return;
         }

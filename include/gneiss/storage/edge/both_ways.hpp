@@ -38,10 +38,11 @@ public:
         left_ -= some.size();
         return some;
     }
-    /// Returns the next word. Precondition: there is one.
+    /// Returns the next word. Throws errc::corrupt at the end.
     [[nodiscard]] std::uint32_t next() {
         if (at_ == piece_.size()) {
             piece_ = next_piece();
+            if (piece_.empty()) throw error(errc::corrupt, "an edge bucket has fewer nodes than its edges need", {.path = store_->path(direction_)});
             at_ = 0;
         }
         return piece_[at_++];

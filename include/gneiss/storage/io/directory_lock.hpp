@@ -38,7 +38,7 @@ public:
                 file_ = plain_file(open_mark(directory), directory / name);
             } catch (const io_error& why) {
                 if (why.code().value() == ENOENT) continue; // its last holder has just removed it
-                std::filesystem::remove(directory, failure); // if it is empty
+                if (created_) std::filesystem::remove(directory, failure); // if it is empty
                 throw;
             }
             if (::flock(file_.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
