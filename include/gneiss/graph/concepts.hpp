@@ -92,7 +92,9 @@ struct neighbor_answer {
 /// Meaning: each node has one list of neighbors per direction in a fixed order, ascending by (neighbor, relation, edge id), the
 /// same in every store of the same edges; repeated edges appear once each. `id_of(v)` is the id used in random keys, so a
 /// sample does not depend on a store's numbering. `degrees` writes the length of each list; `neighbors_at` answers a request.
-/// Throws `invalid_argument` for a direction, relations or edge ids that the graph does not store.
+/// Throws `invalid_argument` for a direction, relations or edge ids that the graph does not store. Nothing is checked for each
+/// node: ids and neighbors are below `nodes()`, positions below degrees, outputs as long as requests. A call that breaks this
+/// reads out of bounds; samplers of a graph that returns other neighbors may not end. Samplers check their seeds.
 /// Cost: O(ids) and O(positions) without allocation; a source in memory prefetches. A source on disk issues one wave of reads
 /// per call. `neighbor_batch` is the preferred request size: a few hundred ids, so that data between the two calls stays in a
 /// near cache, or unlimited.

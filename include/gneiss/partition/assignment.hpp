@@ -18,8 +18,10 @@
 namespace gneiss {
 
 /// Maximum weight of a part: max(⌈total/k⌉, ⌊(1 + imbalance) total/k⌋). Parts of this weight hold all nodes of weight 1 in any
-/// order. Precondition: parts > 0, imbalance ≥ 0; infinity gives `total`.
-[[nodiscard]] inline std::uint64_t max_weight(std::uint64_t total, std::uint32_t parts, double imbalance) noexcept {
+/// order. An infinite imbalance gives `total`. Throws errc::invalid_argument for 0 parts, or an imbalance that is not at least 0.
+[[nodiscard]] inline std::uint64_t max_weight(std::uint64_t total, std::uint32_t parts, double imbalance) {
+    if (parts == 0) throw error(errc::invalid_argument, "at least one part is needed", {.field = "parts"});
+    if (!(imbalance >= 0)) throw error(errc::invalid_argument, "a number of at least 0 is needed", {.field = "imbalance"});
     if (total == 0) return 0;
     const double wanted = std::floor((1 + imbalance) * static_cast<double>(total) / parts);
     if (wanted >= static_cast<double>(total)) return total;
@@ -36,7 +38,8 @@ namespace gneiss {
     return balance == balance_by::nodes ? nodes : nodes + arcs;
 }
 
-/// Counts the nodes of each label: [L + 1], unlabeled nodes last; L = 0 without labels. O(nodes).
+/// Counts the nodes of each label: [L + 1], unlabeled nodes last; L = 0 without labels. O(nodes); 8 bytes for each label up to
+/// the largest.
 [[nodiscard]] inline std::vector<std::uint64_t> label_counts(std::span<const class_id> labels) {
     std::vector<std::uint64_t> counts(1);
     for (const class_id label : labels) {
@@ -55,6 +58,7 @@ namespace gneiss {
 }
 
 /// Maximum number of nodes of each label in a part, for total `counts`: max(⌈n/k⌉, ⌊cap · n/k⌋). cap 0: unlimited.
+/// Throws errc::invalid_argument for 0 parts, or another cap below 1.
 [[nodiscard]] inline std::vector<std::uint64_t> label_caps(
     std::span<const std::uint64_t> counts, std::uint32_t parts, double cap) {
     std::vector<std::uint64_t> caps(counts.begin(), counts.end());
@@ -103,26 +107,39 @@ inline void check_assignment(std::span<const partition_id16> assignment, std::ui
                                                 std::to_string(assignment[v]) + " of " + std::to_string(parts));
 }
 
-/// Counts the nodes of each part: [parts]. Nodes without a part are not counted. Precondition: parts below `parts`. O(nodes).
+namespace detail {
+
+/// Adds the weight of a node to that of its part; a node without a part adds nothing. Throws errc::out_of_range for another part.
+inline void add_weight(std::vector<std::uint64_t>& weights, partition_id16 part, std::uint64_t weight) {
+    if (part < weights.size()) weights[part] += weight;
+    else if (part != no_partition)
+        throw error(errc::out_of_range, "a node is in part " + std::to_string(part) + " of " + std::to_string(weights.size()));
+}
+
+} // namespace detail
+
+/// Counts the nodes of each part: [parts]. Nodes without a part are not counted. Throws errc::out_of_range for a part beyond
+/// `parts`. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> part_sizes(std::span<const partition_id16> assignment, std::uint32_t parts) {
     std::vector<std::uint64_t> sizes(parts);
-    for (const partition_id16 p : assignment)
-        if (p != no_partition) ++sizes[p];
+    for (const partition_id16 p : assignment) detail::add_weight(sizes, p, 1);
     return sizes;
 }
 
-/// Sums the weight of each part: [parts]. One pass of the stream from its beginning.
-/// Precondition: as `part_sizes`, with a part for every node of the stream or `no_partition`.
+/// Sums the weight of each part: [parts]. One pass of the stream from its beginning. Errors as `part_sizes`;
+/// errc::invalid_argument unless every node of the stream has a part or `no_partition`.
 template <adjacency_stream Stream>
 [[nodiscard]] std::vector<std::uint64_t> part_weights(
     Stream& stream, std::span<const partition_id16> assignment, std::uint32_t parts, balance_by balance) {
+    if (assignment.size() != stream.nodes())
+        throw error(errc::invalid_argument,
+            std::to_string(assignment.size()) + " nodes have a part, of " + std::to_string(stream.nodes()));
     if (balance == balance_by::nodes) return part_sizes(assignment, parts);
     std::vector<std::uint64_t> weights(parts);
     stream.rewind();
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
         for (std::size_t i = 0; i < chunk.size(); ++i)
-            if (const partition_id16 p = assignment[chunk.node(i)]; p != no_partition)
-                weights[p] += node_weight(balance, chunk.offsets[i + 1] - chunk.offsets[i]);
+            detail::add_weight(weights, assignment[chunk.node(i)], node_weight(balance, chunk.offsets[i + 1] - chunk.offsets[i]));
     return weights;
 }
 

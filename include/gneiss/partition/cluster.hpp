@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/random.hpp>
@@ -127,13 +128,19 @@ private:
 ///
 /// Cost: `passes` + 2 passes of the stream, O(arcs) each, parallel over the threads of `executor` except the first and the
 /// last. The result does not depend on threads or chunks. Memory: `cluster_bytes`, 12 bytes per node.
-/// Errors: errc::canceled; errc::out_of_range for 2³² neighbors of the moving nodes among 8192. Stops early when a pass moves
+/// Errors: errc::invalid_argument for limits out of range, or 2³² nodes; errc::canceled; errc::out_of_range for 2³² neighbors of the moving nodes among 8192. Stops early when a pass moves
 /// fewer than one node in 64.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV; lone nodes: KaMinPar, ESA 2021.
 template <adjacency_stream Stream, executor E>
 [[nodiscard]] node_clusters cluster_nodes(
     Stream& stream, const partition_request& request, const clustering_limits& limits, const E& executor) {
     using detail::cluster_counts;
+    const auto check = [](bool good, const char* field, const char* what) {
+        if (!good) throw error(errc::invalid_argument, what, {.field = field});
+    };
+    check(stream.nodes() < no_cluster, "nodes", "fewer than 2^32 - 1 nodes are needed");
+    check(limits.max_weight >> 32 == 0, "max_weight", "a number below 2^32 is needed");
+    check(limits.within.empty() || limits.within.size() == stream.nodes(), "within", "a part is needed for each node, or none");
     const auto weight = [&](const adjacency_chunk& chunk, std::size_t i) {
         return node_weight(request.balance, chunk.offsets[i + 1] - chunk.offsets[i]);
     };

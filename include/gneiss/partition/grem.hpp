@@ -47,10 +47,21 @@ struct grem_options {
     std::uint32_t passes = 1; ///< passes over all chunks of a bisection
 };
 
+/// Throws errc::invalid_argument, naming the field, for options out of range.
+constexpr void check_options(const grem_options& options) {
+    const auto check = [](bool good, const char* field, const char* what) {
+        if (!good) throw error(errc::invalid_argument, what, {.field = field});
+    };
+    check(options.chunk > 0 && options.chunk <= 1, "chunk", "a share of the edges above 0 is needed");
+    check(options.older >= 0 && options.older <= 1, "older", "a share from 0 to 1 is needed");
+    check(options.passes > 0, "passes", "at least one pass is needed");
+}
+
 /// Maximum memory of `grem`, without its streams and the seed partitioner [bytes]: 15 per node, 19 for more than two parts, and
-/// 24 per edge of a chunk; plus one piece of the shuffle and its 3 MiB of write buffers.
+/// 24 per edge of a chunk; plus one piece of the shuffle and its 3 MiB of write buffers. Throws as `check_options`.
 [[nodiscard]] constexpr std::uint64_t grem_bytes(
-    std::uint64_t nodes, edge_index edges, std::uint32_t parts, const grem_options& options) noexcept {
+    std::uint64_t nodes, edge_index edges, std::uint32_t parts, const grem_options& options) {
+    check_options(options);
     const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;
     const std::uint64_t shuffle = options.shuffle ? piece_of(edges, {}) * sizeof(edge) + (std::uint64_t{3} << 20) : 0;
     return nodes * (parts > 2 ? 19 : 15) + 24 * chunk + shuffle;
@@ -264,6 +275,8 @@ private:
         for (auto some = edges.next(); !some.empty(); some = edges.next()) {
             check_stop(request_);
             for (const auto& e : some) {
+                if (e.source >= g.size || e.destination >= g.size)
+                    throw error(errc::invalid_argument, "a further pass over the edges has others than the first");
                 const std::uint8_t side = side_of[e.source];
                 if (writers[side] && side == side_of[e.destination])
                     waiting[side].push_back({place[e.source], 0, place[e.destination]});
@@ -345,13 +358,8 @@ template <class Stream, class Scratch, class Seed>
     static_assert(edge_stream<Stream>, "grem: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     static_assert(scratch<Scratch>, "grem: Scratch must be a gneiss::scratch, see gneiss/graph/concepts.hpp");
     static_assert(seed_bisector<Seed>, "grem: Seed must be a gneiss::seed_bisector, see gneiss/partition/grem.hpp");
-    const auto check = [](bool good, const char* field, const char* what) {
-        if (!good) throw error(errc::invalid_argument, what, {.field = field});
-    };
     check_request(request, edges.nodes());
-    check(options.chunk > 0 && options.chunk <= 1, "chunk", "a share of the edges above 0 is needed");
-    check(options.older >= 0 && options.older <= 1, "older", "a share from 0 to 1 is needed");
-    check(options.passes > 0, "passes", "at least one pass is needed");
+    check_options(options);
     if (request.balance != balance_by::nodes || request.label_cap != 0)
         throw error(errc::unsupported, "GREM balances nodes, neither edges nor labels");
     if (edges.nodes() == 0) return {};

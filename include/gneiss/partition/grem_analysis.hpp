@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <gneiss/core/error.hpp>
@@ -18,9 +19,11 @@
 namespace gneiss {
 
 /// Effective number of chunks in an estimate that averages the `seen` latest ones, where earlier chunks have weight `older` in
-/// each average: 1/Σw² of the weights. 1 for one chunk; (1 + older)/(1 − older) for many, 3 for halving. Precondition: seen ≥
-/// 1, 0 ≤ older < 1. O(1).
-[[nodiscard]] inline double effective_chunks(double older, double seen) noexcept {
+/// each average: 1/Σw² of the weights. 1 for one chunk; (1 + older)/(1 − older) for many, 3 for halving. Throws
+/// errc::invalid_argument unless seen ≥ 1, 0 ≤ older < 1. O(1).
+[[nodiscard]] inline double effective_chunks(double older, double seen) {
+    if (!(older >= 0 && older < 1)) throw error(errc::invalid_argument, "a share from 0 to below 1 is needed", {.field = "older"});
+    if (!(seen >= 1)) throw error(errc::invalid_argument, "at least one chunk is needed", {.field = "seen"});
     const double first = std::pow(older * older, seen - 1); // squared weight of the first chunk; the others form a series
     return 1 / (first + (1 - older) / (1 + older) * (1 - first));
 }
@@ -30,8 +33,10 @@ struct wrong_or_tie {
     double wrong = 0, tie = 0; ///< both probabilities
 };
 /// Probability that fewer than half of `drawn` out of k neighbors, k₀ of which are in the first part, are in it; and that
-/// exactly half are. Hypergeometric. Precondition: k₀ ≤ k, drawn ≤ k. O(drawn).
+/// exactly half are. Hypergeometric. Throws errc::invalid_argument unless k₀ ≤ k, drawn ≤ k. O(drawn).
 [[nodiscard]] inline wrong_or_tie wrong_side(std::uint64_t k, std::uint64_t k0, std::uint64_t drawn) {
+    if (k0 > k || drawn > k)
+        throw error(errc::invalid_argument, std::to_string(drawn) + " drawn neighbors, " + std::to_string(k0) + " in the first part, of " + std::to_string(k));
     const auto log_choose = [](std::uint64_t n, std::uint64_t r) {
         const auto a = static_cast<double>(n), b = static_cast<double>(r);
         return std::lgamma(a + 1) - std::lgamma(b + 1) - std::lgamma(a - b + 1);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
@@ -21,7 +22,8 @@
 
 namespace gneiss {
 
-/// Seed partitioner for GREM by the library's multilevel partitioner, which keeps caps. The executor must outlive it.
+/// Seed partitioner for GREM by the library's multilevel partitioner, which keeps caps. The executor must outlive it. Throws
+/// errc::invalid_argument without one.
 template <executor E>
 struct multilevel_bisector {
     const E* on;                                          ///< executor of the bisection
@@ -31,6 +33,7 @@ struct multilevel_bisector {
     /// Returns the part of each node, 0 or 1, with at most `most` nodes in each.
     [[nodiscard]] std::vector<partition_id16> operator()(
         symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
+        if (on == nullptr) throw error(errc::invalid_argument, "an executor is needed", {.field = "on"});
         symmetric_stream lists(graph);
         const weighted_graph weighted = make_weighted_graph(lists);
         graph = {};
@@ -54,7 +57,7 @@ struct grem_partitioner {
         return grem(edges, place, request, options, multilevel_bisector<E>{.on = &on, .stop = request.stop});
     }
     /// Maximum memory including the seed partitioner on a chunk, without stream and scratch [bytes].
-    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const noexcept {
+    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
         const edge_index edges = arcs / 2;
         const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;
         const std::uint64_t resumed = request.journal == nullptr ? 0 : 11 * nodes; // until the first save

@@ -127,14 +127,17 @@ template <adjacency_stream Stream>
 }
 
 /// Returns the `count` nodes with the highest scores, highest first, ties by id; fewer if there are fewer nodes.
-/// Cost: O(nodes log count); memory O(count).
+/// Cost: O(nodes log count); memory O(count). Throws errc::not_finite for a score that is NaN; errc::out_of_range for more than
+/// 2³² scores.
 template <class Score>
 [[nodiscard]] std::vector<node_id> most_influential(std::span<const Score> scores, std::size_t count) {
+    if (scores.size() > std::size_t{1} << 32) throw error(errc::out_of_range, "scores of more than 2^32 nodes");
     const auto better = [&](node_id a, node_id b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; };
     std::vector<node_id> best; // a heap with the lowest score on top
     best.reserve(std::min(count, scores.size()));
     for (std::size_t v = 0; v < scores.size(); ++v) {
         const auto node = static_cast<node_id>(v);
+        if (scores[v] != scores[v]) throw error(errc::not_finite, "the score of node " + std::to_string(v) + " is NaN");
         if (best.size() == count) {
             if (count == 0 || !better(node, best.front())) continue;
             std::ranges::pop_heap(best, better);

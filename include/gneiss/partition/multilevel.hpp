@@ -60,8 +60,8 @@ public:
           options_(options),
           key_(key),
           executor_(executor),
-          total_(graph.total_node_weight()),
-          caps_(caps_of(graph, options)) {}
+          caps_(caps_of(graph, options)),
+          total_(graph.total_node_weight()) {}
 
     /// Partitions from scratch.
     [[nodiscard]] std::vector<partition_id16> partition() {
@@ -191,8 +191,8 @@ private:
     const multilevel_options& options_;
     random_key key_;
     const E& executor_;
+    std::vector<std::uint64_t> caps_; // [parts]; checks the graph
     std::uint64_t total_;
-    std::vector<std::uint64_t> caps_; // [parts]
     std::vector<level> levels_;       // from fine to coarse
     std::vector<block> blocks_;
     std::vector<partition_id16> parts_; // block of each node of the coarsest level
@@ -208,6 +208,7 @@ private:
 template <executor E>
 void multilevel_refine(
     const weighted_graph& graph, std::vector<partition_id16>& parts, const multilevel_options& options, const E& executor) {
+    check_graph(graph);
     check_assignment(parts, options.parts, graph.nodes());
     const random_key key = random_key{options.seed, random_domain::partition}.with(21);
     detail::multilevel_run run(graph, options, key, executor);

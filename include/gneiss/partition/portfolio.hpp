@@ -35,6 +35,7 @@ namespace gneiss {
 /// candidates.
 template <class... Candidates>
 struct portfolio_partitioner {
+    static_assert(sizeof...(Candidates) != 0, "portfolio_partitioner: at least one of Candidates is needed");
     static_assert((partitioner<Candidates> && ...), "portfolio_partitioner: each of Candidates must be a gneiss::partitioner, see gneiss/partition/concepts.hpp");
 
     std::tuple<Candidates...> candidates{}; ///< partitioners to run, in order

@@ -29,8 +29,11 @@ struct neighbor_counts {
     [[nodiscard]] double mean() const noexcept { return per_node(static_cast<double>(neighbors)); }
     /// Mean number of resident neighbors while the part of a node and `together` − 1 others, drawn at random from the `parts`
     /// that are not pinned, are in memory along with the pinned ones. The part of a node of a pinned part is its home, if it
-    /// has one; else `together` are drawn at random. Exact: the mean over all choices. Precondition: 1 ≤ together ≤ parts.
-    [[nodiscard]] double kept(std::uint32_t together, std::uint32_t parts) const noexcept {
+    /// has one; else `together` are drawn at random. Exact: the mean over all choices. Throws errc::invalid_argument unless
+    /// 1 ≤ together ≤ parts.
+    [[nodiscard]] double kept(std::uint32_t together, std::uint32_t parts) const {
+        if (together == 0 || together > parts)
+            throw error(errc::invalid_argument, std::to_string(together) + " resident partitions of " + std::to_string(parts));
         const double there = parts == 1 ? 1 : (together - 1.) / (parts - 1.); // probability that another given part is drawn
         const edge_index others = neighbors - in_part - pinned - at_home - of_pinned;
         return per_node(static_cast<double>(in_part + pinned + at_home) + there * static_cast<double>(others) +

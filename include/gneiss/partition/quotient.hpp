@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
@@ -90,9 +91,12 @@ private:
 ///
 /// \param clusters  from `cluster_nodes` on this stream
 /// Cost: one pass of the stream and one lookup per edge between clusters. Memory: `quotient_bytes`.
+/// Errors: errc::invalid_argument unless each node has a cluster below `clusters.count`, or none; errc::canceled.
 template <adjacency_stream Stream>
 [[nodiscard]] std::optional<weighted_graph> quotient_graph(
     Stream& stream, const node_clusters& clusters, std::uint64_t most_edges, const partition_request& request) {
+    if (clusters.of.size() != stream.nodes() || std::ranges::any_of(clusters.of, [&](node_id c) { return c >= clusters.count && c != no_cluster; }))
+        throw error(errc::invalid_argument, "clusters are not of the nodes of this stream");
     weighted_graph result;
     std::vector<std::uint64_t> weights(clusters.count);
     detail::pair_sums edges;

@@ -19,7 +19,8 @@
 
 namespace gneiss {
 
-/// Undirected graph in memory with node and edge weights. Plain data; `check_graph` validates it.
+/// Undirected graph in memory with node and edge weights. Plain data; `check_graph` validates it. Members check nothing: offsets
+/// are not empty, and nodes exist.
 ///
 /// Invariant: the lists of both ends contain an edge u–v once, with the same weight; no loops. Weights are positive. Weights
 /// that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
@@ -83,9 +84,23 @@ inline void check_graph(const weighted_graph& graph) {
         "a neighbor is not a node of its graph");
 }
 
-/// Returns the weight of the edges between parts, each once. O(arcs).
-/// Precondition: a part for every node.
+namespace detail {
+
+/// Throws errc::invalid_argument unless `parts` has an element for each node, and node weights have one, too.
+inline void check_part_count(std::span<const partition_id16> parts, const weighted_graph& graph) {
+    if (graph.offsets.empty() || parts.size() != graph.nodes() ||
+        (!graph.node_weights.empty() && graph.node_weights.size() != graph.nodes()))
+        throw error(errc::invalid_argument, std::to_string(parts.size()) + " nodes have a part, of " +
+                                                std::to_string(graph.offsets.empty() ? 0 : graph.nodes()));
+}
+
+} // namespace detail
+
+/// Returns the weight of the edges between parts, each once. O(arcs). Throws errc::invalid_argument unless every node has a
+/// part, and as `check_graph`.
 [[nodiscard]] inline std::uint64_t edge_cut(const weighted_graph& graph, std::span<const partition_id16> parts) {
+    check_graph(graph);
+    detail::check_part_count(parts, graph);
     std::uint64_t twice = 0;
     for (std::size_t v = 0; v < graph.nodes(); ++v)
         graph.for_each(
@@ -93,11 +108,13 @@ inline void check_graph(const weighted_graph& graph) {
     return twice / 2;
 }
 
-/// Returns the weight of each part: [parts]. Precondition: parts below `parts`. O(nodes).
+/// Returns the weight of each part: [parts]. A node without a part is not counted. Throws errc::out_of_range for a part beyond
+/// `parts`; errc::invalid_argument unless every node has a part or `no_partition`, and for a graph without offsets. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> part_weights(
     const weighted_graph& graph, std::span<const partition_id16> assignment, std::uint32_t parts) {
+    detail::check_part_count(assignment, graph);
     std::vector<std::uint64_t> weights(parts);
-    for (std::size_t v = 0; v < graph.nodes(); ++v) weights[assignment[v]] += graph.weight(static_cast<node_id>(v));
+    for (std::size_t v = 0; v < graph.nodes(); ++v) detail::add_weight(weights, assignment[v], graph.weight(static_cast<node_id>(v)));
     return weights;
 }
 
@@ -107,12 +124,21 @@ inline void check_graph(const weighted_graph& graph) {
 /// \param cluster   [nodes] below `clusters`; each cluster has a node
 /// Cost: O(nodes + arcs), two parallel passes over the arcs. Memory in addition to the result: 4 bytes per node and 4 · min(16,
 /// threads + 1) per cluster. Lists are unordered, but the same for any number of threads.
+/// Errors: those of `check_graph`; errc::invalid_argument unless every node has a cluster; errc::out_of_range for one beyond
+/// `clusters`.
 template <executor E>
 [[nodiscard]] weighted_graph contract(
     const weighted_graph& graph, std::span<const node_id> cluster, std::size_t clusters, const E& executor) {
+    check_graph(graph);
+    if (cluster.size() != graph.nodes() || clusters > graph.nodes())
+        throw error(errc::invalid_argument, std::to_string(cluster.size()) + " nodes are in " + std::to_string(clusters) +
+                                                " clusters, the graph has " + std::to_string(graph.nodes()) + " nodes");
     std::vector<node_id> members(graph.nodes());
     std::vector<std::uint32_t> first(clusters + 1);
-    for (const node_id c : cluster) ++first[c + std::size_t{1}];
+    for (const node_id c : cluster) {
+        if (c >= clusters) throw error(errc::out_of_range, "a node is in cluster " + std::to_string(c) + " of " + std::to_string(clusters));
+        ++first[c + std::size_t{1}];
+    }
     std::partial_sum(first.begin(), first.end(), first.begin());
     for (std::size_t v = graph.nodes(); v-- > 0;)
         members[--first[cluster[v] + std::size_t{1}]] = static_cast<node_id>(v);
@@ -181,7 +207,7 @@ template <executor E>
 /// loops are dropped.
 ///
 /// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes per node and 4 per arc, at most 8 if edges repeat;
-/// grows like `std::vector` if the stream does not know its arcs.
+/// grows like `std::vector` if the stream does not know its arcs. Neighbors are not checked here; `check_graph` does.
 template <adjacency_stream Stream>
 [[nodiscard]] weighted_graph make_weighted_graph(Stream& stream, balance_by balance = balance_by::nodes) {
     weighted_graph graph;
