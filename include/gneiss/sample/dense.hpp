@@ -148,8 +148,9 @@ public:
         starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
 
-    /// Number of bytes that `write` adds to a mini-batch.
-    [[nodiscard]] std::size_t bytes_needed() const noexcept {
+    /// Number of bytes that `write` adds to a mini-batch. Throws errc::invalid_argument if no sample was drawn.
+    [[nodiscard]] std::size_t bytes_needed() const {
+        check_drawn();
         const std::size_t nodes = starts_.back(), edges = edge_count();
         const auto bytes = [](std::size_t count, std::size_t width) { return mini_batch::array_bytes(count, width); };
         return bytes(starts_.size(), 4) + bytes(nodes, sizeof(NodeId)) + bytes(starts_[hops_.size()] + std::size_t{1}, 4) +
@@ -159,9 +160,10 @@ public:
     }
 
     /// Adds the drawn sample's arrays to a mini-batch, named like the members of `dense_sample`, with relations as
-    /// edge_relations. Throws `out_of_range` if they do not fit.
+    /// edge_relations. Throws `out_of_range` if they do not fit, errc::invalid_argument if no sample was drawn.
     template <executor E>
     dense_sample<NodeId> write(mini_batch& to, const E& executor) const {
+        check_drawn();
         const std::size_t hops = hops_.size(), edges = edge_count();
         const std::uint32_t nodes = starts_.back();
         if (edges >> 32 != 0) throw error(errc::out_of_range, "a sample has 2^32 edges or more");
@@ -205,6 +207,10 @@ public:
     }
 
 private:
+    /// Throws unless `draw` ended well.
+    void check_drawn() const {
+        if (starts_.size() != hops_.size() + 2) throw error(errc::invalid_argument, "a DENSE sampler writes a sample before it drew one");
+    }
     [[nodiscard]] std::size_t edge_count() const noexcept {
         std::size_t edges = 0;
         for (const auto& hop : hops_) edges += hop.neighbors.size();

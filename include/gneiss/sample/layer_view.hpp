@@ -41,8 +41,11 @@ inline void check_layer(const layer_view& view, std::size_t layer) {
     const auto refuse = [layer](const std::string& what) {
         throw error(errc::invalid_argument, "layer " + std::to_string(layer) + " of a sample " + what);
     };
-    if (view.offsets.size() != view.targets + 1)
+    if (view.offsets.empty() || view.offsets.size() - 1 != view.targets)
         refuse("has " + std::to_string(view.offsets.size()) + " offsets for " + std::to_string(view.targets) + " targets");
+    if (view.first_target > view.sources || view.targets > view.sources - view.first_target)
+        refuse("has targets from source row " + std::to_string(view.first_target) + " on, " + std::to_string(view.targets) + " of " +
+               std::to_string(view.sources) + " source rows");
     if (!view.relations.empty() && view.relations.size() != view.edges())
         refuse("has " + std::to_string(view.relations.size()) + " relations for " + std::to_string(view.edges()) + " edges");
     // Differences of values below 2³¹ set the highest bit only if negative: no comparison, works in any vector unit.
@@ -89,7 +92,7 @@ public:
 
     /// Returns the number of layers.
     [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
-    /// Returns layer i, from 0.
+    /// Returns layer i, from 0. Precondition, not checked: i < size().
     [[nodiscard]] const layer_view& operator[](std::size_t i) const noexcept { return views_[i]; }
     /// Memory of the lists that the sample does not own [bytes].
     [[nodiscard]] std::size_t memory_bytes() const noexcept {

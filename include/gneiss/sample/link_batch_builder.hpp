@@ -38,8 +38,9 @@ struct no_known_edges {
 /// between calls.
 class key_grouping {
 public:
-    /// Precondition: fewer than 2³² keys.
+    /// Throws errc::out_of_range for 2³² keys.
     void group(std::span<const std::uint32_t> keys) {
+        if (keys.size() >> 32 != 0) throw error(errc::out_of_range, "2^32 keys are too many");
         words_.resize(keys.size());
         other_.resize(keys.size());
         std::uint32_t all_bits = 0;
@@ -63,9 +64,12 @@ public:
     /// Returns the number of distinct keys.
     [[nodiscard]] std::size_t distinct() const noexcept { return distinct_; }
 
-    /// Writes values [distinct], offsets [distinct + 1], positions [size], and the rank of the key at each position.
+    /// Writes values [distinct], offsets [distinct + 1], positions [size], and the rank of the key at each position [size]. Throws
+    /// errc::invalid_argument for outputs of other sizes.
     void write(std::span<std::uint32_t> values, std::span<std::uint32_t> offsets, std::span<std::uint32_t> positions,
-        std::span<std::uint32_t> rank_of) const noexcept {
+        std::span<std::uint32_t> rank_of) const {
+        if (values.size() != distinct_ || offsets.size() != distinct_ + 1 || positions.size() != size() || rank_of.size() != size())
+            throw error(errc::invalid_argument, "outputs of other sizes than " + std::to_string(distinct_) + " groups of " + std::to_string(size()) + " keys");
         std::size_t rank = 0;
         for (std::size_t i = 0; i < words_.size(); ++i) {
             if (i == 0 || key(i) != key(i - 1)) {
@@ -118,8 +122,9 @@ public:
     [[nodiscard]] const negative_options& options() const noexcept { return options_; }
 
     /// Builds the batch in `arena`. The result is valid until the arena is used again, and is contained in `bytes()` of the
-    /// mini-batch there. `known`: see `no_known_edges`. Throws `out_of_range` for 2³² occurrences or more and for a negative
-    /// that is not resident, `invalid_argument` for zero positives or nodes, or for lists longer than the options allow.
+    /// mini-batch there. `known`: see `no_known_edges`. Throws `out_of_range` for 2³² occurrences or more, for a negative that is
+    /// not resident and, where negatives are corrected, for an end of a positive that is not; `invalid_argument` for zero
+    /// positives or nodes, or for lists longer than the options allow.
     template <class KnownEdges = no_known_edges>
     link_batch build(const batch_key& batch, std::span<const edge> positives, const negative_pool& resident, mini_batch_arena& arena,
         const KnownEdges& known = {}) {

@@ -37,7 +37,8 @@ struct batch_key {
 /// Positions are offsets from the start of the block and it contains no pointers. A batch may be copied as bytes, to pinned
 /// memory, a network frame or a file, and attached there. The view is one pointer; copies are shallow.
 ///
-/// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written concurrently.
+/// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written concurrently. All but
+/// `empty` throw errc::invalid_argument for a batch without memory.
 class mini_batch {
 public:
     static constexpr std::size_t alignment = 64;  ///< alignment of the block and of each array [bytes]
@@ -75,7 +76,7 @@ public:
         bool sound = h.magic == magic && h.used <= block.size() && h.used >= header_bytes() && h.arrays <= max_arrays;
         for (std::size_t i = 0; sound && i < h.arrays; ++i) {
             const array_record& a = h.records[i];
-            sound = a.name[max_name] == '\0' && a.element_bytes != 0 && a.count <= a.capacity && a.offset <= h.used &&
+            sound = a.name[max_name] == '\0' && a.element_bytes != 0 && a.count <= a.capacity && a.offset >= header_bytes() && a.offset <= h.used &&
                     a.offset % alignment == 0 && a.capacity <= (h.used - a.offset) / a.element_bytes;
         }
         if (!sound) throw error(errc::invalid_format, "these bytes are not a mini-batch");
@@ -123,9 +124,9 @@ public:
     }
 
     /// Returns the key of the batch.
-    [[nodiscard]] const batch_key& key() const noexcept { return head().key; }
+    [[nodiscard]] const batch_key& key() const { return head().key; }
     /// Header and arrays: the bytes to copy when moving the batch.
-    [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    [[nodiscard]] std::span<const std::byte> bytes() const {
         return {base_, static_cast<std::size_t>(head().used)};
     }
     /// True if no memory is attached.
@@ -157,8 +158,11 @@ private:
         if (arena.size() < header_bytes() || reinterpret_cast<std::uintptr_t>(arena.data()) % alignment != 0)
             throw error(errc::invalid_argument, "a mini-batch needs an aligned block that holds its header");
     }
-    [[nodiscard]] header& head() const noexcept { return *reinterpret_cast<header*>(base_); }
-    [[nodiscard]] array_record* find(std::string_view name) const noexcept {
+    [[nodiscard]] header& head() const {
+        if (base_ == nullptr) throw error(errc::invalid_argument, "a mini-batch without memory has no arrays");
+        return *reinterpret_cast<header*>(base_);
+    }
+    [[nodiscard]] array_record* find(std::string_view name) const {
         for (std::size_t i = 0; i < head().arrays; ++i)
             if (name == head().records[i].name) return &head().records[i];
         return nullptr;
@@ -190,7 +194,7 @@ public:
         reserved_ = bytes;
         if (buffer_.size() < bytes) {
             buffer_ = {}; // free first: never both at once
-            buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + bytes / 8);
+            buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + std::min(bytes / 8, ~std::size_t{0} - bytes));
         }
         return buffer_.span();
     }

@@ -63,10 +63,14 @@ inline void validate(const negative_options& options) {
 class resident_nodes {
 public:
     resident_nodes() = default;
+    /// \param ranges      disjoint; ascending for `range_of` and `contains`
     /// \param partitions  number of non-empty ranges of all nodes; 0: these ranges are all
+    /// Throws errc::out_of_range for a range beyond 2³² nodes.
     explicit resident_nodes(std::span<const id_range> ranges, std::size_t partitions = 0) {
         for (const id_range& range : ranges) {
             if (range.begin >= range.end) continue;
+            if (range.end > std::uint64_t{1} << 32)
+                throw error(errc::out_of_range, "nodes up to " + std::to_string(range.end) + " cannot be numbered with 32 bits");
             ranges_.push_back(range);
             first_.push_back(size_);
             size_ += range.end - range.begin;
@@ -80,16 +84,19 @@ public:
     [[nodiscard]] std::span<const id_range> ranges() const noexcept { return ranges_; }
     /// Number of partitions of the graph that have nodes, resident or not.
     [[nodiscard]] std::size_t partitions() const noexcept { return partitions_; }
-    /// Range that contains `node`. O(log ranges). Preconditions: ranges ascend, one contains it.
-    [[nodiscard]] const id_range& range_of(node_id node) const noexcept {
-        return *std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
+    /// Range that contains `node`. O(log ranges). Throws errc::out_of_range for a node that is not resident.
+    [[nodiscard]] const id_range& range_of(node_id node) const {
+        const auto range = std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
+        if (range == ranges_.end() || range->begin > node)
+            throw error(errc::out_of_range, "node " + std::to_string(node) + " is not resident");
+        return *range;
     }
-    /// True if `node` is resident. O(log ranges). Precondition: ranges ascend.
+    /// True if `node` is resident. O(log ranges).
     [[nodiscard]] bool contains(node_id node) const noexcept {
         const auto range = std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
         return range != ranges_.end() && range->begin <= node;
     }
-    /// Returns the k-th node. O(log ranges). Precondition: k < size().
+    /// Returns the k-th node. O(log ranges). Precondition, not checked: k < size(); else it reads out of bounds.
     [[nodiscard]] node_id operator[](std::uint64_t k) const noexcept {
         const auto after = std::upper_bound(first_.begin(), first_.end(), k);
         const auto range = static_cast<std::size_t>(after - first_.begin()) - 1;
@@ -105,7 +112,8 @@ private:
 
 /// Candidates for a batch's negatives: the resident nodes, and the training edges among them.
 ///
-/// Edges are numbered through their runs in the order of adding. A view: the edges must outlive it.
+/// Edges are numbered through their runs in the order of adding. A view: the edges must outlive it. Ends of edges are resident;
+/// that is not checked, and negatives by degree are drawn from them.
 class negative_pool : public resident_nodes {
 public:
     negative_pool() = default;
@@ -124,7 +132,7 @@ public:
 
     /// Returns the number of edges.
     [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
-    /// Returns edge `i`, with internal ids. O(log runs). Precondition: i < edges().
+    /// Returns edge `i`, with internal ids. O(log runs). Precondition, not checked: i < edges(); else it reads out of bounds.
     [[nodiscard]] const edge& edge_at(std::uint64_t i) const noexcept {
         const auto after = std::upper_bound(run_begins_.begin() + 1, run_begins_.end(), i);
         const auto run = static_cast<std::size_t>(after - run_begins_.begin()) - 1;
@@ -209,10 +217,14 @@ public:
         return options_.all ? resident.size() : options_.per_chunk;
     }
 
-    /// Fills one list. O(list), at most one `edge_at` per entry. Throws `invalid_argument` if no node is resident.
+    /// Fills one list. O(list), at most one `edge_at` per entry. Throws `invalid_argument` if no node is resident, or for `all`
+    /// if the list has not `list_size` nodes.
     void draw(const batch_key& batch, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const {
         if (resident.size() == 0) throw error(errc::invalid_argument, "negatives need a resident node");
         if (options_.all) {
+            if (list.size() != resident.size())
+                throw error(errc::invalid_argument, "a list of " + std::to_string(list.size()) + " negatives does not hold all " +
+                                                        std::to_string(resident.size()) + " resident nodes");
             std::size_t at = 0;
             for (const id_range& range : resident.ranges())
                 for (std::uint64_t id = range.begin; id < range.end; ++id) list[at++] = static_cast<node_id>(id);
