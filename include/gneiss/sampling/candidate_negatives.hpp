@@ -46,20 +46,23 @@ class candidate_negatives {
 
 public:
     /// \param sets  indexed sets, one for each end of each training edge's relation
-    /// Throws errc::invalid_argument for invalid options, and for `negative_options::all`.
+    /// Throws errc::invalid_argument for invalid options, for `negative_options::all`, and without sets. That the sets are
+    /// indexed and of the nodes of the graph is not checked: others are read out of bounds.
     candidate_negatives(const negative_options& options, std::uint64_t seed, std::shared_ptr<const Sets> sets)
         : options_(options), key_(seed, random_domain::negative), sets_(std::move(sets)) {
         validate(options);
+        if (sets_ == nullptr) throw error(errc::invalid_argument, "negatives from candidates need their sets");
         if (options.all) throw error(errc::invalid_argument, "negatives from candidates are drawn: set their number, not all");
     }
 
     /// Number of nodes in a list.
     [[nodiscard]] std::uint64_t list_size(const resident_nodes&) const noexcept { return options_.per_chunk; }
 
-    /// Fills one list. Throws errc::invalid_argument if no node is resident.
+    /// Fills one list. Throws errc::invalid_argument if no node is resident, or without positives.
     void draw(const batch_key& batch, std::uint64_t chunk, side corrupt_side, std::span<const edge> positives, const negative_pool& resident,
         std::span<node_id> list) const {
         if (resident.size() == 0) throw error(errc::invalid_argument, "negatives need a resident node");
+        if (positives.empty()) throw error(errc::invalid_argument, "negatives from candidates need the positives of their chunk");
         const random_key key = key_.with(batch.epoch).with(batch.number.state).with(batch.number.pass)
                                    .with(batch.number.index).with(chunk).with(static_cast<std::uint64_t>(corrupt_side));
         const auto by_degree = resident.edges() == 0 ? std::size_t{0}

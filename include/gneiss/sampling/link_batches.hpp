@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/order/batches.hpp>
 #include <gneiss/order/plan.hpp>
@@ -22,9 +24,11 @@ namespace gneiss {
 /// Data shared by the link batches of one state: its edges, how they are cut, and the candidate negatives.
 struct link_state {
     /// \param index  position of the state in its plan
+    /// Throws errc::invalid_argument without edges, for batches without edges, and for a state that names a partition beyond
+    /// `rows`. That edges are of these partitions is not checked; `edge_buffer` checks it.
     link_state(const buffer_state& s, const row_partitioning& rows, std::shared_ptr<const state_edges> from,
         std::uint64_t batch_edges, batch_scope cut, std::uint64_t seed, std::uint64_t epoch, std::uint32_t index)
-        : edges(std::move(from)), batches(edges->sizes(), batch_edges, edge_shuffle_key(seed, epoch, index), cut) {
+        : edges(checked(std::move(from), s, rows)), batches(edges->sizes(), batch_edges, edge_shuffle_key(seed, epoch, index), cut) {
         std::vector<id_range> ranges;
         for (const partition_id p : s.resident) ranges.push_back({rows.begin(p), rows.begin(p + 1)});
         std::size_t with_nodes = 0;
@@ -38,6 +42,16 @@ struct link_state {
     std::shared_ptr<const state_edges> edges; ///< edges of the state
     state_batches batches;                    ///< batches that they are cut into
     negative_pool resident;                   ///< nodes and edges of the state
+
+private:
+    [[nodiscard]] static std::shared_ptr<const state_edges> checked(
+        std::shared_ptr<const state_edges> from, const buffer_state& s, const row_partitioning& rows) {
+        if (from == nullptr) throw error(errc::invalid_argument, "link batches need the edges of their state");
+        for (const partition_id p : s.resident)
+            if (p >= rows.partitions)
+                throw error(errc::invalid_argument, "a state names partition " + std::to_string(p) + " of " + std::to_string(rows.partitions));
+        return from;
+    }
 };
 
 /// Result of `bound_link_batch`.
@@ -69,9 +83,11 @@ public:
     /// Draws negatives from a source of your own.
     link_sampler(const negative_options& negatives, std::type_identity_t<Negatives> from) : builder_(negatives, std::move(from)) {}
 
-    /// Draws batch `key` into `arena`; valid until the arena is used again. Errors as in `link_batch_builder::build`.
+    /// Draws batch `key` into `arena`; valid until the arena is used again. Errors as in `link_batch_builder::build`;
+    /// errc::out_of_range for a batch beyond those of the state.
     link_batch sample(const batch_key& key, const link_state& of, mini_batch_arena& arena) {
         const std::uint64_t index = key.number.index;
+        if (index >= of.size()) throw error(errc::out_of_range, "batch " + std::to_string(index) + " of a state of " + std::to_string(of.size()));
         positions_.resize(of.batches.batch_edges(index));
         of.batches.fill(index, positions_);
         if (builder_.options().by_relation)

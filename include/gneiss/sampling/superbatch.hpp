@@ -17,6 +17,7 @@
 #include <gneiss/cache/misses.hpp>
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/core/bitmap.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/sample/mini_batch.hpp>
@@ -116,17 +117,21 @@ public:
         return result;
     }
 
-    /// Reads the change set after the next batch, whose ids are `ids`. Precondition: the superbatch has a cache capacity.
+    /// Reads the change set after the next batch, whose ids are `ids`. Throws errc::invalid_argument if the superbatch has none: its
+    /// cache has no capacity.
     void changes(std::span<const node_id> ids, change_set& to) {
+        if (!has_changes_) throw error(errc::invalid_argument, "a superbatch without a cache has no change sets");
         if (!changes_) changes_.emplace(0, std::vector<node_id>{}, change_set_file(path("changes"), number_));
         changes_->next(ids, to);
     }
 
     /// Calls visit(batch, misses) for each batch, from 0: the rows that its cache will not hold, as the function of this name.
-    /// `cached`: rows in the cache after `fill`; on return, those after the last batch. Precondition: requests are stored.
+    /// `cached`: rows in the cache after `fill`; on return, those after the last batch. Throws errc::invalid_argument if requests
+    /// are not stored: neither for a cache nor by `keep_requests`.
     template <class Visit>
     void for_each_miss(bitmap& cached, Visit&& visit) const {
         trace_file trace(path("trace"), number_);
+        if (trace.batches() != last_ - first_) throw error(errc::invalid_argument, "a superbatch did not keep its requests");
         std::optional<change_set_file> changes;
         if (has_changes_) changes.emplace(path("changes"), number_);
         gneiss::for_each_miss(trace, changes ? &*changes : nullptr, cached, std::forward<Visit>(visit));

@@ -79,11 +79,15 @@ public:
             throw error(errc::invalid_argument, "superbatches are stored in files: a directory is needed", {.field = "superbatch_options::directory"});
     }
 
-    /// Starts with the batch at `from`. Errors as `check`; io_error.
+    /// Starts with the batch at `from`. Errors as `check`; errc::invalid_argument without `surroundings::batches`, or for a direct
+    /// table without nodes; io_error.
     superbatch_inspector(superbatch_options options, surroundings around, place from)
         : options_(std::move(options)), around_(std::move(around)), track_(open_track(options_.trace, "inspector")),
           changes_track_(open_track(options_.trace, "change sets")), next_(from), position_(from) {
         check(options_);
+        if (!around_.batches) throw error(errc::invalid_argument, "a function that returns the batches of an epoch is needed", {.field = "surroundings::batches"});
+        if (options_.direct_table && options_.cache_capacity != 0 && around_.nodes == 0)
+            throw error(errc::invalid_argument, "a direct table needs the number of nodes", {.field = "surroundings::nodes"});
         files_ = options_.directory / subdirectory;
         remove_tree(files_); // left over by a killed run
         make_directories(options_.directory);

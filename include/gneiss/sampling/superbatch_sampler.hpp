@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,7 +67,7 @@ struct superbatch_sampler_options {
 /// Cost: a pass reads a block once for all batches of a group, hence at most the file for each hop and group.
 /// Memory: `options.memory`, charged to the budget from `read` to `finish`; if it cannot be charged, batches read at random.
 /// Errors: those of the graph; errc::over_budget with `scan`.
-/// Thread-safety: one thread at a time; `scanned` from any. Precondition: graph and budget outlive this.
+/// Thread-safety: one thread at a time; `scanned` from any. Graph and budget must outlive this.
 class superbatch_sampler {
 public:
     /// \param hops  number of requests to the graph per sample: the hops of the fan-out
@@ -87,9 +88,12 @@ public:
     [[nodiscard]] bool holds(std::uint64_t epoch, std::uint64_t k) const noexcept {
         return epoch == epoch_ && k >= first_ && k - first_ < count_;
     }
-    /// Reads the neighbors of the next batches, from `first` on, all before `end`. Returns false if a stop was requested.
+    /// Reads the neighbors of the next batches, from `first` on, all before `end`. Returns false if a stop was requested. Throws
+    /// errc::invalid_argument for no batch, or an end beyond the batches.
     [[nodiscard]] bool read(std::uint64_t epoch, const node_batches& batches, std::uint64_t first, std::uint64_t end,
         const std::stop_token& stop) {
+        if (first >= end || end > batches.size())
+            throw error(errc::invalid_argument, "batches from " + std::to_string(first) + " to " + std::to_string(end) + " of " + std::to_string(batches.size()));
         pass_.end();
         epoch_ = epoch;
         first_ = first;
@@ -105,8 +109,9 @@ public:
         count_ = count;
         return true;
     }
-    /// Draws the sample of batch `k` into `arena`. Precondition: the sampler holds it.
+    /// Draws the sample of batch `k` into `arena`. Throws errc::invalid_argument for a batch that the sampler does not hold.
     [[nodiscard]] mini_batch sample(std::uint64_t k, std::span<const node_id> seeds, mini_batch_arena& arena) {
+        if (!holds(epoch_, k)) throw error(errc::invalid_argument, "batch " + std::to_string(k) + " is sampled before it is read");
         pass_.replay(static_cast<std::size_t>(k - first_));
         return draw(k, seeds, arena);
     }
