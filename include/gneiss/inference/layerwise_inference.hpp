@@ -75,8 +75,8 @@ namespace gneiss {
 /// \param encode  runs in its own memory: no batch may be in flight
 /// \param input   read once, partition by partition
 ///
-/// Errors: over_budget; canceled on stop, after the current partition; io_error; errc::corrupt; invalid_argument for an
-/// input with other columns; not_finite for a value that the type of hidden rows cannot hold. Scratch files are removed
+/// Errors: over_budget; canceled on stop, after the current partition; io_error; errc::corrupt; invalid_argument without
+/// engines, for an input with other columns or without `open`, and for weights of another encoder; not_finite for a value that the type of hidden rows cannot hold. Scratch files are removed
 /// after any of them.
 template <class Backend>
 [[nodiscard]] layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
@@ -144,12 +144,15 @@ template <class Backend>
 layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
     const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor,
     memory_budget& budget, const std::stop_token& stop, const layerwise_progress& progress) {
+    if (!input.open) throw error(errc::invalid_argument, "an input of layer-wise inference needs a function that opens it", {.field = "open"});
+    if (!options.engines) throw error(errc::invalid_argument, "layer-wise inference reads edges by an engine, but there is none", {.field = "engines"});
     if (input.columns.dense != encode.inputs().dense || input.columns.sparse != encode.inputs().sparse)
         throw error(errc::invalid_argument, "the input has " + std::to_string(input.columns.total()) +
                                                 " columns, the encoder takes " +
                                                 std::to_string(encode.inputs().total()));
     if (options.hidden_rows == feature_type::int8)
         throw error(errc::invalid_argument, "hidden rows are stored as f32, f16 or bf16, not int8");
+    encode.check_weights(weights);
     const std::uint64_t memory = std::min(options.memory, budget.available());
     const layerwise_edges edges(encode, graph, options.direction);
     layerwise_plan plan = plan_layerwise(encode, input, graph.rows(), edges, options, memory, &graph);

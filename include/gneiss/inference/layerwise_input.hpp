@@ -30,7 +30,8 @@
 namespace gneiss {
 
 /// Returns all rows of a partition, valid until the next call. Called once per partition, ascending, including empty ones;
-/// those of a repeatable input for any partition, any number of times.
+/// those of a repeatable input for any partition, any number of times. `infer_layerwise` checks the shape of rows and the sparse
+/// rows, not values.
 using layerwise_reader = std::function<input_rows<float>(partition_id, const std::stop_token&)>;
 
 /// Input rows of the first layer: learned embeddings, fixed features, or both concatenated.
@@ -47,8 +48,8 @@ struct layerwise_input {
     }
 };
 
-/// Input from the values of a partition buffer: one partition at a time, the next ones prefetched; read-only. Precondition:
-/// `rows` outlives this; no epoch of it runs while there is a reader. Memory: the buffer's.
+/// Input from the values of a partition buffer: one partition at a time, the next ones prefetched; read-only. `rows` must outlive
+/// this. Memory: the buffer's. Errors of a reader: those of `partition_buffer`, errc::invalid_argument while an epoch of it runs.
 [[nodiscard]] inline layerwise_input learned_rows(partition_buffer& rows) {
     struct epoch {
         explicit epoch(partition_buffer& in) : of(in) {
@@ -79,6 +80,18 @@ struct layerwise_input {
 }
 
 namespace detail {
+
+/// Throws errc::invalid_argument unless these are `count` rows of such columns, in order where sparse. O(entries).
+inline void check_shape(const input_rows<float>& rows, const input_columns& columns, std::uint64_t count) {
+    if (count == 0) return;
+    const auto& sparse = rows.sparse;
+    bool holds = rows.dense.columns() == columns.dense && sparse.columns == columns.sparse && (columns.dense == 0 || rows.dense.rows() == count);
+    if (holds && columns.sparse != 0)
+        holds = sparse.offsets.size() == count + 1 && std::ranges::is_sorted(sparse.offsets) && sparse.offsets.back() <= sparse.indices.size() &&
+                (sparse.values.empty() || sparse.values.size() == sparse.indices.size()) &&
+                std::ranges::all_of(sparse.indices, [&](std::uint32_t c) { return c < columns.sparse; });
+    if (!holds) throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
+}
 
 /// Returns memory in huge pages, for rows that edges reach at random: a fifth less time for 512 bytes each.
 template <class T>
@@ -181,10 +194,12 @@ private:
             }, true, stored};
 }
 
-/// Concatenates the columns of both, those of `first` in front. Only the second may be sparse.
+/// Concatenates the columns of both, those of `first` in front. Only the second may be sparse. Throws errc::invalid_argument for
+/// sparse columns in front or an input without `open`, and from a reader for rows of another shape than the inputs declare.
 [[nodiscard]] inline layerwise_input side_by_side(
     const layerwise_input& first, const layerwise_input& second, const row_partitioning& partitioning) {
     if (first.columns.sparse != 0) throw error(errc::invalid_argument, "sparse columns must come after dense ones");
+    if (!first.open || !second.open) throw error(errc::invalid_argument, "an input of layer-wise inference needs a function that opens it", {.field = "open"});
     const input_columns columns{first.columns.dense + second.columns.dense, second.columns.sparse};
     const std::size_t floats =
         second.columns.dense == 0 ? 0 : static_cast<std::size_t>(partitioning.capacity()) * columns.dense;
@@ -192,6 +207,8 @@ private:
                 const auto memory = std::make_shared<aligned_buffer<float>>(floats);
                 return [=, left = first.open(), right = second.open()](partition_id p, const std::stop_token& stop) {
                     const input_rows<float> a = left(p, stop), b = right(p, stop);
+                    detail::check_shape(a, first.columns, partitioning.size(p));
+                    detail::check_shape(b, second.columns, partitioning.size(p));
                     if (floats == 0) return input_rows<float>{a.dense, b.sparse};
                     const matrix_view<float> rows(memory->data(), a.rows(), columns.dense);
                     for (std::size_t i = 0; i < rows.rows(); ++i) {

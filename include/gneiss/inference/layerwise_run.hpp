@@ -232,9 +232,7 @@ private:
     /// Reads rows of the input and checks their shape.
     [[nodiscard]] input_rows<float> read_input(const layerwise_reader& read, partition_id p) {
         const input_rows<float> rows = read(p, stop_);
-        if (size(p) != 0 && (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense ||
-                                rows.sparse.columns != input_.columns.sparse))
-            throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
+        check_shape(rows, input_.columns, size(p));
         input_rows_ += size(p);
         return rows;
     }

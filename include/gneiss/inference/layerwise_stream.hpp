@@ -180,9 +180,7 @@ private:
     [[nodiscard]] input_rows<float> read_input(partition_id p) {
         if (layer_ == 0) {
             const input_rows<float> rows = input_reader_(p, stop_);
-            if (size(p) != 0 &&
-                (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense || rows.sparse.columns != 0))
-                throw error(errc::invalid_argument, "the shape of a partition differs from the declared input");
+            check_shape(rows, input_.columns, size(p));
             input_rows_ += size(p);
             return rows;
         }
