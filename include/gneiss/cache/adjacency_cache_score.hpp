@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -50,11 +51,14 @@ template <executor E = serial_executor>
 }
 
 /// Selects the lists that fit into `bytes`, in the order of `ranked`, skipping lists longer than the remaining space. Returns
-/// them ascending. A list takes `entries[v] · entry_bytes + list_bytes`. O(n log n).
+/// them ascending. A list takes `entries[v] · entry_bytes + list_bytes`. O(n log n). Throws errc::out_of_range for a node beyond
+/// `entries`.
 [[nodiscard]] inline std::vector<node_id> choose_lists(std::span<const node_id> ranked,
     std::span<const std::uint32_t> entries, std::uint64_t bytes, std::uint64_t entry_bytes, std::uint64_t list_bytes) {
     std::vector<node_id> chosen;
     for (const node_id v : ranked) {
+        if (v >= entries.size())
+            throw error(errc::out_of_range, "list " + std::to_string(v) + " of " + std::to_string(entries.size()) + " is ranked");
         const std::uint64_t needed = entries[v] * entry_bytes + list_bytes;
         if (needed > bytes) continue;
         bytes -= needed;

@@ -200,7 +200,7 @@ private:
         body(const csc_files& files, const engine_factory& engines, memory_budget& budget, const adjacency_file_stream_options& wanted)
             : how(checked(files, wanted)),
               charge(charge_for(files, how, budget)),
-              from(files, engines(), how) {
+              from(files, make_engine(engines), how) {
             for (from.begin(how.stop); from.node() < from.nodes();) {
                 const auto v = static_cast<node_id>(from.node());
                 longest = std::max(longest, from.degree());

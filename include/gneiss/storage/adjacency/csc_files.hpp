@@ -32,9 +32,9 @@ struct csc_stamp {
     std::uint64_t edges = 0;       ///< edges of the graph
     std::uint64_t fingerprint = 0; ///< fingerprint of the edge buckets
 
-    /// Returns the stamp of the lists of `edges`. Precondition: one direction.
+    /// Returns the stamp of the lists of `edges`. Throws errc::invalid_argument for both directions.
     [[nodiscard]] static csc_stamp of(const bucket_store& edges, neighbor_direction d) {
-        GNEISS_ASSERT(d != neighbor_direction::both);
+        if (d == neighbor_direction::both) throw error(errc::invalid_argument, "lists on disk are of one direction: in or out");
         const bool in = d == neighbor_direction::in;
         return {
             in, edges.rows().nodes, edges.edges(), edges.fingerprint(in ? edge_direction::in : edge_direction::out)};
@@ -88,7 +88,8 @@ namespace detail {
 /// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbor, relation,
 /// edge id); `stamp.npy`, u64 [4]; of incoming lists `loops.npy`, u32 [k, 3]: nodes with self loops, ascending, with the position of
 /// the first in their list and their number; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
-/// Memory: 8 bytes per node, and 16 for each 1024 edges. Immutable, thread-safe.
+/// Memory: 8 bytes per node, and 16 for each 1024 edges. Immutable, thread-safe. Calls for a node check nothing: it is below
+/// nodes(), else they read out of bounds.
 /// Errors: io_error; errc::corrupt for damage and for offsets out of order.
 class csc_lists {
 public:
@@ -165,7 +166,7 @@ public:
     }
     /// Returns true if self loops were loaded.
     [[nodiscard]] bool has_self_loops() const noexcept { return !loops_.empty(); }
-    /// Returns the self loops of node v in its list. O(1). Precondition: `load_loops` was called.
+    /// Returns the self loops of node v in its list; none before `load_loops`. O(1).
     [[nodiscard]] detail::self_loop_run self_loops(node_id v) const noexcept {
         if (loops_.empty()) return {};
         const auto at = with_loops_.rank(v);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -182,12 +183,15 @@ public:
 
     /// Reads blocks in ascending order and calls visit(number, block) for each key, as blocks arrive. A key is block · 2³¹ +
     /// number. Returns the I/O; nothing if a stop was requested before all keys were visited. Errors as `neighbors_at`.
-    /// \param keys   ascending
-    /// \param how    request_bytes: a multiple of csc_block_bytes, at most `most_request_bytes()`
+    /// \param keys   ascending, of blocks that `locate` named: that is not checked, and others are read out of bounds
+    /// \param how    request_bytes: a multiple of csc_block_bytes, at most `most_request_bytes()`; else errc::invalid_argument
     /// \param asked  counts of the keys, added to the statistics
     template <class Visit>
     [[nodiscard]] std::optional<io_stats> read_blocks(std::span<const std::uint64_t> keys, const block_coalescing& how,
         const disk_csc_stats& asked, const std::stop_token& stop, Visit&& visit) const {
+        if (how.request_bytes == 0 || how.request_bytes % csc_block_bytes != 0 || how.request_bytes > most_request_bytes())
+            throw error(errc::invalid_argument, "requests of " + std::to_string(how.request_bytes) + " bytes are not multiples of 4 KiB of at most " +
+                                                    std::to_string(most_request_bytes()));
         bool whole = true;
         disk_csc_stats done = asked;
         with_lane([&](lane& mine) {
@@ -199,7 +203,7 @@ public:
         return whole ? std::optional(done.io) : std::nullopt;
     }
     /// Returns the requests and bytes by which blocks are read, as `reads` and `read_bytes`.
-    /// \param keys  ascending
+    /// \param keys  as for `read_blocks`
     [[nodiscard]] io_stats cost_of(std::span<const std::uint64_t> keys, const block_coalescing& how) const {
         io_stats cost;
         for (std::size_t next = 0; next < keys.size();) {
@@ -258,7 +262,7 @@ private:
     void with_lane(Work&& work) const {
         std::unique_ptr<lane> mine = lease();
         try {
-            if (!mine) mine = std::make_unique<lane>(engines_(), sides_, options_);
+            if (!mine) mine = std::make_unique<lane>(make_engine(engines_), sides_, options_);
             const disk_csc_stats asked = work(*mine);
             give_back(std::move(mine), asked);
         } catch (...) {

@@ -80,9 +80,10 @@ public:
     }
 
     /// Returns the memory of a plan: the most that two consecutive states take together, including the merge of the second
-    /// [bytes]. O(c²) per state.
+    /// [bytes]. O(c²) per state. Throws errc::invalid_argument for a plan of other partitions.
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const bucket_store& store, neighbor_direction keeps,
         const graph_buffer_options& options = {}) {
+        detail::check_plan(states, store.rows().partitions);
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s) {
             const std::vector<partition_id>&now = states[s].resident, &before = states[s == 0 ? 0 : s - 1].resident;
@@ -95,16 +96,21 @@ public:
         return most;
     }
 
+    graph_buffer(const bucket_store&&, engine_factory, neighbor_direction, std::uint64_t, memory_budget&,
+        const graph_buffer_options& = {}) = delete; // the store must outlive the buffer
+
     /// Returns the store that it reads.
     [[nodiscard]] const bucket_store& store() const noexcept { return store_; }
     /// Returns the lists that it loads.
     [[nodiscard]] neighbor_direction directions() const noexcept { return keeps_; }
     /// Returns the number of a bucket's edge 0 among all edges; its other edges follow in their stored order.
-    [[nodiscard]] edge_index first_edge(edge_bucket b) const noexcept {
+    /// Throws errc::out_of_range for a partition beyond the store.
+    [[nodiscard]] edge_index first_edge(edge_bucket b) const {
+        store_.check(b);
         return first_edge_[static_cast<std::size_t>(store_.layout().index(b))];
     }
 
-    /// Starts an epoch at `first_state`; loading begins at once. Precondition: no graph of an earlier epoch is held.
+    /// Starts an epoch at `first_state`; loading begins at once, or when no graph of an earlier epoch is held.
     /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a state
     /// that the budget has no room for.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
@@ -113,14 +119,15 @@ public:
         loader_->begin(states, first_state);
     }
 
-    /// Returns the graph of state `index`. States are acquired in order, once each. Rethrows errors of loading; throws
-    /// errc::canceled. Precondition: the graph is dropped before this.
+    /// Returns the graph of state `index`. States are acquired in order, once each; it waits while the graphs of two states are
+    /// held. Rethrows errors of loading; throws errc::canceled; errc::invalid_argument for another state than the next one.
+    /// Precondition, not checked: the graph is dropped before this.
     [[nodiscard]] std::shared_ptr<const resident_graph> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_->acquire(index, stop);
     }
 
-    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins.
-    /// Precondition: no graph is held.
+    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins. Waits until no graph
+    /// is held.
     void release() {
         loader_->forget([this] {
             last_.clear();
@@ -129,7 +136,7 @@ public:
         });
     }
 
-    /// Returns true if state `index` is loaded, or beyond the plan. Precondition: it was not acquired yet.
+    /// Returns true if state `index` is loaded, or beyond the plan; false if it was acquired.
     [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
 
     [[nodiscard]] io_stats statistics() const { return reader_.statistics(); }

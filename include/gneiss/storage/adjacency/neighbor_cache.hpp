@@ -47,6 +47,7 @@ public:
 
     /// Chooses lists by rank until `bytes` are full, reads them from `graph` in ascending order and writes them to a file at
     /// `path`, atomically. Memory: 4 bytes per node and 16 per list, plus that of the graph.
+    /// \param ranked       nodes of the graph; errc::out_of_range for others
     /// \param fingerprint  of the graph; loading requires the same one
     template <neighbor_source G>
     static void build(const std::filesystem::path& path, const G& graph, neighbor_direction d,
@@ -168,7 +169,8 @@ public:
     }
 
     /// Returns in `to` the list of each node, nullptr if it is not cached, and prefetches the first cache lines of cached ones.
-    /// Precondition: ids below nodes(); `to` has the size of `ids`. O(ids), no allocation.
+    /// Precondition, not checked: ids below nodes(); `to` has the size of `ids`; else it reads or writes out of bounds. O(ids), no
+    /// allocation.
     void find(std::span<const node_id> ids, std::span<const node_id*> to) const noexcept {
         if (!loaded()) {
             std::ranges::fill(to, nullptr);

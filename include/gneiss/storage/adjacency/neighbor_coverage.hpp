@@ -5,9 +5,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
@@ -30,10 +32,16 @@ public:
     /// \param direction  of the neighbors that samples draw
     /// \param share      of the missing neighbors that count: 1 − share · (1 − c) is returned in place of the chance c
     /// \param loops      `loops(p)` returns the self loops of resident partition p that both directions have once (0 for one direction)
+    /// Throws errc::out_of_range for a partition beyond the store; errc::invalid_argument for partitions that do not ascend, or a
+    /// share outside [0, 1].
     template <std::invocable<partition_id> Loops>
     neighbor_coverage(const bucket_store& store, std::span<const partition_id> resident, neighbor_direction direction, double share, Loops&& loops)
         : finder_(store.rows()), of_partition_(store.rows().partitions, 1.0F) {
+        if (std::ranges::adjacent_find(resident, std::greater_equal<>()) != resident.end())
+            throw error(errc::invalid_argument, "resident partitions do not ascend");
+        if (!(share >= 0 && share <= 1)) throw error(errc::invalid_argument, "a share from 0 to 1 is needed", {.field = "share"});
         for (const partition_id p : resident) {
+            store.check({p, p});
             std::uint64_t present = 0, all = 0;
             for (partition_id q = 0; q < store.rows().partitions; ++q) {
                 std::uint64_t edges = 0;
@@ -54,9 +62,9 @@ public:
 
     /// Returns true if all neighbors of all resident nodes are resident.
     [[nodiscard]] bool complete() const noexcept { return complete_; }
-    /// Returns the coverage of a resident partition, in [0, 1].
+    /// Returns the coverage of a resident partition, in [0, 1]. Precondition, not checked: the partition exists.
     [[nodiscard]] float operator[](partition_id p) const noexcept { return of_partition_[p]; }
-    /// Sets `out` to the coverage of each node.
+    /// Sets `out` to the coverage of each node. Precondition, not checked: nodes are of the store; others are read out of bounds.
     void of(std::span<const node_id> nodes, std::vector<float>& out) const {
         out.resize(nodes.size());
         std::ranges::transform(nodes, out.begin(), [this](node_id v) { return of_partition_[finder_.of(v)]; });

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
@@ -43,7 +44,7 @@ namespace gneiss {
 /// in place; 24 bytes per batch and hop in addition. The caller charges it.
 /// Errors: those of the graph. After an error of `read` only `begin` and `end` are allowed.
 /// Thread-safety: one sample at a time, which requests neighbors one call after the other, as the library's samplers do.
-/// Precondition: the graph outlives this.
+/// The graph must outlive this.
 /// Source: Ginex, section 3.1: the accesses of many batches are known before the first is needed.
 class neighbor_pass {
 public:
@@ -55,6 +56,7 @@ public:
 
     /// Passes over `graph`, which must outlive this.
     explicit neighbor_pass(const disk_csc& graph) : graph_(&graph) {}
+    explicit neighbor_pass(const disk_csc&&) = delete; // the graph must outlive this
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return graph_->nodes(); }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return graph_->id_of(v); }
@@ -92,14 +94,18 @@ public:
         collecting_ = full_ = false;
         asked_ = {};
     }
-    /// States that the next sample is that of a batch, and that its first request without an answer is collected.
-    void collect(std::size_t batch) noexcept {
+    /// States that the next sample is that of a batch, and that its first request without an answer is collected. Throws as
+    /// `replay`.
+    void collect(std::size_t batch) {
         replay(batch);
         collecting_ = true;
         newest_ = 0;
     }
-    /// States that the next sample is that of a batch. Requests without an answer are those of the graph.
-    void replay(std::size_t batch) noexcept {
+    /// States that the next sample is that of a batch. Requests without an answer are those of the graph. Throws
+    /// errc::out_of_range for a batch beyond those of `begin`; without `begin` there is only batch 0, which has no answers.
+    void replay(std::size_t batch) {
+        if (batch >= std::max<std::size_t>(known_.size(), 1))
+            throw error(errc::out_of_range, "batch " + std::to_string(batch) + " of a pass of " + std::to_string(known_.size()));
         selected_ = batch;
         call_ = 0;
         collecting_ = full_ = false;
@@ -124,9 +130,10 @@ public:
         std::ranges::sort(collected_keys());
         return graph_->cost_of(collected_keys(), how);
     }
-    /// Reads the answers of all collected requests, after `cost`. Returns the I/O; nothing if a stop was requested: only
-    /// `begin` and `end` are then allowed.
+    /// Reads the answers of all collected requests, sorted by `cost` or here. Returns the I/O; nothing if a stop was requested:
+    /// only `begin` and `end` are then allowed.
     std::optional<io_stats> read(const block_coalescing& how, const std::stop_token& stop) {
+        if (!std::ranges::is_sorted(collected_keys())) std::ranges::sort(collected_keys());
         node_id* const to = slots();
         const auto write = [&](std::uint32_t first, const csc_block& block) {
             for (std::size_t k = first;; ++k) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/order/plan.hpp>
+#include <gneiss/storage/detail/check_plan.hpp>
 
 namespace gneiss {
 
@@ -36,8 +38,10 @@ public:
 
     /// \param resident  ascending
     /// \param edges     number of edges among them
+    /// Throws errc::invalid_argument for partitions that do not ascend or do not exist.
     resident_csr(const row_partitioning& rows, std::vector<partition_id> resident, edge_index edges, const csr_options& columns)
         : rows_(rows), finder_(rows), resident_(std::move(resident)), skipped_(rows.partitions, absent) {
+        detail::check_resident(resident_, rows.partitions);
         std::uint64_t nodes = 0;
         for (const partition_id p : resident_) {
             skipped_[p] = static_cast<node_id>(rows.begin(p) - nodes);
@@ -62,11 +66,14 @@ public:
     ///
     /// \param parts   by partner, ascending; all parts together have the number of edges given at construction
     /// \param others  lists to copy the edges of parts without a block from; both partitions are resident there
+    /// Throws errc::invalid_argument if all lists were appended, for partners that do not exist, for parts without a block that
+    /// `others` does not have, and for more edges than were given at construction. Blocks are those of their bucket: that is not
+    /// checked here, `bucket_store` does.
     ///
     /// O(edges), and O(log degree) per node and copied part. Works in tiles of nodes whose lists fit in a near cache: parts
     /// visit them one after another.
     void append(std::span<const part> parts, const resident_csr* others = nullptr) {
-        GNEISS_ASSERT(appended_ < resident_.size());
+        check(parts, others);
         constexpr std::uint64_t tile_edges = 1 << 14;
         const partition_id own = resident_[appended_++];
         const auto begin = static_cast<node_id>(rows_.begin(own)), size = static_cast<node_id>(rows_.size(own));
@@ -94,7 +101,8 @@ public:
             // Until they are filled, lists end where they begin.
             edge_index sum = *(ends + first - 1);
             for (node_id v = first; v < last; ++v) sum += std::exchange(ends[v], sum);
-            GNEISS_ASSERT(sum <= neighbors_.size());
+            if (sum > neighbors_.size())
+                throw error(errc::invalid_argument, "more edges are appended than the " + std::to_string(neighbors_.size()) + " that lists were made for");
             for (std::size_t k = 0; k < parts.size(); ++k) {
                 const part& p = parts[k];
                 const node_id* const from_neighbors = p.block != nullptr ? p.block->neighbors.data() : others->neighbors_.data();
@@ -149,6 +157,22 @@ public:
 
 private:
     static constexpr node_id absent = ~node_id{0};
+
+    void check(std::span<const part> parts, const resident_csr* others) const {
+        const auto need = [](bool holds, const char* what) {
+            if (!holds) throw error(errc::invalid_argument, what);
+        };
+        need(appended_ < resident_.size(), "lists of more partitions are appended than are resident");
+        const auto there = [&](partition_id p) { return others->skipped_[p] != absent; };
+        for (const part& p : parts) {
+            need(p.partner < rows_.partitions, "a part of the lists has a partner that does not exist");
+            if (p.block != nullptr) continue;
+            need(others != nullptr && others->rows_ == rows_ && there(resident_[appended_]) && there(p.partner) &&
+                     (relations_.empty() || others->relations_.size() == others->neighbors_.size()) &&
+                     (edge_ids_.empty() || others->edge_ids_.size() == others->neighbors_.size()),
+                "a part of the lists has no block, and no other lists have its edges");
+        }
+    }
 
     /// Calls visit(v, first place, last place) for v in [first, last) with the run of node begin + v's neighbors in a
     /// partition.

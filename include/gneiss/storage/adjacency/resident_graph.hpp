@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/adjacency/resident_csr.hpp>
+#include <gneiss/storage/detail/check_plan.hpp>
 
 namespace gneiss {
 
@@ -108,6 +110,7 @@ public:
     /// \param keeps     available directions
     /// \param out, in   [c · c] blocks, at own · c + partner where own is the position of the partition that the block
     ///                  is indexed by; null: no edges
+    /// Throws errc::invalid_argument for partitions that do not ascend or do not exist, or another number of blocks.
     resident_graph(const row_partitioning& rows, std::vector<partition_id> resident, neighbor_direction keeps,
         std::vector<block> out, std::vector<block> in)
         : rows_(rows),
@@ -117,19 +120,22 @@ public:
           place_(rows.partitions, absent),
           out_(std::move(out)),
           in_(std::move(in)) {
+        detail::check_resident(resident_, rows.partitions);
+        const std::size_t blocks = resident_.size() * resident_.size();
+        if ((keeps != neighbor_direction::in && out_.size() != blocks) || (keeps != neighbor_direction::out && in_.size() != blocks))
+            throw error(errc::invalid_argument, "a graph of " + std::to_string(resident_.size()) + " partitions has a block for each pair of them");
         for (std::size_t i = 0; i < resident_.size(); ++i) {
             place_[resident_[i]] = static_cast<std::uint32_t>(i);
             begin_.push_back(static_cast<node_id>(rows.begin(resident_[i])));
         }
-        GNEISS_ASSERT(keeps == neighbor_direction::in || out_.size() == resident_.size() * resident_.size());
-        GNEISS_ASSERT(keeps == neighbor_direction::out || in_.size() == resident_.size() * resident_.size());
     }
 
-    /// \param out, in  lists of the same partitions, filled; null: the direction is absent. At least one is not null
+    /// \param out, in  lists of the same partitions, filled; null: the direction is absent
+    /// Throws errc::invalid_argument without lists, or for lists of different partitions.
     resident_graph(const row_partitioning& rows, std::shared_ptr<const resident_csr> out, std::shared_ptr<const resident_csr> in)
         : rows_(rows),
           keeps_(!in ? neighbor_direction::out : !out ? neighbor_direction::in : neighbor_direction::both),
-          resident_((in ? in : out)->resident().begin(), (in ? in : out)->resident().end()),
+          resident_(same_partitions(out.get(), in.get())),
           merged_out_(std::move(out)),
           merged_in_(std::move(in)) {}
 
@@ -221,6 +227,13 @@ private:
     };
     using places = std::array<place, 512>;
 
+    [[nodiscard]] static std::vector<partition_id> same_partitions(const resident_csr* out, const resident_csr* in) {
+        if (out == nullptr && in == nullptr) throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing lists");
+        if (out != nullptr && in != nullptr && !std::ranges::equal(out->resident(), in->resident()))
+            throw error(errc::invalid_argument, "incoming and outgoing lists are of different partitions");
+        const auto resident = (in != nullptr ? in : out)->resident();
+        return {resident.begin(), resident.end()};
+    }
     [[nodiscard]] bool merged() const noexcept { return merged_out_ || merged_in_; }
     [[nodiscard]] detail::list_pair<resident_csr> lists(neighbor_direction d) const {
         return detail::list_pair<resident_csr>::of(merged_in_.get(), merged_out_.get(), d);

@@ -4,12 +4,22 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/order/plan.hpp>
 
 namespace gneiss::detail {
+
+/// Throws errc::invalid_argument unless resident partitions ascend and are below `partitions`. O(resident).
+inline void check_resident(std::span<const partition_id> resident, std::uint32_t partitions) {
+    if (!resident.empty() && *std::ranges::max_element(resident) >= partitions)
+        throw error(errc::invalid_argument, "partition " + std::to_string(*std::ranges::max_element(resident)) + " of " + std::to_string(partitions) + " is resident");
+    if (std::ranges::adjacent_find(resident, std::greater_equal{}) != resident.end())
+        throw error(errc::invalid_argument, "resident partitions do not ascend");
+}
 
 /// Throws errc::invalid_argument unless a buffer of `partitions` partitions can follow the plan: resident partitions ascend and
 /// are below `partitions`, and those of each edge bucket are resident. O(buckets log resident), once per epoch.

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,7 +32,8 @@ template <class T>
 class state_prefetcher {
 public:
     /// `make` makes an object. `fits` returns true if it fits in memory together with the object made last. Both are called by
-    /// the loading thread only. Precondition: all objects are gone before this.
+    /// the loading thread only. Precondition, not checked: all objects are gone before this; one that is dropped later writes to
+    /// freed memory.
     /// \param track  of the loading thread; null: no trace
     /// \param span   name of the span of `make`
     explicit state_prefetcher(std::function<std::unique_ptr<T>(const buffer_state&)> make,
@@ -47,7 +49,7 @@ public:
     state_prefetcher(const state_prefetcher&) = delete;
     state_prefetcher& operator=(const state_prefetcher&) = delete;
 
-    /// Starts a plan at `first_state`; loading begins at once. Precondition: no object of an earlier plan is held.
+    /// Starts a plan at `first_state`; loading begins at once, or when no object of an earlier plan is held.
     void begin(epoch_plan states, std::uint32_t first_state) {
         const std::size_t count = states.size();
         begin(count, [plan = std::move(states)](std::uint64_t index) { return plan[static_cast<std::size_t>(index)]; }, first_state);
@@ -59,12 +61,12 @@ public:
         const std::scoped_lock lock(mutex_);
         state_of_ = std::move(state_of);
         states_ = count;
-        next_ = first_state;
+        next_ = wanted_ = first_state;
         changed_.notify_all();
     }
 
-    /// Abandons the plan, drops objects not acquired, and calls `drop` while nothing is being made.
-    /// Precondition: no acquired object is held.
+    /// Abandons the plan, drops objects not acquired, and calls `drop` while nothing is being made. Waits until no acquired object
+    /// is held.
     template <class Drop>
     void forget(Drop&& drop) {
         drop_unused();
@@ -73,17 +75,23 @@ public:
         drop();
     }
 
-    /// Returns the object of state `index`; in order, once each. Rethrows exceptions of `make`; throws errc::canceled.
+    /// Returns the object of state `index`; in order, once each. Waits while two earlier objects are held. Rethrows exceptions of
+    /// `make`; throws errc::canceled; errc::invalid_argument for another state than the next one of the plan.
     [[nodiscard]] std::shared_ptr<const T> acquire(std::uint64_t index, const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] {
             const std::scoped_lock lock(mutex_);
             changed_.notify_all();
         });
         std::unique_lock lock(mutex_);
+        if (index != wanted_ || index >= states_)
+            throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired, " +
+                                                    (wanted_ < states_ ? "the next one is state " + std::to_string(wanted_)
+                                                                       : "no further one is in the plan of " + std::to_string(states_)));
         changed_.wait(lock, [&] { return failure_ || find(index) != ready_.size() || stop.stop_requested(); });
         if (failure_) std::rethrow_exception(failure_);
         const std::size_t found = find(index);
         if (found == ready_.size()) throw error(errc::canceled, "stopped while loading a state");
+        ++wanted_;
         return std::move(ready_[found].second);
     }
 
@@ -109,7 +117,7 @@ private:
     void drop_unused() {
         std::array<numbered, 2> unused; // dropping one locks
         const std::scoped_lock lock(mutex_);
-        states_ = next_ = 0;
+        states_ = next_ = wanted_ = 0;
         upcoming_.reset();
         ready_.swap(unused);
         ++epoch_;
@@ -178,6 +186,7 @@ private:
     std::function<buffer_state(std::uint64_t)> state_of_;
     std::uint64_t states_ = 0;             // states of the plan
     std::uint64_t next_ = 0;               // next state to load
+    std::uint64_t wanted_ = 0;             // next state to acquire
     std::optional<buffer_state> upcoming_; // that state, once requested
     std::uint64_t made_ = 0;           // objects so far: their numbers
     std::vector<std::uint64_t> alive_; // numbers of those in memory or being made, at most two

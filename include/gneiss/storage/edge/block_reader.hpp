@@ -78,16 +78,19 @@ inline void remove_self_loops(loaded_block& of) noexcept {
 /// Errors: io_error; errc::corrupt with path and offset.
 class block_reader {
 public:
-    /// Precondition: `store` outlives this.
+    /// The store must outlive this.
     block_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
+    block_reader(const bucket_store&&, engine_factory) = delete; // the store must outlive the reader
 
     /// Returns the memory of a block: its bytes, rounded for direct reads.
-    [[nodiscard]] static std::uint64_t memory_of(const bucket_store& store, const block_place& at) noexcept {
+    [[nodiscard]] static std::uint64_t memory_of(const bucket_store& store, const block_place& at) {
         return store.extent(at.bucket).range(at.direction).length + 2 * page_alignment;
     }
 
-    /// Reads blocks and returns them, verified, in the given order. Precondition: no wave is in progress.
+    /// Reads blocks and returns them, verified, in the given order. Throws errc::invalid_argument while a wave is in progress, or
+    /// without engines; errc::out_of_range for a bucket beyond the store.
     [[nodiscard]] std::vector<loaded_block> read(std::span<const block_place> wanted) {
+        if (!waves_.empty()) throw error(errc::invalid_argument, "blocks are read while a wave is in progress");
         start(wanted);
         return finish();
     }
@@ -102,7 +105,7 @@ public:
             ++waves_begun_;
             if (wanted.empty()) return;
             if (!queue_) {
-                engine_ = std::make_unique<any_engine>(engines_());
+                engine_ = std::make_unique<any_engine>(make_engine(engines_));
                 queue_ = std::make_unique<io_queue>(*engine_);
             }
             for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -120,9 +123,9 @@ public:
         });
     }
 
-    /// Returns the blocks of the oldest wave, verified, in the given order. Precondition: a wave is in progress.
+    /// Returns the blocks of the oldest wave, verified, in the given order. Throws errc::invalid_argument if none is in progress.
     [[nodiscard]] std::vector<loaded_block> finish() {
-        GNEISS_ASSERT(!waves_.empty());
+        if (waves_.empty()) throw error(errc::invalid_argument, "no wave of blocks is in progress");
         std::vector<loaded_block> loaded;
         or_abandon([&] {
             wave& ended = waves_.front();

@@ -62,9 +62,13 @@ public:
           edge_ids_(scratch_, memory / 16),
           table_(layout.buckets()) {}
 
-    /// Adds an edge between local ids. Precondition: in range, and not before the previous one.
+    /// Adds an edge between local ids. Throws errc::out_of_range for a bucket beyond the layout, errc::invalid_argument for one
+    /// before that of the previous edge. Within a bucket, that ids are in range and in order is not checked: blocks would be wrong,
+    /// and refused when they are read.
     void push(std::uint64_t bucket, std::uint32_t source, std::uint32_t destination, relation_id relation) {
         if (bucket != bucket_ || edges_ == 0) {
+            if (bucket >= table_.size()) throw error(errc::out_of_range, "bucket " + std::to_string(bucket) + " of " + std::to_string(table_.size()));
+            if (bucket < bucket_) throw error(errc::invalid_argument, "an edge of bucket " + std::to_string(bucket) + " follows one of bucket " + std::to_string(bucket_));
             flush();
             bucket_ = bucket;
             incoming_.emplace(scratch_, sort_memory_, incoming_less{}, executor_);

@@ -9,9 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
@@ -27,8 +29,9 @@ namespace gneiss {
 /// offset.
 class bucket_reader {
 public:
-    /// Precondition: `store` outlives this.
+    /// The store must outlive this.
     bucket_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
+    bucket_reader(const bucket_store&&, engine_factory) = delete; // the store must outlive the reader
 
     /// Returns the memory of a reader [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const bucket_store& store) {
@@ -36,12 +39,17 @@ public:
         return std::max(one, std::min(16 * one, std::uint64_t{1} << 20));
     }
 
-    /// Fills `to` [extent(bucket).edges] with the bucket's edges in stored order. One read.
+    /// Fills `to` [extent(bucket).edges] with the bucket's edges in stored order. One read. Throws errc::invalid_argument for
+    /// another size of `to`, or without engines; errc::out_of_range for a bucket beyond the store.
     void load(edge_bucket bucket, std::span<edge> to) { load(std::span(&bucket, 1), std::span(&to, 1)); }
 
     /// The same for several buckets, each into its span: one read per bucket with edges, in the given order, several in flight.
     void load(std::span<const edge_bucket> buckets, std::span<const std::span<edge>> to) {
-        GNEISS_ASSERT(buckets.size() == to.size());
+        if (buckets.size() != to.size())
+            throw error(errc::invalid_argument, std::to_string(buckets.size()) + " buckets are loaded into " + std::to_string(to.size()) + " places");
+        for (std::size_t i = 0; i < buckets.size(); ++i)
+            if (const std::uint64_t edges = store_.extent(buckets[i]).edges; to[i].size() != edges)
+                throw error(errc::invalid_argument, "a bucket of " + std::to_string(edges) + " edges is loaded into room for " + std::to_string(to[i].size()));
         if (!queue_) open();
         try {
             for (std::size_t next = 0; next < buckets.size() || !reads_.empty();) {
@@ -64,7 +72,7 @@ public:
         statistics_ = queue_->stats();
     }
 
-    /// Returns this as the loader of an `edge_buffer`. Precondition: this outlives it.
+    /// Returns this as the loader of an `edge_buffer`. This must outlive it.
     [[nodiscard]] edge_loader source() {
         return {.size = [this](edge_bucket b) { return static_cast<edge_index>(store_.extent(b).edges); },
             .load = [this](edge_bucket b, std::span<edge> to) { load(b, to); },
@@ -87,7 +95,7 @@ private:
     };
 
     void open() {
-        auto engine = std::make_unique<any_engine>(engines_());
+        auto engine = std::make_unique<any_engine>(make_engine(engines_));
         auto opened = std::make_unique<file>(*engine, store_.path(edge_direction::out), open_options{.direct = true});
         buffer_ = aligned_buffer<std::byte>(static_cast<std::size_t>(bytes_needed(store_)));
         queue_ = std::make_unique<io_queue>(*engine); // all of it or, if something throws, nothing

@@ -84,13 +84,19 @@ public:
     /// Offset of the data in the file of a direction [bytes]; a multiple of 4096.
     [[nodiscard]] std::uint64_t data_offset(edge_direction d) const noexcept { return side(d).checksums.data_offset(); }
 
-    /// Precondition: both partitions exist. O(1).
-    [[nodiscard]] bucket_extent extent(edge_bucket bucket) const noexcept {
+    /// Throws errc::out_of_range unless both partitions of a bucket exist. O(1).
+    void check(edge_bucket bucket) const {
+        if (bucket.first >= layout_.rows.partitions || bucket.second >= layout_.rows.partitions)
+            throw error(errc::out_of_range, "bucket (" + std::to_string(bucket.first) + ", " + std::to_string(bucket.second) + ") of " +
+                                                std::to_string(layout_.rows.partitions) + " partitions");
+    }
+    /// Returns the size and place of a bucket. O(1). Errors as `check`, as of all calls below.
+    [[nodiscard]] bucket_extent extent(edge_bucket bucket) const {
         const bucket_row& r = row(bucket);
         return {r.edges, layout_.range(bucket, r, edge_direction::out), layout_.range(bucket, r, edge_direction::in)};
     }
     /// Returns the size of the largest block of a direction [bytes]. O(p²).
-    [[nodiscard]] std::uint64_t largest_block(edge_direction d) const noexcept {
+    [[nodiscard]] std::uint64_t largest_block(edge_direction d) const {
         std::uint64_t most = 0;
         for_each_bucket([&](edge_bucket b) { most = std::max(most, extent(b).range(d).length); });
         return most;
@@ -190,8 +196,8 @@ private:
     [[nodiscard]] const open_side& side(edge_direction d) const noexcept {
         return sides_[d == edge_direction::out ? 0 : 1];
     }
-    [[nodiscard]] const bucket_row& row(edge_bucket bucket) const noexcept {
-        GNEISS_ASSERT(bucket.first < layout_.rows.partitions && bucket.second < layout_.rows.partitions);
+    [[nodiscard]] const bucket_row& row(edge_bucket bucket) const {
+        check(bucket);
         return table_[static_cast<std::size_t>(layout_.index(bucket))];
     }
 

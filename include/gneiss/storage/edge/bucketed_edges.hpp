@@ -16,6 +16,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/edge/bucket_table.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 
@@ -39,7 +40,8 @@ struct bucketing {
 /// Immutable; copies share the edges.
 class bucketed_edges {
 public:
-    /// Throws errc::out_of_range for a node or a relation beyond `into`; errc::invalid_argument for 0 partitions.
+    /// Throws errc::out_of_range for a node or a relation beyond `into`; errc::invalid_argument for 0 partitions;
+    /// errc::unsupported for more than 16384, or for nodes of more than 32 bits.
     bucketed_edges(std::span<const edge> edges, const bucketing& into) {
         auto held = std::make_shared<in_memory>();
         std::uint64_t nodes = 0, relations = 0;
@@ -52,6 +54,7 @@ public:
         if (into.relations != 0 && relations > into.relations)
             throw error(errc::out_of_range, "edges name " + std::to_string(relations) + " relations of " + std::to_string(into.relations));
         rows_ = {into.nodes != 0 ? into.nodes : nodes, into.partitions};
+        check_bucket_rows(rows_);
         relations_ = std::max<std::uint64_t>(into.relations != 0 ? into.relations : relations, 1);
         held->first.assign(std::size_t{into.partitions} * into.partitions + 1, 0);
         for (const edge& e : edges) ++held->first[bucket(e) + 1];
@@ -87,7 +90,11 @@ public:
                         .load_many = [disk = disk_, reader](std::span<const edge_bucket> b, std::span<const std::span<edge>> to) { reader->load(b, to); }},
                 reader};
         }
-        const auto find = [held = memory_, partitions = rows_.partitions](edge_bucket b) { return held->bucket(std::size_t{b.first} * partitions + b.second); };
+        const auto find = [held = memory_, partitions = rows_.partitions](edge_bucket b) {
+            if (b.first >= partitions || b.second >= partitions)
+                throw error(errc::out_of_range, "bucket (" + std::to_string(b.first) + ", " + std::to_string(b.second) + ") of " + std::to_string(partitions) + " partitions");
+            return held->bucket(std::size_t{b.first} * partitions + b.second);
+        };
         return {{.size = [find](edge_bucket b) { return static_cast<edge_index>(find(b).size()); },
                     .load = [find](edge_bucket b, std::span<edge> to) { std::ranges::copy(find(b), to.begin()); },
                     .rows = rows_},

@@ -30,7 +30,7 @@ namespace gneiss {
 /// The edges of one state: those of its buckets, in the state's order. Read-only, shared by the batches cut from it.
 class state_edges {
 public:
-    /// Returns the edges of the state's bucket `i`, in their stored order.
+    /// Returns the edges of the state's bucket `i`, in their stored order. Precondition, not checked: i < buckets().
     [[nodiscard]] std::span<const edge> bucket(std::size_t i) const noexcept { return buckets_[i]->span(); }
     /// Returns the number of buckets.
     [[nodiscard]] std::size_t buckets() const noexcept { return buckets_.size(); }
@@ -38,7 +38,8 @@ public:
     [[nodiscard]] std::span<const edge_index> sizes() const noexcept { return sizes_; }
     /// Returns the number of edges.
     [[nodiscard]] edge_index size() const noexcept { return first_.back(); }
-    /// Returns edge `position` of the state, buckets concatenated. O(log buckets). Precondition: position < size().
+    /// Returns edge `position` of the state, buckets concatenated. O(log buckets). Precondition, not checked: position < size();
+    /// else it reads out of bounds.
     [[nodiscard]] const edge& operator[](edge_index position) const noexcept {
         const auto next = std::upper_bound(first_.begin() + 1, first_.end() - 1, position);
         const auto i = static_cast<std::size_t>(next - first_.begin()) - 1;
@@ -97,8 +98,8 @@ struct edge_buffer_options {
 class edge_buffer {
 public:
     /// A plan that needs more than `options.bytes`, as a randomized order may, charges the difference when it begins.
-    /// Throws over_budget; errc::invalid_argument if the number of partitions is unknown, or differs between options and
-    /// loader.
+    /// Throws over_budget; errc::invalid_argument if the loader has no functions, or if the number of partitions is unknown, or
+    /// differs between options and loader.
     edge_buffer(edge_loader source, const edge_buffer_options& options, memory_budget& budget)
         : source_(std::move(source)),
           partitions_(partitions_of(source_, options)),
@@ -110,8 +111,10 @@ public:
               open_track(options.trace, "edge loader"), "load edges") {}
 
     /// Returns the memory of a plan: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once
-    /// [bytes].
+    /// [bytes]. Throws as the constructor and `begin_epoch`.
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, const edge_buffer_options& options = {}) {
+        check(source);
+        if (source.rows || options.partitions != 0) detail::check_plan(states, partitions_of(source, options));
         std::uint64_t most = 0, before = 0;
         if (options.cache_all) {
             std::set<edge_bucket> seen;
@@ -129,7 +132,7 @@ public:
         return most * sizeof(edge);
     }
 
-    /// Starts an epoch at `first_state`; loading begins at once. Precondition: no edges of an earlier epoch are held.
+    /// Starts an epoch at `first_state`; loading begins at once, or when no edges of an earlier epoch are held.
     /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a state
     /// that the budget has no room for; then nothing is loaded.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
@@ -140,7 +143,7 @@ public:
 
     /// Announces the partitioning of the trainer's nodes. Throws errc::invalid_argument if it is not that of the edges; if the
     /// loader has no `rows`, `acquire` throws for an edge in the wrong bucket instead: O(1) per edge, on load.
-    /// Precondition: no epoch is running.
+    /// No epoch may be running: that is not checked, and its edges then are or are not.
     void expect(const row_partitioning& rows) {
         const std::scoped_lock lock(source_turn_);
         if (source_.rows) return check_same_partitions(*source_.rows, "edges", rows, "embeddings and graph");
@@ -151,13 +154,20 @@ public:
         expected_ = rows;
     }
 
-    /// Returns the edges of state `index`. States are acquired in order. Rethrows errors of loading; throws errc::canceled.
+    /// Returns the edges of state `index`. States are acquired in order, once each; it waits while the edges of two states are
+    /// held. Rethrows errors of loading; throws errc::canceled; errc::invalid_argument for another state than the next one.
+    /// Precondition, not checked: the edges are dropped before this.
     [[nodiscard]] std::shared_ptr<const state_edges> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_.acquire(index, stop);
     }
 
 private:
+    static void check(const edge_loader& source) {
+        if (!source.size || !source.load)
+            throw error(errc::invalid_argument, "an edge loader needs functions that return the size of a bucket and load it", {.field = "edge_loader"});
+    }
     [[nodiscard]] static std::uint32_t partitions_of(const edge_loader& source, const edge_buffer_options& options) {
+        check(source);
         if (!source.rows && options.partitions == 0)
             throw error(errc::invalid_argument, "an edge buffer needs the number of partitions where the loader does not know it", {.field = "partitions"});
         if (source.rows && options.partitions != 0 && options.partitions != source.rows->partitions)

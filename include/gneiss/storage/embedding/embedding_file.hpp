@@ -213,7 +213,7 @@ private:
         template <class Body>
         void use(const embedding_file& rows, const open_options& how, Body&& body) {
             if (!queue_) { // all of it or, if something throws, nothing: the next use retries
-                auto engine = std::make_unique<any_engine>(rows.engines_());
+                auto engine = std::make_unique<any_engine>(make_engine(rows.engines_));
                 auto opened = std::make_unique<file>(*engine, rows.path_, how);
                 queue_ = std::make_unique<io_queue>(*engine);
                 engine_ = std::move(engine);

@@ -55,7 +55,7 @@ public:
           memory_(1),
           name_(directory) {
         const row_layout layout{static_cast<std::uint32_t>(dim), 0};
-        any_engine engine = engines();
+        any_engine engine = make_engine(engines);
         embedding_file::create(engine, name_.path, partitioning, layout, 0);
         file_ = std::make_unique<embedding_file>(engines, name_.path, partitioning, layout, 0);
         memory_[0] = aligned_buffer<float>::zeroed(buffer_floats(partitioning, dim));

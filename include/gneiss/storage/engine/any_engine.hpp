@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/storage/engine/concepts.hpp>
 
 namespace gneiss {
@@ -73,5 +74,11 @@ static_assert(io_engine<any_engine>);
 
 /// Makes an engine. Each I/O thread calls it for its own engine; callable from any thread.
 using engine_factory = std::function<any_engine()>;
+
+/// Makes an engine. Throws errc::invalid_argument if there is no factory.
+[[nodiscard]] inline any_engine make_engine(const engine_factory& engines) {
+    if (!engines) throw error(errc::invalid_argument, "an engine is needed, but there is no function that makes one", {.field = "engines"});
+    return engines();
+}
 
 } // namespace gneiss

@@ -77,7 +77,7 @@ public:
     /// \param memory    at `page_alignment`, in use until the first `begin`
     extent_file(const engine_factory& engines, const std::filesystem::path& path, extent_sizes sizes, std::uint64_t identity,
         std::span<std::byte> memory)
-        : sizes_(std::move(sizes)), identity_(identity), memory_(memory), engine_(engines()),
+        : sizes_(std::move(sizes)), identity_(identity), memory_(memory), engine_(make_engine(engines)),
           file_(engine_, path, {.write = true, .create = true, .truncate = true, .direct = true}), begin_(1), first_piece_(1) {
         std::error_code ignored;
         std::filesystem::remove(path, ignored);

@@ -39,17 +39,22 @@ public:
     using block = std::shared_ptr<const feature_block>; ///< shared block of a partition
 
     /// \param blocks  by partition; null: not resident
-    resident_features(const feature_store& store, std::vector<block> blocks) : store_(store), blocks_(std::move(blocks)) {}
+    /// The store must outlive this. Throws errc::invalid_argument unless there is a block or null for each partition.
+    resident_features(const feature_store& store, std::vector<block> blocks) : store_(store), blocks_(std::move(blocks)) {
+        if (blocks_.size() != store.rows().partitions)
+            throw error(errc::invalid_argument, std::to_string(blocks_.size()) + " blocks for " + std::to_string(store.rows().partitions) + " partitions");
+    }
+    resident_features(const feature_store&&, std::vector<block>) = delete; // the store must outlive this
 
     /// Returns the number of columns.
     [[nodiscard]] std::uint64_t columns() const noexcept { return store_.columns(); }
     /// True if rows are sparse.
     [[nodiscard]] bool sparse() const noexcept { return store_.sparse(); }
-    /// True if the partition is resident.
-    [[nodiscard]] bool resident(partition_id p) const noexcept { return blocks_[p] != nullptr; }
+    /// True if the partition is resident; false beyond the partitions.
+    [[nodiscard]] bool resident(partition_id p) const noexcept { return p < blocks_.size() && blocks_[p] != nullptr; }
 
     /// Gathers as floats: out[i] = features of node ids[i], out [ids, columns]. Throws errc::invalid_argument for another shape
-    /// of `out`, or sparse features; errc::out_of_range for an id beyond the nodes. Precondition: nodes are resident.
+    /// of `out`, or sparse features; errc::out_of_range for an id beyond the nodes, or a node that is not resident.
     template <executor E>
     void gather(const E& executor, std::span<const node_id> ids, matrix_view<float> out) const {
         if (sparse() || out.rows() < ids.size() || out.columns() != columns())
@@ -67,7 +72,8 @@ public:
         });
     }
     /// The same for sparse rows; they are never expanded. Reuses the memory of `to`.
-    /// Throws errc::out_of_range for 2³² entries or more, or an id beyond the nodes; errc::invalid_argument for dense features.
+    /// Throws errc::out_of_range for 2³² entries or more, an id beyond the nodes, or a node that is not resident;
+    /// errc::invalid_argument for dense features.
     template <executor E>
     void gather(const E& executor, std::span<const node_id> ids, sparse_feature_rows& to) const {
         if (!sparse()) throw error(errc::invalid_argument, "features are dense, but sparse rows were requested");
@@ -103,9 +109,9 @@ public:
     }
 
 private:
-    [[nodiscard]] std::pair<const feature_block&, std::size_t> place(node_id node) const noexcept {
+    [[nodiscard]] std::pair<const feature_block&, std::size_t> place(node_id node) const {
         const partition_id p = store_.rows().of(node);
-        GNEISS_ASSERT(blocks_[p] != nullptr);
+        if (blocks_[p] == nullptr) throw error(errc::out_of_range, "node " + std::to_string(node) + " is of partition " + std::to_string(p) + ", which is not resident");
         return {*blocks_[p], static_cast<std::size_t>(node - store_.rows().begin(p))};
     }
 
@@ -139,8 +145,12 @@ public:
             open_track(trace, "feature loader"), "load features");
     }
 
-    /// Returns the memory of a plan: the most that the partitions of two consecutive states take together [bytes].
+    feature_buffer(const feature_store&&, engine_factory, std::uint64_t, memory_budget&, trace_recorder* = nullptr) = delete; // the store must outlive the buffer
+
+    /// Returns the memory of a plan: the most that the partitions of two consecutive states take together [bytes]. Throws
+    /// errc::invalid_argument for a plan of other partitions.
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const feature_store& store) {
+        detail::check_plan(states, store.rows().partitions);
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s)
             most = std::max(most, bytes_of_both(store, states[s].resident, states[s == 0 ? 0 : s - 1].resident));
@@ -150,7 +160,7 @@ public:
     /// Returns the store that it reads.
     [[nodiscard]] const feature_store& store() const noexcept { return store_; }
 
-    /// Starts an epoch at `first_state`; loading begins at once. Precondition: no features of an earlier epoch are held.
+    /// Starts an epoch at `first_state`; loading begins at once, or when no features of an earlier epoch are held.
     /// Throws errc::invalid_argument for a plan of other partitions; over_budget, with the bytes of all charges, for a state
     /// that the budget has no room for.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
@@ -159,14 +169,15 @@ public:
         loader_->begin(states, first_state);
     }
 
-    /// Returns the features of state `index`. States are acquired in order, once each. Rethrows errors of loading; throws
-    /// errc::canceled. Precondition: the features are dropped before this.
+    /// Returns the features of state `index`. States are acquired in order, once each; it waits while the features of two states
+    /// are held. Rethrows errors of loading; throws errc::canceled; errc::invalid_argument for another state than the next one.
+    /// Precondition, not checked: the features are dropped before this.
     [[nodiscard]] std::shared_ptr<const resident_features> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_->acquire(index, stop);
     }
 
-    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins.
-    /// Precondition: no features are held.
+    /// Frees the memory but keeps the budget charge, so the owner may reuse it until the next epoch begins. Waits until no features
+    /// are held.
     void release() {
         loader_->forget([this] {
             std::ranges::fill(last_, nullptr);
@@ -174,7 +185,7 @@ public:
         });
     }
 
-    /// Returns true if state `index` is loaded, or beyond the plan. Precondition: it was not acquired yet.
+    /// Returns true if state `index` is loaded, or beyond the plan; false if it was acquired.
     [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
 
     [[nodiscard]] io_stats statistics() const {

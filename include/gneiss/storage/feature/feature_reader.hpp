@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
@@ -61,6 +63,7 @@ class feature_reader {
 public:
     /// \param store  outlives this
     feature_reader(const feature_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
+    feature_reader(const feature_store&&, engine_factory) = delete; // the store must outlive the reader
 
     /// Returns the memory of one array of a partition's block [bytes], a multiple of pages.
     [[nodiscard]] static std::uint64_t bytes_needed(const feature_store& store, partition_id p, feature_part part) {
@@ -77,9 +80,13 @@ public:
     /// Reads partitions, all at once. The memory of a block's array is replaced only if it is too small.
     /// \param to    outlives this, or a successful read, whichever ends first
     /// \param room  bytes to leave free before the values of each block, rounded up to pages
+    /// Throws errc::invalid_argument unless there is a block for each partition, or without engines; errc::out_of_range for a
+    /// partition beyond the store.
     void read(std::span<const partition_id> partitions, std::span<feature_block> to, std::size_t room = 0) {
+        if (partitions.size() != to.size())
+            throw error(errc::invalid_argument, std::to_string(partitions.size()) + " partitions are read into " + std::to_string(to.size()) + " blocks");
         if (!queue_) {
-            engine_ = std::make_unique<any_engine>(engines_());
+            engine_ = std::make_unique<any_engine>(make_engine(engines_));
             queue_ = std::make_unique<io_queue>(*engine_);
         }
         const std::size_t free = round_up(room, page_alignment);

@@ -64,8 +64,10 @@ inline constexpr std::array all_feature_parts{feature_part::values, feature_part
 /// \snippet 16_graph_network.cpp stores
 class feature_store {
 public:
-    /// Checks sizes and reads the first entry of each partition: at most one checksum block each.
+    /// Checks sizes and reads the first entry of each partition: at most one checksum block each. Throws errc::invalid_argument for
+    /// features of other nodes, or no partition.
     feature_store(feature_files files, row_partitioning rows) : files_(std::move(files)), rows_(std::move(rows)) {
+        if (rows_.partitions == 0) throw error(errc::invalid_argument, "features need at least one partition");
         if (files_.rows != rows_.nodes)
             throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
                                                     std::to_string(rows_.nodes) + " nodes");
@@ -104,8 +106,13 @@ public:
     [[nodiscard]] std::size_t row_bytes() const noexcept { return gneiss::row_bytes(files_.type, files_.columns); }
     /// Returns the number of stored values: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t nnz() const noexcept { return sparse() ? nnz_ : files_.rows * files_.columns; }
-    /// Sparse: returns the number of the first entry of a partition's rows; for partition `partitions`, of all entries.
-    [[nodiscard]] std::uint64_t first_entry(partition_id p) const noexcept { return first_entry_[p]; }
+    /// Sparse: returns the number of the first entry of a partition's rows; for partition `partitions`, of all entries. Throws
+    /// errc::out_of_range beyond, errc::invalid_argument for dense features.
+    [[nodiscard]] std::uint64_t first_entry(partition_id p) const {
+        if (!sparse()) throw error(errc::invalid_argument, "dense features have no entries");
+        if (p > rows_.partitions) throw no_such_partition(p);
+        return first_entry_[p];
+    }
 
     /// Returns one of the arrays.
     [[nodiscard]] const feature_files::array& file(feature_part part) const noexcept {
@@ -113,8 +120,10 @@ public:
                : part == feature_part::offsets ? files_.offsets
                                                : files_.indices;
     }
-    /// Returns the bytes of a partition's rows in the data of a file; sparse rows have one more offset than rows.
-    [[nodiscard]] byte_range range(partition_id p, feature_part part) const noexcept {
+    /// Returns the bytes of a partition's rows in the data of a file; sparse rows have one more offset than rows. Throws
+    /// errc::out_of_range for a partition beyond.
+    [[nodiscard]] byte_range range(partition_id p, feature_part part) const {
+        if (p >= rows_.partitions) throw no_such_partition(p);
         const std::uint64_t first = rows_.begin(p), count = rows_.size(p);
         if (file(part).path.empty() || count == 0) return {};
         const auto of = [](std::uint64_t begin, std::uint64_t size, std::uint64_t bytes) {
@@ -132,8 +141,11 @@ public:
         return {run.offset, run.length};
     }
 
-    /// Checks a partition's sparse rows: offsets [rows + 1] in order, columns ascending and below `columns`. O(entries).
+    /// Checks a partition's sparse rows: offsets [rows + 1] in order, columns ascending and below `columns`. O(entries). Throws
+    /// errc::corrupt; errc::out_of_range for a partition beyond, errc::invalid_argument for dense features.
     void check(partition_id p, std::span<const std::uint64_t> offsets, std::span<const std::uint32_t> indices) const {
+        if (!sparse()) throw error(errc::invalid_argument, "dense features have no entries");
+        if (p >= rows_.partitions) throw no_such_partition(p);
         for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
             const std::uint64_t begin = offsets[row] - first_entry_[p], end = offsets[row + 1] - first_entry_[p];
             if (begin > end || end > indices.size() || (row == 0 && begin != 0)) throw out_of_order(rows_.begin(p) + row);
@@ -148,6 +160,9 @@ public:
     }
 
 private:
+    [[nodiscard]] error no_such_partition(partition_id p) const {
+        return {errc::out_of_range, "partition " + std::to_string(p) + " of " + std::to_string(rows_.partitions)};
+    }
     [[nodiscard]] error out_of_order(std::uint64_t row) const {
         return {errc::corrupt, "offset " + std::to_string(row) + " is out of order", {.path = files_.offsets.path}};
     }

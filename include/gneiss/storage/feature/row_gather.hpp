@@ -55,7 +55,7 @@ public:
     /// Opens the file. Precondition: the executor and the budget outlive this.
     disk_rows(const engine_factory& engines, stored_rows rows, const gather_options& options, executor_ref executor,
         memory_budget& budget)
-        : rows_(std::move(rows)), options_(options), executor_(executor), budget_(budget), engine_(engines()),
+        : rows_(std::move(rows)), options_(options), executor_(executor), budget_(budget), engine_(make_engine(engines)),
           file_(engine_, rows_.path, {.direct = options.direct}), mask_(file_.alignment() - 1),
           window_(2 * engine_.traits().depth) {
         rows_.check(file_.size());

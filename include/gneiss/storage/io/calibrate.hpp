@@ -90,7 +90,7 @@ inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
 /// started or stopped meanwhile, the two measurements differ, see `io_profile::steady`.
 [[nodiscard]] inline io_profile calibrate(
     const engine_factory& engines, const std::filesystem::path& path, const calibrate_options& options = {}) {
-    any_engine engine = engines();
+    any_engine engine = make_engine(engines);
     file from(engine, path, {.direct = options.direct});
     const std::size_t block = std::max<std::size_t>(from.alignment(), 512), depth = engine.traits().depth;
     const std::uint64_t blocks = from.size() / block;
