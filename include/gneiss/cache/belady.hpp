@@ -63,14 +63,19 @@ struct belady_options {
 /// \snippet 17_belady.cpp compare
 class belady_policy {
 public:
+    /// Says what is missing: any other type.
+    template <class Trace, class E>
+    belady_policy(Trace& /*trace*/, const belady_options& /*options*/, const E& /*executor*/) : capacity_(0) {
+        static_assert(access_trace<Trace>, "belady_policy: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
+        static_assert(executor<E>, "belady_policy: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    }
     /// Reads the trace and links the uses of each row.
-    template <class Trace, executor E>
+    template <access_trace Trace, executor E>
     belady_policy(Trace& trace, const belady_options& options, const E& executor)
         : capacity_(options.capacity),
           uses_(trace),
           lists_(uses_.batches() + 1),
           incoming_(uses_.batches() + 1) {
-        static_assert(access_trace<Trace>, "belady_policy: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
         if (options.resident.size() > capacity_)
             throw error(errc::invalid_argument, std::to_string(options.resident.size()) + " resident rows in a cache of " +
                                                     std::to_string(capacity_) + " slots");
@@ -301,7 +306,7 @@ struct belady_outcome {
 
 /// Computes all change sets of a superbatch in advance: calls `visit(batch, change_set)` for each batch in order. Reads the
 /// trace twice. Otherwise like `belady_policy`.
-template <class Trace, executor E, class Visit>
+template <access_trace Trace, executor E, class Visit>
 belady_outcome belady(Trace& trace, const belady_options& options, const E& executor, Visit&& visit) {
     belady_policy policy(trace, options, executor);
     std::vector<node_id> room;

@@ -173,15 +173,9 @@ std::vector<rank_counts> rank_given_block(const link_scorer& score, Rows& rows, 
     return counts;
 }
 
-} // namespace detail
-
-template <class Rows, class Candidates, class E, class K>
-link_metrics rank_edges_given(const link_scorer& score, Rows& rows, std::span<const edge> edges, Candidates& candidates,
+template <embedding_stream Rows, candidate_source Candidates, executor E, score_kernel K>
+link_metrics rank_given_in_blocks(const link_scorer& score, Rows& rows, std::span<const edge> edges, Candidates& candidates,
     const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
-    static_assert(embedding_stream<Rows>, "rank_edges_given: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(candidate_source<Candidates>, "rank_edges_given: Candidates must be a gneiss::candidate_source, see gneiss/eval/concepts.hpp");
-    static_assert(gneiss::executor<E>, "rank_edges_given: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
-    static_assert(score_kernel<K>, "rank_edges_given: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     link_metrics metrics;
     if (edges.empty()) return metrics;
     const auto dim = static_cast<std::size_t>(rows.dim());
@@ -204,6 +198,19 @@ link_metrics rank_edges_given(const link_scorer& score, Rows& rows, std::span<co
         first += count;
     }
     return metrics;
+}
+
+} // namespace detail
+
+template <class Rows, class Candidates, class E, class K>
+link_metrics rank_edges_given(const link_scorer& score, Rows& rows, std::span<const edge> edges, Candidates& candidates,
+    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
+    static_assert(embedding_stream<Rows>, "rank_edges_given: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(candidate_source<Candidates>, "rank_edges_given: Candidates must be a gneiss::candidate_source, see gneiss/eval/concepts.hpp");
+    static_assert(gneiss::executor<E>, "rank_edges_given: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "rank_edges_given: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+    if constexpr (embedding_stream<Rows> && candidate_source<Candidates> && gneiss::executor<E> && score_kernel<K>)
+        return detail::rank_given_in_blocks(score, rows, edges, candidates, executor, memory, visit, kernel);
 }
 
 } // namespace gneiss

@@ -261,13 +261,11 @@ ranking_plan plan_ranking(const ranking_shape& shape, std::uint64_t memory, cons
     return plan;
 }
 
-template <class Rows, class E, class K>
-link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
-    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel,
-    const candidate_sets& among) {
-    static_assert(embedding_stream<Rows>, "rank_edges: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(gneiss::executor<E>, "rank_edges: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
-    static_assert(score_kernel<K>, "rank_edges: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+namespace detail {
+
+template <embedding_stream Rows, executor E, score_kernel K>
+link_metrics rank_in_blocks(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
+    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel, const candidate_sets& among) {
     link_metrics metrics;
     if (edges.empty()) return metrics;
     const auto dim = static_cast<std::size_t>(rows.dim());
@@ -297,6 +295,19 @@ link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const ed
         first += count;
     }
     return metrics;
+}
+
+} // namespace detail
+
+template <class Rows, class E, class K>
+link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
+    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel,
+    const candidate_sets& among) {
+    static_assert(embedding_stream<Rows>, "rank_edges: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(gneiss::executor<E>, "rank_edges: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "rank_edges: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+    if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)
+        return detail::rank_in_blocks(score, rows, edges, known, executor, memory, visit, kernel, among);
 }
 
 } // namespace gneiss

@@ -203,15 +203,10 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
     return counts;
 }
 
-} // namespace detail
-
-template <class Rows, class E, class K>
-link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
+template <embedding_stream Rows, executor E, score_kernel K>
+link_metrics rank_sampled_in_blocks(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& asked, const training_edges& training, const E& executor, std::uint64_t memory,
     const rank_visitor& visit, const K& kernel) {
-    static_assert(embedding_stream<Rows>, "rank_edges_sampled: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(gneiss::executor<E>, "rank_edges_sampled: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
-    static_assert(score_kernel<K>, "rank_edges_sampled: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     candidate_sampling sampling = asked;
     if (!(sampling.by_degree >= 0 && sampling.by_degree <= 1))
         throw error(errc::invalid_argument, "the fraction of candidates by degree must be in [0, 1]");
@@ -240,6 +235,19 @@ link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<
         first = end;
     }
     return metrics;
+}
+
+} // namespace detail
+
+template <class Rows, class E, class K>
+link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
+    const candidate_sampling& asked, const training_edges& training, const E& executor, std::uint64_t memory,
+    const rank_visitor& visit, const K& kernel) {
+    static_assert(embedding_stream<Rows>, "rank_edges_sampled: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(gneiss::executor<E>, "rank_edges_sampled: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "rank_edges_sampled: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+    if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)
+        return detail::rank_sampled_in_blocks(score, rows, edges, asked, training, executor, memory, visit, kernel);
 }
 
 } // namespace gneiss

@@ -98,15 +98,9 @@ private:
     const E& executor_;
 };
 
-} // namespace detail
-
-template <class Rows, class E, class K>
-std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const node_id> nodes, std::size_t k,
-    similarity_measure measure, const E& executor, std::uint64_t memory, const K& kernel,
-    const candidate_sets& among) {
-    static_assert(embedding_stream<Rows>, "similar_nodes: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(gneiss::executor<E>, "similar_nodes: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
-    static_assert(score_kernel<K>, "similar_nodes: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+template <embedding_stream Rows, executor E, score_kernel K>
+std::vector<std::vector<scored_node>> similar_to(Rows& rows, std::span<const node_id> nodes, std::size_t k,
+    similarity_measure measure, const E& executor, std::uint64_t memory, const K& kernel, const candidate_sets& among) {
     std::vector<link_query> queries(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) queries[i] = {.known = nodes[i]};
     const link_scorer score(detail::row_as_query{});
@@ -116,6 +110,19 @@ std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const 
     const std::uint64_t needed = units.bytes_needed(units.dim());
     if (memory < needed) throw over_budget(memory, {{"rows of length one", needed}});
     return top_k(score, units, queries, k, {}, executor, memory - needed, kernel, others);
+}
+
+} // namespace detail
+
+template <class Rows, class E, class K>
+std::vector<std::vector<scored_node>> similar_nodes(Rows& rows, std::span<const node_id> nodes, std::size_t k,
+    similarity_measure measure, const E& executor, std::uint64_t memory, const K& kernel,
+    const candidate_sets& among) {
+    static_assert(embedding_stream<Rows>, "similar_nodes: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(gneiss::executor<E>, "similar_nodes: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "similar_nodes: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+    if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)
+        return detail::similar_to(rows, nodes, k, measure, executor, memory, kernel, among);
 }
 
 } // namespace gneiss

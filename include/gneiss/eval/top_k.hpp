@@ -143,15 +143,10 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
     }
 }
 
-} // namespace detail
-
-template <class Rows, class E, class K>
-std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
+template <embedding_stream Rows, executor E, score_kernel K>
+std::vector<std::vector<scored_node>> top_k_in_blocks(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel,
     const answer_limits& limits) {
-    static_assert(embedding_stream<Rows>, "top_k: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
-    static_assert(gneiss::executor<E>, "top_k: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
-    static_assert(score_kernel<K>, "top_k: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     std::vector<std::vector<scored_node>> results(queries.size());
     if (queries.empty() || k == 0) return results;
     const auto dim = static_cast<std::size_t>(rows.dim());
@@ -192,6 +187,19 @@ std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows
         first += count;
     }
     return results;
+}
+
+} // namespace detail
+
+template <class Rows, class E, class K>
+std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
+    std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel,
+    const answer_limits& limits) {
+    static_assert(embedding_stream<Rows>, "top_k: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(gneiss::executor<E>, "top_k: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "top_k: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
+    if constexpr (embedding_stream<Rows> && gneiss::executor<E> && score_kernel<K>)
+        return detail::top_k_in_blocks(score, rows, queries, k, leave_out, executor, memory, kernel, limits);
 }
 
 } // namespace gneiss

@@ -23,13 +23,36 @@
 
 namespace gneiss {
 
+/// Model of link prediction, as `link_model`: members, costs and errors as there.
+template <class M>
+concept link_batch_model = requires(M& m, const M& c, std::size_t n, const link_batch& batch, matrix_view<const float> rows,
+    matrix_view<float> out, gneiss::sparse_gradients& gradients, const executor_ref& executor, query_log* log, side corrupt_side,
+    std::span<const relation_id> ids, std::span<const float> row) {
+    { c.dim() } -> std::convertible_to<std::size_t>;
+    { c.relation_floats() } -> std::convertible_to<std::size_t>;
+    { c.relation_rows(n) } -> std::convertible_to<std::size_t>;
+    { c.options() } -> std::same_as<const link_model_options&>;
+    { c.has_log_sum() } -> std::convertible_to<bool>;
+    { m.forward_backward(batch, rows, rows, out, gradients, executor, log) } -> std::same_as<link_statistics>;
+    c.queries(corrupt_side, rows, ids, rows, out);
+    c.scores(rows, rows, out);
+    { c.score(row, row) } -> std::convertible_to<float>;
+    { c.scorer(rows) } -> std::same_as<link_scorer>;
+};
+
 /// A `link_model` whose types are chosen at run time, at one virtual call per batch. Members, costs and errors as there.
 class any_link_model {
 public:
     /// Constructs `link_model<Decoder, Loss, Backend>` in place from its arguments; see `make_link_model`.
-    template <class Model, class... Arguments>
+    template <link_batch_model Model, class... Arguments>
     explicit any_link_model(std::in_place_type_t<Model>, Arguments&&... arguments)
         : self_(std::make_unique<holder<Model>>(std::forward<Arguments>(arguments)...)) {}
+    /// Says what is missing: any other type.
+    template <class Model, class... Arguments>
+        requires(!link_batch_model<Model>)
+    explicit any_link_model(std::in_place_type_t<Model>, Arguments&&... /*arguments*/) {
+        static_assert(link_batch_model<Model>, "any_link_model: the object must be a gneiss::link_batch_model, see gneiss/model/any_link_model.hpp");
+    }
 
     [[nodiscard]] std::size_t dim() const { return self_->dim(); }
     /// Returns the floats of a relation's row.

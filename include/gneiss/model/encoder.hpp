@@ -45,6 +45,17 @@ struct encoder_pass {
     std::span<const float> coverage{};
 };
 
+/// Says what is missing: another backend than the encoder below takes.
+template <class T, class Backend>
+class encoder {
+    static_assert(gnn_kernels<Backend, T>, "encoder: Backend must be a gneiss::gnn_kernels<Backend, T>, see gneiss/model/kernels.hpp");
+
+public:
+    /// Takes what an encoder takes.
+    template <class Layers>
+    encoder(dense_parameters<T>& /*weights*/, const Layers& /*layers*/, input_columns /*in*/, const Backend& /*by*/ = {}) {}
+};
+
 /// A stack of graph layers chosen at run time.
 ///
 ///     dense_parameters<> weights;
@@ -64,10 +75,8 @@ struct encoder_pass {
 ///
 /// From examples/19_own_layer.cpp:
 /// \snippet 19_own_layer.cpp encoder
-template <class T, class Backend>
-class encoder {
-    static_assert(gnn_kernels<Backend, T>, "encoder: Backend must be a gneiss::gnn_kernels<Backend, T>, see gneiss/model/kernels.hpp");
-
+template <class T, gnn_kernels<T> Backend>
+class encoder<T, Backend> {
 public:
     /// Adds its arrays to `weights`. Throws `invalid_argument` without layers, without columns, or for options that do not fit.
     encoder(dense_parameters<T>& weights, std::vector<any_layer_factory<T, Backend>> layers, input_columns in, Backend by = {})

@@ -71,6 +71,14 @@ struct link_statistics {
     }
 };
 
+/// Says what is missing: other types than the model below takes.
+template <class Decoder, class Loss, class Backend>
+class link_model {
+    static_assert(decoder<Decoder>, "link_model: Decoder must be a gneiss::decoder, see gneiss/model/concepts.hpp");
+    static_assert(ranking_loss<Loss>, "link_model: Loss must be a gneiss::ranking_loss, see gneiss/model/concepts.hpp");
+    static_assert(gemm_backend<Backend>, "link_model: Backend must be a gneiss::gemm_backend, see gneiss/model/concepts.hpp");
+};
+
 /// Link prediction: scores positives against shared negatives and differentiates, with matrix products.
 ///
 /// A task is a run of positives of one (chunk, side). It computes queries Q and scores S = Q Nᵀ, replaces S by dS row by row,
@@ -79,12 +87,8 @@ struct link_statistics {
 ///
 /// Cost: 6 · queries · negatives · dim floating point operations plus O((positives + negatives) · dim); memory is reused
 /// between batches. One thread at a time per object; several objects may run concurrently.
-template <class Decoder, class Loss, class Backend>
-class link_model {
-    static_assert(decoder<Decoder>, "link_model: Decoder must be a gneiss::decoder, see gneiss/model/concepts.hpp");
-    static_assert(ranking_loss<Loss>, "link_model: Loss must be a gneiss::ranking_loss, see gneiss/model/concepts.hpp");
-    static_assert(gemm_backend<Backend>, "link_model: Backend must be a gneiss::gemm_backend, see gneiss/model/concepts.hpp");
-
+template <decoder Decoder, ranking_loss Loss, gemm_backend Backend>
+class link_model<Decoder, Loss, Backend> {
 public:
     /// Constructs a model for node rows of `dim` floats. Throws `invalid_argument` if the decoder does not accept that.
     explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {},

@@ -322,6 +322,25 @@ private:
     edge_index streamed_ = 0; ///< since the last save
 };
 
+/// See `grem`.
+template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
+[[nodiscard]] std::vector<partition_id16> partition_edges(Stream& edges, Scratch& place, const partition_request& request,
+    const grem_options& options, Seed& seed) {
+    check_request(request, edges.nodes());
+    check_options(options);
+    if (request.balance != balance_by::nodes || request.label_cap != 0)
+        throw error(errc::unsupported, "GREM balances nodes, neither edges nor labels");
+    if (edges.nodes() == 0) return {};
+    grem_run run(edges.nodes(), edges.edges(), place, request, options, seed);
+    if (!options.shuffle || request.parts == 1) return run.run(edges);
+    const random_key key = random_key{request.seed, random_domain::partition}.with(grem_key).with(0);
+    auto shuffled = shuffle_edges(edges, place, key, {}, [&](edge_index done) {
+        check_stop(request);
+        if (request.progress) request.progress("shuffle", done, edges.edges());
+    });
+    return run.run(shuffled);
+}
+
 } // namespace detail
 
 /// GREM: a streaming partitioner that processes one chunk of randomly ordered edges at a time and may move a node whenever it
@@ -358,19 +377,8 @@ template <class Stream, class Scratch, class Seed>
     static_assert(edge_stream<Stream>, "grem: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     static_assert(scratch<Scratch>, "grem: Scratch must be a gneiss::scratch, see gneiss/graph/concepts.hpp");
     static_assert(seed_bisector<Seed>, "grem: Seed must be a gneiss::seed_bisector, see gneiss/partition/grem.hpp");
-    check_request(request, edges.nodes());
-    check_options(options);
-    if (request.balance != balance_by::nodes || request.label_cap != 0)
-        throw error(errc::unsupported, "GREM balances nodes, neither edges nor labels");
-    if (edges.nodes() == 0) return {};
-    detail::grem_run run(edges.nodes(), edges.edges(), place, request, options, seed);
-    if (!options.shuffle || request.parts == 1) return run.run(edges);
-    const random_key key = random_key{request.seed, random_domain::partition}.with(detail::grem_key).with(0);
-    auto shuffled = shuffle_edges(edges, place, key, {}, [&](edge_index done) {
-        check_stop(request);
-        if (request.progress) request.progress("shuffle", done, edges.edges());
-    });
-    return run.run(shuffled);
+    if constexpr (edge_stream<Stream> && scratch<Scratch> && seed_bisector<Seed>)
+        return detail::partition_edges(edges, place, request, options, seed);
 }
 
 } // namespace gneiss

@@ -27,10 +27,20 @@ namespace gneiss {
 class any_graph_sampler {
 public:
     /// Takes a function that returns a sampler.
-    template <class Make>
-        requires(!std::same_as<Make, any_graph_sampler>)
+    template <std::copy_constructible Make>
+        requires(!std::same_as<Make, any_graph_sampler>) && sampler_of<std::invoke_result_t<const Make&>, resident_graph>
     any_graph_sampler(Make make) // NOLINT(google-explicit-constructor): stands for the sampler
         : self_(std::make_unique<model<Make>>(std::move(make))) {}
+    /// Says what is missing: any other function.
+    template <class Make>
+        requires(!std::same_as<Make, any_graph_sampler>)
+    any_graph_sampler(Make /*make*/) { // NOLINT(google-explicit-constructor): as above
+        static_assert(std::copy_constructible<Make> && std::invocable<const Make&>,
+            "any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp");
+        if constexpr (std::invocable<const Make&>)
+            static_assert(sampler_of<std::invoke_result_t<const Make&>, resident_graph>,
+                "any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp");
+    }
 
     /// Copies the sampler: one copy per thread.
     any_graph_sampler(const any_graph_sampler& other) : self_(other.self_->clone()) {}
@@ -59,11 +69,7 @@ private:
     };
     template <class Make>
     struct model final : interface {
-        static_assert(std::copy_constructible<Make> && std::invocable<const Make&>,
-            "any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp");
         using sampler_type = std::invoke_result_t<const Make&>;
-        static_assert(sampler_of<sampler_type, resident_graph>,
-            "any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp");
 
         explicit model(Make factory) : make(std::move(factory)), sampler(make()) {}
         std::unique_ptr<interface> clone() const override { return std::make_unique<model>(make); }

@@ -92,7 +92,19 @@ class any_sampler {
 public:
     /// Samples `graph`, which must outlive this, with the result of `make()`, a `storable_sampler_of<S, G>`. No edge is excluded.
     template <class G, std::copy_constructible Make>
+        requires storable_sampler_of<std::invoke_result_t<const Make&>, G>
     any_sampler(const G& graph, Make make) : self_(std::make_unique<model<G, Make>>(graph, std::move(make))) {}
+    /// Says what is missing: any other function.
+    template <class G, class Make>
+    any_sampler(const G& /*graph*/, Make /*make*/) {
+        static_assert(std::copy_constructible<Make> && std::invocable<const Make&>,
+            "any_sampler: takes a function without arguments that makes a gneiss::storable_sampler_of<S, G>, see gneiss/sampling/any_sampler.hpp");
+        if constexpr (std::invocable<const Make&>)
+            static_assert(storable_sampler_of<std::invoke_result_t<const Make&>, G>,
+                "any_sampler: what is made must be a gneiss::storable_sampler_of<S, G>, see gneiss/sampling/any_sampler.hpp");
+    }
+    template <class G, class Make>
+    any_sampler(const G&&, Make) = delete; // the graph must outlive this
 
     /// Copies the sampler: one copy per thread.
     any_sampler(const any_sampler& other) : self_(other.self_->clone()) {}
@@ -128,8 +140,6 @@ private:
     template <class G, class Make>
     struct model final : interface {
         using sampler_type = std::invoke_result_t<const Make&>;
-        static_assert(storable_sampler_of<sampler_type, G>,
-            "any_sampler: what is made must be a gneiss::storable_sampler_of<S, G>, see gneiss/sampling/any_sampler.hpp");
         using excluded_edges = std::span<const excluded_edge<>>;
         using sample_type = std::remove_cvref_t<decltype(std::declval<sampler_type&>().sample(std::declval<const batch_key&>(),
             std::declval<const G&>(), std::declval<std::span<const node_id>>(), std::declval<const executor_ref&>(),
@@ -158,8 +168,12 @@ private:
 template <class G>
 [[nodiscard]] any_sampler make_sampler(const G& graph, sampler_kind kind, const neighbor_options& options, std::uint64_t seed) {
     static_assert(neighbor_source<G>, "make_sampler: the graph must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");
-    if (kind == sampler_kind::dense) return {graph, [options, seed] { return dense_sampler<>(options, seed); }};
-    return {graph, [options, seed] { return neighbor_sampler<>(options, seed); }};
+    if constexpr (neighbor_source<G>) {
+        if (kind == sampler_kind::dense) return {graph, [options, seed] { return dense_sampler<>(options, seed); }};
+        return {graph, [options, seed] { return neighbor_sampler<>(options, seed); }};
+    }
 }
+template <class G>
+any_sampler make_sampler(const G&&, sampler_kind, const neighbor_options&, std::uint64_t) = delete; // the graph must outlive the sampler
 
 } // namespace gneiss

@@ -118,6 +118,25 @@ private:
     std::shared_ptr<const G> graph_;
 };
 
+/// Sampler that `sampled_batches` takes for a topology.
+template <class S, class Topology>
+concept batch_sampler_of =
+    std::same_as<S, no_hops> || std::same_as<S, any_graph_sampler> || sampler_of<S, typename Topology::view>;
+
+/// Says what is missing: other types than the batches below take.
+template <class Task, class Topology, class Sampler>
+class sampled_batches {
+    static_assert(train_task<Task>, "sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp");
+    static_assert(topology<Topology>, "sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp");
+    static_assert(!topology<Topology> || batch_sampler_of<Sampler, Topology>,
+        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sampling/any_sampler.hpp");
+
+public:
+    /// Takes whatever batches are made of.
+    template <class... Arguments>
+    explicit sampled_batches(Task& /*task*/, Topology& /*from*/, const Arguments&... /*arguments*/) {}
+};
+
 /// Batches whose neighborhoods are sampled on demand, in the graph of their state.
 ///
 ///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);
@@ -125,14 +144,10 @@ private:
 /// `Sampler`: a `sampler_of` the topology's view, or `any_graph_sampler`.
 /// Memory: a sampler and a cutter for each producing thread, charged by `samplers`.
 /// Thread-safety: as in `batch_producer`.
-template <class Task, class Topology, class Sampler>
-class sampled_batches {
-    static_assert(train_task<Task>, "sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp");
-    static_assert(topology<Topology>, "sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp");
+template <train_task Task, topology Topology, batch_sampler_of<Topology> Sampler>
+class sampled_batches<Task, Topology, Sampler> {
     static constexpr bool samples = !std::same_as<Sampler, no_hops>;
     static constexpr bool erased = std::same_as<Sampler, any_graph_sampler>;
-    static_assert(!samples || erased || sampler_of<Sampler, typename Topology::view>,
-        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sampling/any_sampler.hpp");
 
 public:
     /// Draws neighborhoods on a device, into the slot of a batch.

@@ -72,6 +72,7 @@ private:
 /// Next access to the same row, for each access of a trace. Memory: 4 bytes per access.
 class next_uses {
 public:
+    next_uses() = default; // of no batch
     /// Computes the start of each batch. Throws errc::out_of_range for 2³² accesses or more.
     template <access_trace Trace>
     explicit next_uses(Trace& trace) {
