@@ -83,6 +83,7 @@ public:
             changed_.notify_all();
         });
         std::unique_lock lock(mutex_);
+        if (failure_) std::rethrow_exception(failure_);
         if (index != wanted_ || index >= states_)
             throw error(errc::invalid_argument, "state " + std::to_string(index) + " is acquired, " +
                                                     (wanted_ < states_ ? "the next one is state " + std::to_string(wanted_)
