@@ -100,6 +100,9 @@ TEST_CASE("a FIFO in place of a file of a run or a dataset is an error, not a wa
         fs::remove(shop / name);
         fs::rename(shop / "kept", shop / name);
     }
+    fs::create_directory(shop / "graph");
+    REQUIRE(::mkfifo((shop / "graph/metadata.yaml").c_str(), 0600) == 0);
+    CHECK(shop.run("import graph --out other", "gneiss-data", "timeout 60").code == 1);
 }
 
 TEST_CASE("texts beyond their bounds, and JSON nested deeply, are refused") {

@@ -363,6 +363,41 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("rows and columns of a bipartite matrix are at most the nodes that ids can name, together") {
+    const test::temporary_directory directory;
+    const auto refused = [&](const std::filesystem::path& source) {
+        import_options options = options_for(source, directory / "out");
+        options.ids = id_kind::automatic;
+        options.bipartite = options.force = true;
+        CHECK_THROWS_WITH_AS(run(options), doctest::Contains("more nodes than 32-bit ids can name"), error);
+    };
+    const auto numbers = [&](const std::vector<std::int64_t>& of) { return npy_bytes(directory.path(), npy_dtype::i64, of); };
+    for (const auto& shape : {std::vector<std::int64_t>{5, 4294967294}, {4294967294, 5}, {2147483648, 2147483648}}) {
+        spit(directory / "a.npz", archive({{"shape.npy", numbers(shape)}, {"format.npy", npy_bytes("coo", false)},
+                                              {"row.npy", numbers({0, 1})}, {"col.npy", numbers({0, 4})}}, true));
+        refused(directory / "a.npz");
+    }
+    spit(directory / "wraps.mtx", "%%MatrixMarket matrix coordinate pattern general\n"
+                                  "9999999999999999999 8446744073709551622 1\n1 8446744073709551619\n"); // the sum is 2^64 + 5
+    refused(directory / "wraps.mtx");
+    spit(directory / "tall.npz", archive({{"shape.npy", numbers({3000, 5})}, {"format.npy", npy_bytes("coo", false)},
+                                             {"row.npy", numbers({0, 2999})}, {"col.npy", numbers({0, 4})}}, true));
+    import_options options = options_for(directory / "tall.npz", directory / "tall");
+    options.ids = id_kind::automatic;
+    options.bipartite = true;
+    CHECK(run(options).nodes == 3005);
+}
+
+TEST_CASE("the sample of first lines by which columns are chosen is bounded by its bytes") {
+    const test::temporary_directory directory;
+    std::string text;
+    for (int i = 0; i < 30; ++i) text += std::string(100000, 'a') + std::to_string(i) + "\tb\n";
+    spit(directory / "long.tsv", text);
+    importing::file_source source(directory / "long.tsv");
+    const importing::first_lines first(source, directory / "long.tsv", "", 1000);
+    CHECK(first.lines.size() == 11); // the last one passes a mebibyte
+}
+
 TEST_CASE("column-major arrays of edges are read") {
     const test::temporary_directory directory;
     const auto fortran = [](const std::vector<std::int64_t>& values, const std::string& shape) {

@@ -5,15 +5,18 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -30,8 +33,13 @@ public:
         : directory_(std::move(directory)),
           path_(directory_ / "metadata.yaml"),
           task_(std::move(task)) {
+        const plain_file file = plain_file::open(path_);
+        if (file.size() > most_bytes)
+            throw error(errc::out_of_range, "is longer than " + format_bytes(most_bytes) + ", the most that is read", {.path = path_});
+        std::string description(static_cast<std::size_t>(file.size()), '\0');
+        file.read_at(0, std::as_writable_bytes(std::span(description)));
         try {
-            root_ = YAML::LoadFile(path_.string());
+            root_ = YAML::Load(description);
         } catch (const YAML::Exception& failure) {
             throw error(errc::invalid_format, failure.msg,
                 {.path = path_,
@@ -64,6 +72,8 @@ public:
     }
 
 private:
+    static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 20;
+
     [[nodiscard]] error wrong(const std::string& field, const std::string& what) const {
         return {errc::invalid_format, what, {.path = path_, .field = field}};
     }
