@@ -310,8 +310,8 @@ struct expansion_size {
         else
             data.compute_targets = [source, factor](std::uint64_t node, std::span<float> out) {
                 source->targets.read(source->row(node / factor), out);
-                for (std::size_t c = 0; c < source->offsets.size(); ++c) out[c] += static_cast<float>(source->offsets[c]);
             };
+        data.computed_offsets = source->offsets;
     }
     if (options.train_fraction) {
         const double train = *options.train_fraction;

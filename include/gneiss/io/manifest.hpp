@@ -22,10 +22,10 @@
 
 namespace gneiss {
 
-/// Version of the directory format; docs/format.md says when it rises. Later versions are written only if needed: 2 for names
-/// whose rows are not in hash order, 3 for partitions of unequal sizes or pinned ones, 4 for several labels per node and for
-/// numbers, 5 for features of bf16 and int8.
-inline constexpr std::uint32_t dataset_format_version = 5;
+/// Version of the directory format; docs/format.md says when it rises. Later versions are written only if needed: 2 for
+/// names whose rows are not in hash order, 3 for partitions of unequal sizes or pinned ones, 4 for several labels per
+/// node and for numbers, 5 for features of bf16 and int8, 6 for targets without their means.
+inline constexpr std::uint32_t dataset_format_version = 6;
 
 /// Task of a dataset.
 enum class dataset_task : std::uint8_t { link, node };

@@ -143,9 +143,11 @@ GNEISS_INLINE std::string format_manifest(const dataset_manifest& m) {
     const bool targets = m.node_attributes.target != node_target_kind::classes;
     const auto dense = std::ranges::find(m.arrays, "features", &dataset_array::name);
     const bool coded = dense != m.arrays.end() && (dense->dtype == npy_dtype::i8 || dense->dtype == npy_dtype::u16);
-    ordered_json root{{"format", "gneiss dataset"}, {"version", coded ? 5 : targets ? 4 : partitioned ? 3 : ranked ? 2 : 1}, {"endianness", "little"},
-        {"name", m.name}, {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))},
-        {"nodes", m.nodes}, {"relations", m.relations},
+    const bool centered = std::ranges::find(m.arrays, "target_offsets", &dataset_array::name) != m.arrays.end();
+    const int version = centered ? 6 : coded ? 5 : targets ? 4 : partitioned ? 3 : ranked ? 2 : 1;
+    ordered_json root{{"format", "gneiss dataset"}, {"version", version}, {"endianness", "little"}, {"name", m.name},
+        {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))}, {"nodes", m.nodes},
+        {"relations", m.relations},
         {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
         {"partitions", m.partitions}};
     if (partitioned) {

@@ -92,6 +92,7 @@ struct import_node_attributes {
     std::function<std::int32_t(std::uint64_t node)> compute_label{}; ///< returns the label of a node; empty: none
     /// Writes the row of targets [classes] of a node, NaN: none; empty: none.
     std::function<void(std::uint64_t node, std::span<float> out)> compute_targets{};
+    std::vector<double> computed_offsets{}; ///< to add to each column of `compute_targets`; empty: 0
     std::vector<std::string> label_names{};                          ///< names of computed labels, ascending
     std::function<node_split(std::uint64_t node)> compute_split{};   ///< returns the part of a node; empty: none
     /// Computes the entries of a node's sparse features below `num_features`, ascending; without values all are 1.

@@ -57,7 +57,7 @@ public:
                 "has " + std::to_string(columns) + " columns of labels, the number of classes is said to be " +
                     std::to_string(data.classes),
                 {.path = data.labels});
-        const std::vector<double> offsets = offsets_of_source(text);
+        const std::vector<double> offsets = data.compute_targets ? data.computed_offsets : offsets_of_source(text);
         const std::uint64_t value_bytes = binary() ? 1 : sizeof(float), row_bytes = columns * value_bytes;
         npy_writer out(setup_.array("targets"), binary() ? npy_dtype::u8 : npy_dtype::f32, {columns});
         bool any = false;
