@@ -18,6 +18,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/options.hpp>
+#include <gneiss/io/import/planned_source.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -62,10 +63,11 @@ public:
         const YAML::Node edges = only(graph["edges"], "graph.edges", "type of edges");
         const std::string format = text(edges, "format", "csv");
         options.sources = {{.path = file(edges, "graph.edges"), .transposed = format == "numpy"}};
-        if (format == "csv")
-            options.format = edge_format::csv;
-        else if (format != "numpy")
+        if (format == "csv") {
+            if (plain_extension(options.sources[0].path) != ".csv") options.format = edge_format::csv;
+        } else if (format != "numpy") {
             throw wrong("graph.edges.format", "is '" + format + "': csv and numpy are read");
+        }
         add_features(options);
         add_task(options);
         return options;
@@ -168,25 +170,26 @@ private:
         return false;
     }
 
-    /// Returns the task of nodes: the one that was named, or the only one. Others are in the warnings.
+    /// Returns the task that was named, or the only one of nodes, or of links if there is none. Others are in the
+    /// warnings.
     [[nodiscard]] std::optional<YAML::Node> find_task(import_options& options) const {
-        std::vector<YAML::Node> tasks;
+        std::vector<YAML::Node> tasks, links;
         std::string names;
         bool found = task_.empty();
         for (const YAML::Node& task : list(root_["tasks"])) {
             const std::string name = text(task, "name", "");
             if (!task.IsMap() || (!task_.empty() && name != task_)) continue;
             found = true;
-            if (has_edge_seeds(task)) {
-                left_out(options, "tasks",
-                    "'" + name +
-                        "', whose seeds are edges: all edges of the graph train; --valid and --test FILE.npy take "
-                        "others");
-                continue;
-            }
-            tasks.push_back(task);
-            names += (names.empty() ? "" : ", ") + name;
+            (has_edge_seeds(task) ? links : tasks).push_back(task);
         }
+        if (tasks.empty())
+            tasks = links; // a task of links, if there is none of nodes
+        else
+            for (const YAML::Node& link : links)
+                left_out(options, "tasks",
+                    "'" + text(link, "name", "") +
+                        "', whose seeds are edges: all edges of the graph train; --graphbolt-task chooses it");
+        for (const YAML::Node& task : tasks) names += (names.empty() ? "" : ", ") + text(task, "name", "");
         if (tasks.size() > 1)
             throw error(errc::invalid_argument, "has the tasks " + names + ": choose one by --graphbolt-task NAME",
                 {.path = path_, .field = "tasks"});
@@ -198,7 +201,11 @@ private:
         import_node_attributes& data = options.node_attributes;
         const std::optional<YAML::Node> task = find_task(options);
         if (!task) return;
-        if ((*task)["num_classes"]) data.classes = number(*task, "num_classes", "tasks");
+        const bool links = has_edge_seeds(*task);
+        if (!links && (*task)["num_classes"]) data.classes = number(*task, "num_classes", "tasks");
+        const auto add = [&](const YAML::Node& set, const std::string& key, edge_split split, node_split part) {
+            links ? add_links(options, set, key, split) : add_set(options, set, key, part);
+        };
         std::string others;
         for (const auto& entry : *task) {
             const std::string key = entry.first.Scalar();
@@ -206,11 +213,11 @@ private:
                 return std::ranges::find(names, key) != names.end();
             };
             if (is({"train_set", "training_set"}))
-                add_set(options, entry.second, key, node_split::train);
+                add(entry.second, key, edge_split::train, node_split::train);
             else if (is({"validation_set", "valid_set", "val_set", "dev_set"}))
-                add_set(options, entry.second, key, node_split::valid);
+                add(entry.second, key, edge_split::valid, node_split::valid);
             else if (is({"test_set", "testing_set"}))
-                add_set(options, entry.second, key, node_split::test);
+                add(entry.second, key, edge_split::test, node_split::test);
             else if (entry.second.IsSequence())
                 others += (others.empty() ? "'" : ", '") + key + "'";
         }
@@ -235,6 +242,43 @@ private:
         data.lists.push_back(std::move(nodes));
     }
 
+    /// Takes the pairs of a set of links as edges of a split; those of train are the edges of the graph.
+    void add_links(import_options& options, const YAML::Node& from, const std::string& key, edge_split split) const {
+        const std::string field = "tasks." + key;
+        const YAML::Node set = only(from, field, "type of edges");
+        std::filesystem::path pairs;
+        bool labeled = false;
+        for (const YAML::Node& item : list(set["data"])) {
+            const std::string name = text(item, "name", "");
+            labeled = labeled || name == "labels";
+            if (name == "seeds" || name == "node_pairs")
+                pairs = array(item, field + "." + name);
+            else if (name != "labels" && split != edge_split::train)
+                left_out(options, field, "'" + name + "': only pairs of nodes are read, and negatives are drawn");
+        }
+        if (pairs.empty()) throw wrong(field, "has no seeds");
+        const npy_header header = read_npy_header(plain_file::open(pairs));
+        const std::string seeds = std::to_string(header.rows()) + " pairs of " + pairs.filename().string();
+        if (split == edge_split::train) {
+            const std::uint64_t edges = edges_of(options.sources[0]);
+            if (labeled || header.rows() != edges)
+                left_out(options, field,
+                    seeds + ": " + (edges == 0 ? "" : "all " + std::to_string(edges) + " ") +
+                        "edges of the graph train");
+        } else if (labeled) {
+            left_out(options, field,
+                seeds + ", of which labels make some negative: --valid and --test FILE.npy take the positive ones");
+        } else {
+            options.sources.push_back({.path = pairs, .split = split});
+        }
+    }
+    /// Returns the number of edges of an array (2, m); 0: unknown.
+    [[nodiscard]] static std::uint64_t edges_of(const import_source& source) {
+        if (!source.transposed) return 0;
+        const npy_header header = read_npy_header(plain_file::open(source.path));
+        return header.shape.size() == 2 ? header.shape[1] : 0;
+    }
+
     std::filesystem::path directory_, path_;
     std::string task_;
     YAML::Node root_;
@@ -246,10 +290,11 @@ namespace gneiss {
 
 /// Returns the import options of a GraphBolt dataset (DGL's OnDiskDataset, before its own preprocessing): a graph of
 /// one type of nodes and edges, edges as csv or numpy (2, m); features of nodes as numpy; the split and labels of its
-/// task of nodes. Reads only metadata.yaml and the headers of seeds. What is left out is in the warnings of the
-/// options. Errors: `error` naming it and the field.
+/// task of nodes or, without one, the pairs of validation and test of its task of links. Reads only metadata.yaml and
+/// the headers of seeds. What is left out is in the warnings of the options. Errors: `error` naming it and the field.
 ///
-/// \param task  name of the task; empty: the only task of nodes, errc::invalid_argument if there are several
+/// \param task  name of the task; empty: the only one of nodes or, without any, of links; errc::invalid_argument if
+///              there are several
 [[nodiscard]] inline import_options graphbolt_options(
     const std::filesystem::path& directory, const std::string& task = {}) {
     return importing::graphbolt_metadata(directory, task).options();
