@@ -21,6 +21,9 @@ namespace gneiss {
     return dtype != f16 && dtype != f32 && dtype != f64 && dtype != boolean;
 }
 
+/// End of a sentence about an array that should hold integers.
+inline constexpr const char* integer_remedy = ": save it as integers, by numpy.save(path, array.astype('int64'))";
+
 /// Reads elements first, first + 1, … of an array of integers that is stored in `file`, alone or within an archive. A T of
 /// another sign gets the same 64 bits, so a value below 0 is very large as uint64_t. Precondition: `holds_integers`.
 /// Cost: one read; memory: the elements as stored. Errors: those of the file.

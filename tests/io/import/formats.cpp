@@ -858,6 +858,37 @@ TEST_CASE("a rectangular Matrix Market file is refused, or bipartite on request"
     CHECK(mixed.edges("valid") == list{{"0", "0", "3"}});
 }
 
+TEST_CASE("a list of edges that resembles another format is not refused") {
+    for (const char* text : {"# x\n1 2\n2 3\n# y\n3 4\n",         // LGL with weights, without a fraction
+             "# x\n1 0.5\n2 0.25\n# y\n3 0.5\n",                  // and between numbers
+             "# Nodes\n# Edges\n1\n2\n",                          // LGL of one node, or a list of nodes
+             "graph theory\ngraph music\n", "graph {x}\nb {y}\n", // DOT
+             "graph x {'w': 1}\na b {}\n",                        // DOT, as networkx writes attributes
+             "c x\nc y\np q\n", "c x 1\np max 4\na 1 2\n",        // DIMACS
+             "a 1\nb 2\nc 3\n",                                   // a multiline adjacency list
+             "nodedef x\nLEDA.GRAPH y\n", "creator graph\ngraph x\n"})
+        CHECK_MESSAGE(!importing::find_foreign_format(text), text);
+    for (const char* text : {"digraph\n{\na->b\n}", "strict graph \"my graph\" {\n", "// by hand\ngraph G{a--b}\n",
+             "c by hand\np edge 2 1\ne 1 2\n", "# a\nb\n# b\nc\n", "{\"@context\": {}}"})
+        CHECK_MESSAGE(importing::find_foreign_format(text), text);
+}
+
+TEST_CASE("a CR within a line is found in any line, and one before a newline is none") {
+    std::string text;
+    for (int i = 0; i < 5000; ++i) text += std::to_string(i) + "\t" + std::to_string(i + 1) + "\r\n";
+    CHECK(workshop().file("a.tsv", text).edges().size() == 5000);
+    CHECK(
+        workshop().file("a.tsv", text + "a\tb\rc\td\n").complaint().find("line 5001, column 4: a CR within the line") !=
+        std::string::npos);
+}
+
+TEST_CASE("weights of a matrix without its line of sizes are not taken for sizes") {
+    CHECK(workshop()
+              .file("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n4 1 4\n")
+              .complaint()
+              .find("--format edgelist --comment %") != std::string::npos);
+}
+
 TEST_CASE("a table with fewer names than a matrix or a METIS file has nodes is refused before an id is looked up") {
     const auto complaint = [](const std::string& table, const std::string& name, const std::string& text) {
         workshop w;

@@ -20,8 +20,10 @@
 // Columns of a text of edges: what the words of a header and the values of the first lines say about them.
 namespace gneiss::importing::detail {
 
-/// Returns the word of a column name: without a comment mark before it and a suffix such as _id.
+/// Returns the word of a column name: without a comment mark or colon (Neo4j) before it, the kind of Neo4j's ids in
+/// parentheses, and a suffix such as _id.
 [[nodiscard]] inline std::string column_word(std::string_view name) {
+    if (name.starts_with(':')) name = name.substr(1, name.find('(') - 1);
     while (!name.empty() && (name[0] == '#' || name[0] == '%' || name[0] == ' ')) name.remove_prefix(1);
     std::string word = lowered(name);
     while (!word.empty() && word.back() == ' ') word.pop_back();
@@ -45,7 +47,7 @@ inline constexpr std::string_view kind_words[] = {"user", "customer", "buyer", "
     "paper", "article", "page", "venue", "business", "restaurant", "game", "course", "disease", "drug", "gene", "tag", "word",
     "document", "query", "video", "post", "group", "hotel", "recipe", "beer", "city", "country", "company", "event"};
 inline constexpr std::string_view node_words[] = {"node", "node1", "node2", "node_1", "node_2", "protein1", "protein2",
-    "entity1", "entity2", "id1", "id2"};
+    "entity1", "entity2", "id1", "id2", "id_1", "id_2"};
 /// Attributes of an edge.
 inline constexpr std::string_view attribute_words[] = {"weight", "rating", "score", "count", "value", "time", "timestamp",
     "date", "year", "combined_score", "similarity", "distance", "strength", "created_at", "attributes"};
@@ -114,10 +116,13 @@ struct column_sample {
     std::set<std::string, std::less<>> values{}; ///< different ones
     std::string first{};                         ///< value of the first line
     bool integers = true, numbers = true, dates = true, times = true, objects = true; ///< all values are such
+    bool index = true; ///< values count the lines, from 0 or 1
 
     /// Adds a value.
     void add(std::string_view field) {
         if (values.empty()) first = field;
+        index =
+            index && (first == "0" || first == "1") && field == std::to_string(values.size() + (first == "1" ? 1 : 0));
         if (!values.emplace(field).second) return;
         integers = integers && is_integer(field);
         numbers = numbers && is_number(field);
@@ -176,6 +181,11 @@ struct sampled_edges {
     if (head.dates) return doubt(text.source, node_head, "a date", head);
     if (tail.dates) return doubt(text.destination, node_tail, "a date", tail);
     if (edges.triples && relation.dates) return doubt(*text.relation, "relation", "a date", relation);
+    if (head.index && edges.count > 2 && (!tail.integers || (edges.triples && edges.count >= 20)))
+        return "field " + std::to_string(text.source) +
+               ", read as the head, counts the lines, as the index of a table does" +
+               (edges.triples ? ": if it is one, name the columns, such as --columns 1,2"
+                              : ": if it is one, the edges have no head here");
     if (edges.triples) {
         if (tail.objects) return doubt(text.destination, node_tail, "an object of attributes", tail);
         if (tail.times && !head.times) return doubt(text.destination, node_tail, "a time since 1970", tail);

@@ -113,6 +113,13 @@ inline void need_utf8(std::string_view field, const line_place& place) {
             " is not UTF-8: convert the file first, for example by iconv -f LATIN1 -t UTF-8 OLD > NEW");
 }
 
+/// Throws for a CR within a line, whose own end was removed.
+inline void refuse_inner_cr(std::string_view line, const line_place& place) {
+    if (const std::size_t at = line.find('\r'); at != std::string_view::npos)
+        place.fail(line.data() + at, "a CR within the line: if lines of this file end in CR alone, convert it first, "
+                                     "by tr '\\r' '\\n' < OLD > NEW");
+}
+
 /// Returns the text of a field, shortened and cleaned for an error message.
 [[nodiscard]] inline std::string excerpt(std::string_view field) {
     std::string text = "'";
@@ -319,7 +326,8 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
     line_fields fields;
     line_place place{&path, first_line};
     place.utf8 = find_invalid_utf8(text) == std::string_view::npos;
-    const bool has_nul = !text.empty() && std::memchr(text.data(), '\0', text.size()) != nullptr;
+    const auto has = [&](char c) { return !text.empty() && std::memchr(text.data(), c, text.size()) != nullptr; };
+    const bool has_nul = has('\0'), has_cr = has('\r');
     for (const char *at = text.data(), *const end = at + text.size(); at != end; ++place.line) {
         const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(end - at));
         const char* stop = newline == nullptr ? end : static_cast<const char*>(newline);
@@ -338,6 +346,7 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
                 comment();
                 continue;
             }
+            if (has_cr) refuse_inner_cr(line, place);
             split_line(line, options, place, fields);
             if (fields.count == 0) continue;
             place.fields = fields.count;

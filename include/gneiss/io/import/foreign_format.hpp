@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/error.hpp>
 
@@ -28,6 +30,9 @@ struct foreign_format {
 
 namespace detail {
 
+inline constexpr std::string_view excel_command =
+    "python3 -c \"import pandas; pandas.read_excel('{}').to_csv('{}.csv', index=False)\"";
+
 inline constexpr foreign_format binary_formats[] = {
     {"PAR1\x15", "is in the format Parquet",
         "python3 -c \"import pandas; pandas.read_parquet('{}').to_csv('{}.csv', index=False)\""},
@@ -41,6 +46,11 @@ inline constexpr foreign_format binary_formats[] = {
     {"MATLAB 5.0 MAT-file", "is in the format MATLAB",
         "python3 -c \"import scipy.io, scipy.sparse as s; s.save_npz('{}.npz', next(v for v in "
         "scipy.io.loadmat('{}').values() if s.issparse(v)).tocsr())\""},
+    {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is in the format Excel (xls)", excel_command},
+    {"<stata_dta>", "is in the format Stata",
+        "python3 -c \"import pandas; pandas.read_stata('{}').to_csv('{}.csv', index=False)\""},
+    {"$FL2", "is in the format SPSS",
+        "python3 -c \"import pandas; pandas.read_spss('{}').to_csv('{}.csv', index=False)\""},
     {"SQLite format 3", "is in the format SQLite", "sqlite3 -csv '{}' 'SELECT * FROM edges' > '{}.csv'"},
     {"\xfd"
      "7zXZ",
@@ -81,9 +91,10 @@ inline constexpr std::string_view torch_command =
     if (first.ends_with("/data.pkl") || first.ends_with("/.format_version"))
         return {{}, "is in the format of torch.save (a pickle)", torch_command};
     if (first.ends_with(".npy")) return {{}, "is in the format NumPy (.npz)", "mv '{}' '{}.npz'"};
-    if (first == "[Content_Types].xml" || first.starts_with("xl/"))
-        return {{}, "is in the format Excel",
-            "python3 -c \"import pandas; pandas.read_excel('{}').to_csv('{}.csv', index=False)\""};
+    for (const std::string_view member : {"[Content_Types].xml", "xl/", "docProps/", "_rels/"})
+        if (first.starts_with(member)) return {{}, "is in the format Excel", excel_command};
+    if (first == "mimetype" && head.find("opendocument.spreadsheet") != std::string_view::npos)
+        return {{}, "is in the format OpenDocument", excel_command};
     return {{}, "is in the format zip", "unzip '{}'"};
 }
 
@@ -125,6 +136,10 @@ inline constexpr std::string_view torch_command =
     const std::string_view inner = trimmed(text.substr(1));
     const std::string_view line = trimmed(text.substr(0, text.find('\n')));
     const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+    if (has("\"@context\"") || has("\"@id\""))
+        return foreign_format{{}, "is in the format JSON-LD (RDF)",
+            "python3 -c \"import rdflib; rdflib.Graph().parse('{}', format='json-ld').serialize('{}.nt', "
+            "format='nt')\""};
     if (text[0] == '[') {
         const std::string_view item = inner.empty() ? inner : trimmed(inner.substr(1));
         const bool objects = inner.starts_with('{') && item.starts_with('"');
@@ -148,17 +163,123 @@ inline constexpr std::string_view torch_command =
         "'{}.tsv'"};
 }
 
-/// Returns the format of a file of the networks' tools, by its first word.
-[[nodiscard]] inline std::optional<foreign_format> network_format(
-    std::string_view text, std::string_view line) noexcept {
+/// Returns the lines of text that are not empty, without blanks around them, and without the last one of a long text,
+/// which may be cut.
+[[nodiscard]] inline std::vector<std::string_view> lines_of(std::string_view text) {
+    const bool cut = text.size() + 64 > format_head_bytes;
+    std::vector<std::string_view> lines;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        if (const std::string_view line = trimmed(text.substr(0, end)); !line.empty()) lines.push_back(line);
+        if (end == text.size() && cut && lines.size() > 1) lines.pop_back();
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
+/// Returns the fields of a line between blanks.
+[[nodiscard]] inline std::vector<std::string_view> words_of(std::string_view line) {
+    std::vector<std::string_view> words;
+    for (line = trimmed(line); !line.empty();) {
+        const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+        words.push_back(line.substr(0, end));
+        line = trimmed(line.substr(end));
+    }
+    return words;
+}
+
+/// Returns true for text of digits.
+[[nodiscard]] inline bool is_count(std::string_view word) noexcept {
+    return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// Returns true for DOT (Graphviz): a graph with a name or none, whose brace is opened.
+[[nodiscard]] inline bool is_dot(std::string_view text) {
+    while (text.starts_with("/*") || text.starts_with("//") || text.starts_with('#')) {
+        const bool block = text.starts_with("/*");
+        const std::size_t end = text.find(block ? "*/" : "\n");
+        if (end == std::string_view::npos) return false;
+        text = trimmed(text.substr(end + (block ? 2 : 1)));
+    }
+    const std::size_t brace = text.find('{');
+    if (brace == std::string_view::npos || text.substr(0, brace).find('\t') != std::string_view::npos) return false;
+    std::vector<std::string_view> words = words_of(text.substr(0, brace));
+    if (!words.empty() && begins_with_word(words[0], "strict")) words.erase(words.begin());
+    if (words.empty() || (words.size() > 2 && words[1][0] != '"')) return false;
+    if (const std::string_view word = words[0]; !(word.size() == 5 && begins_with_word(word, "graph")) &&
+                                                !(word.size() == 7 && begins_with_word(word, "digraph")))
+        return false;
+    const std::string_view inside = text.substr(brace + 1, text.find('\n', brace) - brace - 1);
+    return trimmed(inside).empty() || inside.find("->") != std::string_view::npos ||
+           inside.find("--") != std::string_view::npos;
+}
+
+/// Returns true for DIMACS: comments, "p KIND NODES EDGES", and edges or nodes that begin with a letter.
+[[nodiscard]] inline bool is_dimacs(const std::vector<std::string_view>& lines) {
+    const auto problem =
+        std::ranges::find_if(lines, [](std::string_view line) { return line != "c" && !line.starts_with("c "); });
+    if (problem == lines.end() || problem + 1 == lines.end() || !problem->starts_with("p ")) return false;
+    const std::vector<std::string_view> words = words_of(*problem);
+    if (words.size() != 4 || !is_count(words[2]) || !is_count(words[3])) return false;
+    return std::all_of(problem + 1, lines.end(), [](std::string_view line) {
+        constexpr std::string_view kinds = "aecndv";
+        return line.size() == 1 || (kinds.find(line[0]) != std::string_view::npos && line[1] == ' ');
+    });
+}
+
+/// Returns true for LGL: "# NODE" before the neighbors of each node, one a line, with weights or without. Since
+/// "# WORD" may be a comment among edges, two such lines are needed, and weights with a fraction after names.
+[[nodiscard]] inline bool is_lgl(const std::vector<std::string_view>& lines) {
+    if (lines.size() < 3 || !lines[0].starts_with("# ")) return false;
+    std::size_t lists = 0, alone = 0, weighted = 0;
+    bool names = false, fractions = false;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        const std::vector<std::string_view> words = words_of(lines[i]);
+        if (words[0] == "#") {
+            if (words.size() != 2) return false;
+            if (i == 0 || !lines[i - 1].starts_with("# ")) ++lists;
+            continue;
+        }
+        if (words.size() > 2) return false;
+        ++(words.size() == 1 ? alone : weighted);
+        names = names || !is_count(words[0]);
+        if (words.size() == 1) continue;
+        if (words[1].find_first_not_of("0123456789.eE+-") != std::string_view::npos) return false;
+        fractions = fractions || words[1].find('.') != std::string_view::npos;
+    }
+    return lists > 1 && (weighted == 0 || (alone == 0 && names && fractions));
+}
+
+/// Returns true for networkx's multiline adjacency list: "NODE COUNT", then COUNT lines "NEIGHBOR {…}".
+[[nodiscard]] inline bool is_multiline_adjacency(const std::vector<std::string_view>& lines) {
+    std::size_t neighbors = 0, objects = 0;
+    for (const std::string_view line : lines) {
+        if (line.starts_with('#')) continue;
+        const std::vector<std::string_view> words = words_of(line);
+        if (words.size() < 2) return false;
+        if (neighbors == 0) {
+            if (words.size() != 2 || !is_count(words[1]) || words[1].size() > 9) return false;
+            std::from_chars(words[1].data(), words[1].data() + words[1].size(), neighbors);
+        } else {
+            if (words[1].front() != '{' || words.back().back() != '}') return false;
+            --neighbors;
+            ++objects;
+        }
+    }
+    return objects > 0;
+}
+
+/// Returns the format of a file of the networks' tools, by its first word or the kinds of its lines.
+[[nodiscard]] inline std::optional<foreign_format> network_format(std::string_view text, std::string_view line) {
     const auto block = [](std::string_view rest, char bracket) { // "graph [", also on two lines
         rest = rest.substr(std::string_view("graph").size());
         return trimmed(rest).starts_with(bracket) &&
                (rest.empty() || rest[0] == bracket || std::isspace(static_cast<unsigned char>(rest[0])) != 0);
     };
-    const std::size_t graph = text.find("graph");
+    const std::size_t graph = text.find("\ngraph");
     if (begins_with_word(line, "graph") || (begins_with_word(line, "creator ") && graph != std::string_view::npos))
-        if (const std::string_view rest = text.substr(begins_with_word(line, "graph") ? 0 : graph); block(rest, '[')) {
+        if (const std::string_view rest = text.substr(begins_with_word(line, "graph") ? 0 : graph + 1);
+            block(rest, '[')) {
             const std::size_t open = rest.find('[');
             if (open + 1 < rest.size() && std::isspace(static_cast<unsigned char>(rest[open + 1])) != 0)
                 return foreign_format{{}, "is in the format GML",
@@ -169,11 +290,33 @@ inline constexpr std::string_view torch_command =
         return foreign_format{{}, "is in the format Pajek",
             "python3 -c \"import networkx as n; n.write_edgelist(n.read_pajek('{}'), '{}.tsv', delimiter='\\t', "
             "data=False)\""};
-    for (const std::string_view word : {"graph", "digraph", "strict graph", "strict digraph"})
-        if (begins_with_word(line, word) && line.ends_with('{') && line.find('\t') == std::string_view::npos)
-            return foreign_format{{}, "is in the format DOT",
-                "python3 -c \"import networkx as n; n.write_edgelist(n.nx_pydot.read_dot('{}'), '{}.tsv', "
-                "delimiter='\\t', data=False)\""};
+    if (is_dot(text))
+        return foreign_format{{}, "is in the format DOT",
+            "python3 -c \"import networkx as n; n.write_edgelist(n.nx_pydot.read_dot('{}'), '{}.tsv', "
+            "delimiter='\\t', data=False)\""};
+    if (line == "LEDA.GRAPH")
+        return foreign_format{{}, "is in the format LEDA",
+            "python3 -c \"import networkx as n; n.write_edgelist(n.read_leda('{}'), '{}.tsv', delimiter='\\t', "
+            "data=False)\""};
+    if (begins_with_word(line, "nodedef>") || begins_with_word(line, "edgedef>"))
+        return foreign_format{{}, "is in the format GDF", "sed '1,/^edgedef>/d' '{}' > '{}.csv'"};
+    if (line.starts_with(">>graph6<<") || line.starts_with(">>digraph6<<"))
+        return foreign_format{{}, "is in the format graph6",
+            "python3 -c \"import networkx as n; n.write_edgelist(n.read_graph6('{}'), '{}.tsv', delimiter='\\t', "
+            "data=False)\""};
+    if (line.starts_with(">>sparse6<<"))
+        return foreign_format{{}, "is in the format sparse6",
+            "python3 -c \"import networkx as n; n.write_edgelist(n.read_sparse6('{}'), '{}.tsv', delimiter='\\t', "
+            "data=False)\""};
+    const std::vector<std::string_view> lines = lines_of(text);
+    if (is_dimacs(lines))
+        return foreign_format{{}, "is in the format DIMACS", "awk '/^[ae] /{print $2\"\\t\"$3}' '{}' > '{}.tsv'"};
+    if (is_lgl(lines))
+        return foreign_format{{}, "is in the format LGL", "awk '/^#/{u=$2; next} {print u\"\\t\"$1}' '{}' > '{}.tsv'"};
+    if (is_multiline_adjacency(lines))
+        return foreign_format{{}, "is a list of neighbors, one a line, of networkx (multiline adjlist)",
+            "python3 -c \"import networkx as n; n.write_edgelist(n.read_multiline_adjlist('{}', "
+            "create_using=n.DiGraph), '{}.tsv', delimiter='\\t', data=False)\""};
     return std::nullopt;
 }
 
@@ -195,7 +338,7 @@ inline constexpr std::string_view torch_command =
 }
 
 /// Returns the format of text that is not a table.
-[[nodiscard]] inline std::optional<foreign_format> text_format_of(std::string_view head) noexcept {
+[[nodiscard]] inline std::optional<foreign_format> text_format_of(std::string_view head) {
     if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
     if (head.find('\n') == std::string_view::npos && head.find('\r') < head.size() - 1)
         return foreign_format{{}, "is text with lines that end in CR alone", "tr '\\r' '\\n' < '{}' > '{new}'"};
@@ -231,7 +374,7 @@ inline constexpr std::string_view torch_command =
 } // namespace detail
 
 /// Returns the format of a file that begins with `head`, if it is known and not read.
-[[nodiscard]] inline std::optional<foreign_format> find_foreign_format(std::string_view head) noexcept {
+[[nodiscard]] inline std::optional<foreign_format> find_foreign_format(std::string_view head) {
     for (const foreign_format& format : detail::binary_formats)
         if (head.size() >= format.magic.size() && std::equal(format.magic.begin(), format.magic.end(), head.begin(),
                                                       [](char wanted, char c) { return wanted == '?' || wanted == c; }))

@@ -82,6 +82,13 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
     options.ids = id_kind::integer;
     if (const auto count = in("num-node-list", {".csv"}); !count.empty() && data.nodes == 0)
         data.nodes = read_count(count);
+    std::string others;
+    for (const char* const name : {"edge_reltype", "edge-feat", "edge_weight"}) // of each edge
+        if (const auto file = in(name, {".csv"}); !file.empty())
+            others += (others.empty() ? "" : ", ") + file.filename().string();
+    if (!others.empty())
+        options.warnings.push_back(raw.string() + ": left out " + others +
+                                   ": edges have no features or weights, and a relation is a column of their file");
     const bool given = !data.empty(), labeled = data.has_labels();
     if (!data.has_features()) data.features = edges.empty() ? archive : in("node-feat", {".csv", ".npz"});
     if (!data.has_labels()) data.labels = in("node-label", {".csv", ".npz"});
@@ -320,6 +327,16 @@ inline bool resolve_arrays(import_options& options, const std::filesystem::path&
     return true;
 }
 
+/// Returns true unless the first line of a text is three numbers.
+[[nodiscard]] inline bool has_titles(const std::filesystem::path& path) {
+    file_source source(path);
+    const first_lines first(source, path, "", 1);
+    if (first.lines.empty()) return false;
+    line_fields fields;
+    split_line(first.lines[0], {}, {&path, 1, first.lines[0].data(), first.lines[0].size()}, fields);
+    return !std::ranges::all_of(std::span(fields.at).first(std::min(fields.count, fields.capacity)), is_integer);
+}
+
 /// Replaces a source that is a directory by the files of the layout found in it: that of `resolve_ogb`; or edges of
 /// train, valid (or dev) and test, as DGL-KE, RotatE, PyKEEN, LibKGE and OpenKE name them, and tables of names if the
 /// edges have ids
@@ -340,7 +357,7 @@ inline void resolve_directory(import_options& options) {
     if (train.empty() && numbered.empty()) {                                                          // PyKEEN
         if (std::filesystem::is_directory(directory / "training_triples", failed)) directory /= "training_triples";
         train = find_in(directory, {"numeric_triples"}, {".tsv"});
-        options.header = options.header || !train.empty();
+        options.header = options.header || (!train.empty() && has_titles(train));
     }
     if (train.empty() && numbered.empty()) {
         if (resolve_arrays(options, directory)) return;

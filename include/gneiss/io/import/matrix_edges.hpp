@@ -29,7 +29,7 @@ public:
         if (!holds_integers(header_.dtype) || header_.shape.size() != 1)
             throw error(errc::invalid_format,
                 "must be integers in one dimension, not " + std::string(to_string(header_.dtype)) + " " +
-                    shape_text(header_.shape),
+                    shape_text(header_.shape) + (holds_integers(header_.dtype) ? "" : integer_remedy),
                 {.path = path});
     }
 

@@ -71,8 +71,10 @@ inline void choose_id_column(const std::filesystem::path& path, name_table_layou
     layout.id_first = name.find("2id") == std::string::npos && name.find("to_id") == std::string::npos;
     layout.doubt = "either column may be the ids, 0 … " + std::to_string(lines - 1) + ": the " +
                    (layout.id_first ? "first was read as the id, the second" : "second was read as the id, the first") +
-                   " as the name; if it is the other way around, exchange the columns; if the edges have names, "
-                   "choose --ids string";
+                   " as the name; if it is the other way around, exchange the columns, by awk -F'" +
+                   (layout.text.delimiter == '\t' ? "\\t" : std::string(1, layout.text.delimiter)) +
+                   "' '{print $2\"\\t\"$1}' '" + path.string() +
+                   "' > NEW; if the edges have names, choose --ids string";
 }
 
 } // namespace detail

@@ -113,6 +113,12 @@ private:
             if (data.features == data.labels)
                 for (const table_column& column : label_columns_of(data)) std::erase(columns, setup_.column(from, column));
             if (data.features == data.split) std::erase(columns, setup_.column(from, data.split_column));
+            for (const std::size_t column : columns)
+                if (column < from.names().size() && is_mask_name(from.names()[column]))
+                    throw error(errc::invalid_format,
+                        "is a mask of the split by its name, not a feature: name the features by --feature-columns; " +
+                            std::string(split_advice),
+                        {.path = data.features, .field = "column '" + from.names()[column] + "'"});
         } else {
             for (const table_column& column : data.feature_columns) columns.push_back(from.find(column));
             std::vector<std::size_t> sorted = columns;

@@ -49,6 +49,16 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
     return plain_extension(path) != ".npy" && plain_extension(path) != ".npz";
 }
 
+/// Returns true for the name that PyG, DGL and OGB give a mask of the split.
+[[nodiscard]] inline bool is_mask_name(std::string_view name) {
+    const std::string word = detail::lowered(name);
+    return word == "train_mask" || word == "val_mask" || word == "valid_mask" || word == "test_mask";
+}
+/// End of a sentence about masks in a text table.
+inline constexpr std::string_view split_advice =
+    "a split in text is one column, --split FILE --split-column NAME, with train, valid, test or unused; masks are "
+    "arrays, --split TRAIN.npy,VALID.npy,TEST.npy";
+
 /// Returns "row 3" or "line 3" of a file.
 [[nodiscard]] inline error_place node_place(const std::filesystem::path& path, std::uint64_t at) {
     if (is_text_table(path)) return {.path = path, .line = at};

@@ -232,6 +232,7 @@ private:
         for_each_line([&](std::string_view line, const line_place& place) {
             try {
                 need_no_nul(line, place);
+                refuse_inner_cr(line, place);
                 return visit(line, place);
             } catch (const error& wrong) {
                 if (bad_ == nullptr || !bad_lines::of_line(wrong)) throw;

@@ -55,6 +55,7 @@ struct import_source {
     std::function<void(std::uint64_t first, std::span<edge> out)> compute{};
     std::uint64_t computed_edges = 0, computed_nodes = 0, computed_relations = 1; ///< sizes of a computed source
     bool transposed = false; ///< an array [2, m]: all sources, then all destinations
+    std::string columns{};   ///< a matrix: what its rows, columns and values are taken for, for the report
 };
 
 /// Progress of an import.

@@ -120,6 +120,11 @@ inline void describe_table(import_state& state, const std::filesystem::path& pat
     if (path == data.features)
         text += (text.empty() ? "" : ", ") +
                 std::to_string(data.feature_columns.empty() ? others : data.feature_columns.size()) + " features";
+    if (!data.has_split())
+        for (const std::string& name : table.names())
+            if (is_mask_name(name))
+                report.warnings.push_back(
+                    path.string() + ": the mask '" + name + "' was not read: " + std::string(split_advice));
     report.columns.emplace_back(path, "\"" + shown + (line.size() > 100 ? "…" : "") + "\" is " + text);
     if (!header && !state.ids.integer && !state.options.comment && line.starts_with("# "))
         report.warnings.push_back(path.string() + ": the first line, \"" + shown + "\", begins with # and was read as a node; if it is a comment, import with --comment '#'");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <gneiss/io/import/text_plan.hpp>
 #include <gneiss/io/import/transposed_edges.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/npy_integers.hpp>
 
 namespace gneiss::importing {
 
@@ -73,6 +75,12 @@ inline void plan_metis(planned_source& planned) {
     planned.vertex_weights = static_cast<std::uint32_t>(std::min<std::uint64_t>(weights, 1U << 20)) + (format >= 100);
     planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = first.numbers[0], .first_id = 1};
     planned.integer_ids = planned.symmetric = planned.lists_both = true;
+    if (planned.edge_weights || planned.vertex_weights != 0)
+        planned.columns = "neighbors of " + std::to_string(planned.nodes) + " nodes, a line each; weights of " +
+                          (planned.vertex_weights == 0 ? "edges"
+                              : planned.edge_weights   ? "nodes and edges"
+                                                       : "nodes") +
+                          " are left out";
 }
 
 /// Throws for a matrix that is not square, unless it is said to be bipartite. Returns what is added to its columns.
@@ -130,6 +138,23 @@ struct matrix_banner {
            (banner.symmetric ? " --undirected" : "");
 }
 
+/// Returns true if an entry in the lines from `begin` on is beyond the sizes of its matrix.
+[[nodiscard]] inline bool lists_beyond(const first_lines& from, std::size_t begin,
+    const std::vector<std::uint64_t>& sizes, const std::filesystem::path& path) {
+    line_fields fields;
+    for (std::size_t i = begin; i < from.lines.size(); ++i) {
+        const std::string& line = from.lines[i];
+        split_line(line, {.delimiter = ' '}, {&path, from.numbers[i], line.data(), line.size()}, fields);
+        for (std::size_t k = 0; k < std::min<std::size_t>(fields.count, 2); ++k) {
+            std::uint64_t id = 0;
+            const std::string_view field = fields.at[k];
+            const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), id);
+            if (failure == std::errc{} && end == field.data() + field.size() && id > sizes[k]) return true;
+        }
+    }
+    return false;
+}
+
 inline void plan_mtx(planned_source& planned, bool bipartite) {
     const auto source = planned.open();
     const first_lines first(*source, planned.source.path, "", 1);
@@ -155,6 +180,8 @@ inline void plan_mtx(planned_source& planned, bool bipartite) {
         place.fail(place.begin, "a symmetric matrix links the same nodes and is not bipartite");
     if (planned.symmetric && numbers[0] != numbers[1])
         place.fail(place.begin, "a symmetric matrix has as many rows as columns" + without_sizes(banner));
+    if (lists_beyond(rest, at + 1, numbers, planned.source.path))
+        place.fail(place.begin, "an entry is beyond these rows and columns" + without_sizes(banner));
     planned.destination_shift = column_shift(numbers[0], numbers[1], bipartite, place.at(place.begin));
     if (std::max(numbers[0], numbers[1]) >= 0xffffffffU || planned.destination_shift + numbers[1] >= 0xffffffffU)
         place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
@@ -208,7 +235,7 @@ inline void plan_npy(planned_source& planned) {
                   shape_text(header.shape));
     if (header.dtype == npy_dtype::f16 || header.dtype == npy_dtype::f32 || header.dtype == npy_dtype::f64 ||
         header.dtype == npy_dtype::boolean)
-        throw bad("edges are integers, not " + std::string(to_string(header.dtype)));
+        throw bad("edges are integers, not " + std::string(to_string(header.dtype)) + integer_remedy);
     planned.array = header;
     planned.entries = header.shape[0];
     if (header.shape[1] == 3) planned.text.relation = 1;
@@ -235,6 +262,7 @@ inline void plan_npy(planned_source& planned) {
     if (source.compute) {
         planned.format = edge_format::npy;
         planned.matrix = source.transposed;
+        planned.columns = source.columns;
         planned.nodes = source.computed_nodes;
         planned.entries = source.computed_edges;
         planned.relations = source.computed_relations;

@@ -171,7 +171,7 @@ inline bool choose_columns(text_format& text, std::size_t count, const planned_s
         text.source = ends->head;
         text.destination = ends->tail;
         for (std::size_t i = 0; i < names.size() && !text.relation; ++i)
-            if (is_one_of(column_word(names[i]), relation_words)) text.relation = i;
+            if (is_one_of(column_word(names[i]), relation_words) || lowered(names[i]) == ":type") text.relation = i;
         if (!text.relation && names.size() == 3 && text.source + text.destination == 2 &&
             !is_one_of(column_word(names[1]), attribute_words))
             text.relation = 1;
@@ -216,6 +216,27 @@ inline void doubt_header(planned_source& planned, const std::vector<std::string>
                                      excerpt(names[*column]) + " by the first line: if it is one, name the columns of the edges, such as --columns 0,1");
 }
 
+/// Adds a warning of fields that are not read, of an edge list whose columns are not given: all after the first two, if
+/// they are more than networkx's empty attributes.
+inline void doubt_extra_fields(planned_source& planned, const std::vector<std::string>& fields, std::size_t count) {
+    if (count <= 2 || (count == 3 && fields[2] == "{}")) return;
+    const std::string others =
+        count == 3 ? "field after them, " : "other " + std::to_string(count - 2) + " fields, such as ";
+    planned.doubts.push_back("fields 0 and 1 were read as head and tail, and the " + others + excerpt(fields[2]) +
+                             (count == 3 ? ", was" : ", were") +
+                             " not read: if that is right, say so by --columns 0,1");
+}
+
+/// Adds a warning if KONECT's first comment says that heads and tails are two kinds of nodes, and a name of both is one
+/// node.
+inline void doubt_konect(planned_source& planned, const std::string& comment, const sampled_edges& edges) {
+    const std::string common = edges.common_value();
+    if (comment.starts_with("% bip") && !common.empty())
+        planned.doubts.push_back("heads and tails are two kinds of nodes by the comment " + quoted_line(comment) +
+                                 ", and names such as " + excerpt(common) +
+                                 " of both are one node: import with --bipartite");
+}
+
 /// Adds a warning if a header names two kinds of nodes and the same name occurs in both.
 inline void doubt_kinds(planned_source& planned, const std::vector<std::string>& names, const sampled_edges& edges) {
     const text_format& text = planned.text;
@@ -252,9 +273,8 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     if (first.lines.empty())
         throw error(errc::invalid_format, comment.empty() ? "this file contains no edges" : "this file contains only comments", {.path = planned.source.path});
     for (std::size_t i = 0; i < first.lines.size(); ++i)
-        if (const std::size_t at = first.lines[i].find('\r'); at != std::string::npos)
-            throw error(errc::invalid_format, "a CR within the line: if the lines of this file end in CR alone, convert it first, by tr '\\r' '\\n' < OLD > NEW",
-                {.path = planned.source.path, .line = first.numbers[i], .column = at + 1});
+        refuse_inner_cr(
+            first.lines[i], {&planned.source.path, first.numbers[i], first.lines[i].data(), first.lines[i].size()});
     const std::uint64_t counted = header ? 0 : take_count_line(planned, first, options);
     const std::string line = first.lines[0];
     const std::uint64_t number = first.numbers[0];
@@ -310,7 +330,10 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const sampled_edges edges(std::span<const std::string>(lines).subspan(skipped), text);
     if (options.columns.empty() && !named && !ordered)
         if (const std::string doubt = doubt_roles(edges, text); !doubt.empty()) planned.doubts.push_back(doubt);
+    if (options.columns.empty() && !named && planned.format == edge_format::edge_list)
+        doubt_extra_fields(planned, fields, count);
     if ((header || !planned.header_like.empty()) && !options.bipartite) doubt_kinds(planned, names, edges);
+    if (!options.bipartite) doubt_konect(planned, comment, edges);
 
     const auto role = [&](const char* name, std::size_t field) {
         return std::string(name) + " " + (field < fields.size() ? excerpt(fields[field]) : "missing");

@@ -15,6 +15,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/npy_header.hpp>
+#include <gneiss/io/npy_integers.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::importing {
@@ -39,7 +40,8 @@ public:
         if (!integers || (fields_ != 2 && (transposed || fields_ != 3)))
             throw error(errc::invalid_format,
                 std::string("edges are integers ") + (transposed ? "(2, m)" : "(m, 2) or (m, 3)") + ", not " +
-                    std::string(to_string(header_.dtype)) + " " + shape_text(header_.shape),
+                    std::string(to_string(header_.dtype)) + " " + shape_text(header_.shape) +
+                    (integers ? "" : integer_remedy),
                 {.path = path});
     }
 

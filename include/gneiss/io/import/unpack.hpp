@@ -136,6 +136,10 @@ inline void unpack_matrix_edges(import_source& source, const npz_file& from, boo
         : columns ? matrix_edges::compressed::columns
                   : matrix_edges::compressed::none,
         shape, shift);
+    source.columns = "a " + format + " matrix of " + std::to_string(shape[0]) + " rows and " +
+                     std::to_string(shape[1]) + " columns: row is head, column is tail";
+    if (from.has("data"))
+        source.columns += ", the values of " + std::to_string(edges.edges()) + " entries are left out";
     source.compute = edges;
     source.computed_edges = edges.edges();
     source.computed_nodes = shift + shape[1];
