@@ -116,7 +116,8 @@ struct column_sample {
     std::set<std::string, std::less<>> values{}; ///< different ones
     std::string first{};                         ///< value of the first line
     bool integers = true, numbers = true, dates = true, times = true, objects = true; ///< all values are such
-    bool index = true; ///< values count the lines, from 0 or 1
+    bool index = true;  ///< values count the lines, from 0 or 1
+    bool commas = true; ///< values end in a comma
 
     /// Adds a value.
     void add(std::string_view field) {
@@ -124,6 +125,7 @@ struct column_sample {
         index =
             index && (first == "0" || first == "1") && field == std::to_string(values.size() + (first == "1" ? 1 : 0));
         if (!values.emplace(field).second) return;
+        commas = commas && field.size() > 1 && field.back() == ',';
         integers = integers && is_integer(field);
         numbers = numbers && is_number(field);
         dates = dates && is_date(field);
@@ -178,6 +180,9 @@ struct sampled_edges {
     };
     const column_sample &head = edges.head, &relation = edges.relation, &tail = edges.tail;
     const std::string node_head = "head, which is a node", node_tail = "tail, which is a node";
+    if (text.delimiter == ' ' && head.commas)
+        return "each head in the first lines ends in a comma, such as " + excerpt(head.first) +
+               ": if commas separate the fields, import with --delimiter comma";
     if (head.dates) return doubt(text.source, node_head, "a date", head);
     if (tail.dates) return doubt(text.destination, node_tail, "a date", tail);
     if (edges.triples && relation.dates) return doubt(*text.relation, "relation", "a date", relation);

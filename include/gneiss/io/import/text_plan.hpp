@@ -216,6 +216,16 @@ inline void doubt_header(planned_source& planned, const std::vector<std::string>
                                      excerpt(names[*column]) + " by the first line: if it is one, name the columns of the edges, such as --columns 0,1");
 }
 
+/// Returns true for a first line of words before edges whose ends, or whose tails after a relation, are numbers.
+[[nodiscard]] inline bool names_numbers(
+    const std::vector<std::string>& names, const sampled_edges& later, const text_format& text) {
+    if (later.count < 2 || std::max(text.source, text.destination) >= names.size() ||
+        is_number(names[text.destination]))
+        return false;
+    return (later.head.integers && later.tail.integers && !is_number(names[text.source])) ||
+           (later.triples && later.tail.numbers);
+}
+
 /// Adds a warning of fields that are not read, of an edge list whose columns are not given: all after the first two, if
 /// they are more than networkx's empty attributes.
 inline void doubt_extra_fields(planned_source& planned, const std::vector<std::string>& fields, std::size_t count) {
@@ -326,6 +336,9 @@ inline void plan_text(planned_source& planned, const import_options& options) {
 
     if (names.size() == count)
         doubt_header(planned, names, line, lines[0] == line && lines.size() > 1 ? readable_fields(lines[1]) : fields, header, named);
+    if (!header && planned.header_like.empty() && lines[0] == line &&
+        names_numbers(names, sampled_edges(std::span<const std::string>(lines).subspan(1), text), text))
+        planned.header_like = line;
     const std::size_t skipped = !planned.header_like.empty() && lines[0] == line ? 1 : 0; // a header hides nothing
     const sampled_edges edges(std::span<const std::string>(lines).subspan(skipped), text);
     if (options.columns.empty() && !named && !ordered)
