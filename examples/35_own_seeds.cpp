@@ -38,7 +38,8 @@ struct balanced_task {
             batch.seeds.clear();
             batch.labels.clear();
             for (class_id c = 0; c < classes; ++c) {
-                const keyed_permutation shuffled(of[c].size(), random_key{1, random_domain::user}.with(batch.key.epoch).with(c));
+                const random_key key = random_key{1, random_domain::user}.with(batch.key.epoch).with(c);
+                const keyed_permutation shuffled(of[c].size(), key);
                 const std::uint64_t first = batch.key.number.index * per_class; // a small class begins anew
                 for (std::uint64_t k = 0; k < per_class; ++k) {
                     batch.seeds.push_back(of[c][static_cast<std::size_t>(shuffled((first + k) % of[c].size()))]);
@@ -64,7 +65,8 @@ int main() {
         features[v] = std::sin(static_cast<float>(v)) + (rare ? .5F : -.5F);
         (*by_class)[rare ? 1 : 0].push_back(v);
     }
-    const csr_graph<> graph(csr<>::from_edges(nodes, neighbor_direction::in, {}, [&](auto&& sink) { sink(std::span<const edge>(edges)); }), csr<>{});
+    const auto all = [&](auto&& sink) { sink(std::span<const edge>(edges)); };
+    const csr_graph<> graph(csr<>::from_edges(nodes, neighbor_direction::in, {}, all), csr<>{});
 
     const tbb_executor executor;
     memory_budget budget;
@@ -75,7 +77,8 @@ int main() {
     optimizers.dense.allocate_state(weights);
     balanced_task task{by_class};
     graph_in_memory topology(graph);
-    sampled_batches batches(task, topology, [] { return neighbor_sampler<>({.fanout = {{.in = 3}}}, /*seed*/ 1); }, executor);
+    const auto make = [] { return neighbor_sampler<>({.fanout = {{.in = 3}}}, /*seed*/ 1); };
+    sampled_batches batches(task, topology, make, executor);
     matrix_features inputs({features.data(), nodes, 1});
     no_embeddings none;
     cpu_encoder_backend backend(encode, weights, classification_head{}, /*seed*/ 1, executor);

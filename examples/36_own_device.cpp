@@ -35,7 +35,8 @@ public:
             batch.statistics.loss += std::log1p(std::exp(wanted == 1 ? -score : score));
             batch.statistics.correct += (score > 0) == (wanted == 1) ? 1U : 0U;
         }
-        for (std::size_t c = 0; c < device_.size(); ++c) device_[c] -= .5F * gradient[c] / static_cast<float>(batch.seeds.size());
+        const float rate = .5F / static_cast<float>(batch.seeds.size());
+        for (std::size_t c = 0; c < device_.size(); ++c) device_[c] -= rate * gradient[c];
         batch.statistics.examples += batch.seeds.size();
         batch.statistics.query_count += batch.seeds.size();
     }
@@ -57,10 +58,11 @@ int main() {
     }
     const tbb_executor executor;
     memory_budget budget;
-    node_task task({.batch = 100, .seed = 1}, labels, /*classes*/ 2, {nodes, 1}, [](std::uint32_t, std::vector<node_id>& out) {
+    const auto all = [](std::uint32_t, std::vector<node_id>& out) {
         out.resize(nodes);
         std::iota(out.begin(), out.end(), node_id{0});
-    });
+    };
+    node_task task({.batch = 100, .seed = 1}, labels, /*classes*/ 2, {nodes, 1}, all);
     no_topology none_sampled;
     sampled_batches batches(task, none_sampled, make_no_hops, executor);
     matrix_features inputs({features.data(), nodes, columns});
@@ -70,7 +72,6 @@ int main() {
     train_loop loop({}, batches, inputs, none, backend, {}, budget);
     double accuracy = 0;
     for (std::uint64_t epoch = 0; epoch < 20; ++epoch) accuracy = loop.run({{.resident = {0}}}, epoch).model.accuracy();
-    std::printf("accuracy %.3f, weights %.2f %.2f %.2f %.2f\n", accuracy, static_cast<double>(weights[0]), static_cast<double>(weights[1]),
-        static_cast<double>(weights[2]), static_cast<double>(weights[3]));
+    std::printf("accuracy %.3f\n", accuracy);
     return accuracy > .95 ? 0 : 1;
 }
