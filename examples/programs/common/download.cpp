@@ -13,6 +13,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 #include "common/periodic.hpp"
 #include "common/process.hpp"
@@ -87,6 +88,7 @@ void download(const std::string& url, const fs::path& part, std::uint64_t most, 
     };
     for (int idle = 0;;) {
         const std::uint64_t before = size_of(part);
+        gneiss::preallocate(part, 0); // refuses a link, which curl would follow
         progress(options.quiet).say(before == 0 ? "downloading " + url
                                                 : fmt::format("downloading {} from byte {} on", url, before));
         arguments command{"curl", "--fail", "--location", "--max-redirs", "10", "--proto", protocols, "--proto-redir", protocols,
@@ -98,6 +100,7 @@ void download(const std::string& url, const fs::path& part, std::uint64_t most, 
         periodic_task watch([&] { if (size_of(part) > most) end.request_stop(); }, std::chrono::milliseconds(100));
         const process_result curl = result_of(command, end.get_token());
         watch.stop();
+        if (size_of(part) == 0) fs::remove(part);
         if (options.stop.stop_requested())
             throw error(errc::canceled, "interrupted: the same command resumes the download");
         if (size_of(part) > most) too_large();
@@ -163,7 +166,7 @@ obtained_file obtain(const published_file& file, const fs::path& directory, cons
             what + (given ? "; --no-verify accepts it" : "; the download is removed: repeat the command, or accept the file by --no-verify"),
             {.path = result.path});
     };
-    result.bytes = size_of(result.path);
+    result.bytes = gneiss::plain_file::open(result.path).size(); // a FIFO would never end
     if (options.verify && file.bytes != 0 && result.bytes != file.bytes)
         throw mismatch(fmt::format("has {} bytes, the published file has {}", result.bytes, file.bytes));
     const auto compare = [&](const char* algorithm, const std::string& found, const std::string& published) {

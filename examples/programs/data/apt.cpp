@@ -30,8 +30,7 @@ void need_apt() {
 
 /// Returns options that keep apt's state in our own directory.
 arguments private_state(const std::filesystem::path& state) {
-    gneiss::make_directories(state / "lists/partial");
-    gneiss::make_directories(state / "cache/archives/partial");
+    for (const char* name : {apt_lists, "lists/partial", "cache", "cache/archives", "cache/archives/partial"}) (void)gneiss::make_directory(state / name);
     const std::string root = std::filesystem::absolute(state).string();
     return {"-o", "Dir::State::Lists=" + root + "/lists", "-o", "Dir::Cache=" + root + "/cache", "-o",
         "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"};
@@ -142,7 +141,8 @@ std::string fingerprint_of(const std::vector<apt_index>& indices) {
 void unpack_package(
     const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory) {
     need_apt();
-    gneiss::make_directories(directory);
+    gneiss::remove_tree(directory); // of an earlier try
+    (void)gneiss::make_directory(directory);
     const auto download = [&](const arguments& options) {
         // apt-get download writes into the working directory, which a shell would have to change; so this asks for the address.
         const std::string answer =

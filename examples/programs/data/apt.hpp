@@ -28,6 +28,9 @@ enum class apt_index_kind { packages, contents, translations };
 /// state never changes. Throws `gneiss::error` with the cause and a remedy.
 [[nodiscard]] std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::path& state);
 
+/// Name of the directory in `state` where apt keeps indices; those of local archives are links.
+inline constexpr const char* apt_lists = "lists";
+
 /// Opens the text of an index, in any compression.
 [[nodiscard]] std::unique_ptr<gneiss::importing::byte_source> open_index(const apt_index& index);
 

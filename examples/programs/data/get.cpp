@@ -13,6 +13,7 @@
 
 #include <gneiss/storage/io/directory_lock.hpp>
 
+#include "apt.hpp"
 #include "commands.hpp"
 #include "graphs.hpp"
 
@@ -55,10 +56,18 @@ void check_flags(const get_flags& flags) {
     if (flags.from && flags.mirror) throw programs::usage_error("--from and --mirror exclude each other");
 }
 
-/// The directory of downloads of this command, held by this process. It stays for a second try, unless it is empty.
+/// The directory of downloads of this command, held by this process. It stays for a second try, unless it is empty. curl, unzip and
+/// dpkg would write through links in it, so there are none.
 class download_directory {
 public:
-    explicit download_directory(std::filesystem::path path) : path_(std::move(path)), lock_(path_) {}
+    explicit download_directory(std::filesystem::path path) : path_(std::move(path)), lock_(path_) {
+        for (auto at = std::filesystem::recursive_directory_iterator(path_); at != std::filesystem::recursive_directory_iterator(); ++at) {
+            const auto type = at->symlink_status().type();
+            const bool of_apt = at.depth() > 0 && at->path().parent_path() == path_ / apt_lists; // links of local archives, which it replaces
+            if (type != std::filesystem::file_type::regular && type != std::filesystem::file_type::directory && !of_apt)
+                throw gneiss::error(gneiss::errc::already_exists, "is a link, a FIFO or a device, which no earlier try left: remove it", {.path = at->path()});
+        }
+    }
     download_directory(const download_directory&) = delete;
     download_directory& operator=(const download_directory&) = delete;
     ~download_directory() {
