@@ -98,7 +98,7 @@ programs::exit_code predict(const node_classification_program& of, const predict
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
-    const auto asked = requested_nodes(trained.data(), flags);
+    const auto asked = requested_nodes(trained.data(), flags, flags.memory_bytes() / 4);
     predict_classes(of.program, {trained.data(), trained.trained_on(), trained.order(), trained.state}, asked,
         [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.json);
     return programs::exit_code::done;

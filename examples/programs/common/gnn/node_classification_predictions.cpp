@@ -130,11 +130,11 @@ void refuse_other_features(const gneiss::node_features& trained, const gneiss::n
         {.path = graph});
 }
 
-std::optional<std::vector<gneiss::node_id>> requested_nodes(const gneiss::dataset& data, const node_flags& flags) {
+std::optional<std::vector<gneiss::node_id>> requested_nodes(const gneiss::dataset& data, const node_flags& flags, std::uint64_t memory) {
     if (!flags.some()) return std::nullopt;
     std::vector<gneiss::node_id> rows;
     for (const std::string& name : flags.node) rows.push_back(node_called(data, name, {.path = data.directory()}));
-    if (flags.nodes) for_each_name(data, *flags.nodes, [&](gneiss::node_id v) { rows.push_back(v); });
+    if (flags.nodes) for_each_name(data, *flags.nodes, [&](gneiss::node_id v) { append_within(rows, v, memory, "requested nodes"); });
     return rows;
 }
 

@@ -66,7 +66,7 @@ gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flag
 }
 
 /// Reads lines HEAD, RELATION, "?" or "?", RELATION, TAIL; the relation is optional if there is only one.
-std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, const std::filesystem::path& path) {
+std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, const std::filesystem::path& path, std::uint64_t memory) {
     std::vector<gneiss::link_query> queries;
     const bool pairs = data.manifest().relations <= 1;
     for_each_line_of(path, [&](const gneiss::importing::line_fields& fields, const gneiss::importing::line_place& place) {
@@ -80,19 +80,19 @@ std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, con
         const bool tails = tail.text == "?";
         if ((head.text == "?") == tails) place.fail(fields.at[tails ? fields.count - 1 : 0], form);
         if (const auto missing = relation_missing(data, relation)) place.fail(fields.at[1], *missing);
-        queries.push_back({.known = node_of(data, tails ? head : tail),
-            .relation = relation_of(data, relation),
-            .target_side = tails ? gneiss::side::tail : gneiss::side::head});
+        append_within(queries,
+            {.known = node_of(data, tails ? head : tail), .relation = relation_of(data, relation), .target_side = tails ? gneiss::side::tail : gneiss::side::head}, memory,
+            "queries");
     });
     return queries;
 }
 
 /// Returns the nodes of --similar and --similar-file.
-std::vector<gneiss::link_query> similar_queries(const gneiss::dataset& data, const query_flags& flags) {
+std::vector<gneiss::link_query> similar_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
     std::vector<gneiss::link_query> queries;
     for (const std::string& name : flags.similar) queries.push_back({.known = node_of(data, {name, {.path = data.directory()}})});
     if (flags.similar_file)
-        for_each_name(data, *flags.similar_file, [&](gneiss::node_id node) { queries.push_back({.known = node}); });
+        for_each_name(data, *flags.similar_file, [&](gneiss::node_id node) { append_within(queries, {.known = node}, memory, "queries"); });
     return queries;
 }
 
@@ -112,13 +112,13 @@ void query_flags::add_to(programs::command& to) {
     to.option("self", self, "include the query's own node in the answers");
 }
 
-std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags) {
+std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory) {
     const bool of_edge = flags.head || flags.tail || flags.relation;
     if (flags.queries && of_edge)
         throw programs::usage_error("--queries replaces --head, --tail and --relation: leave them out");
     if (flags.asks_similar() && (flags.queries || of_edge || flags.known || flags.self))
         throw programs::usage_error("--similar compares nodes: leave --head, --tail, --relation, --queries, --known and --self out");
-    return flags.asks_similar() ? similar_queries(data, flags) : flags.queries ? read_query_file(data, *flags.queries) : std::vector{query_of(data, flags)};
+    return flags.asks_similar() ? similar_queries(data, flags, memory) : flags.queries ? read_query_file(data, *flags.queries, memory) : std::vector{query_of(data, flags)};
 }
 
 namespace {
@@ -155,7 +155,7 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
     };
     if (flags.candidates && *flags.candidates != "all" && *flags.candidates != "range") {
         std::vector<gneiss::node_id> listed;
-        for_each_name(data, *flags.candidates, [&](gneiss::node_id node) { listed.push_back(node); });
+        for_each_name(data, *flags.candidates, [&](gneiss::node_id node) { append_within(listed, node, memory / 4, "candidates"); });
         warn("the candidates", std::move(listed));
     }
     std::vector<std::vector<gneiss::scored_node>> answers;

@@ -34,8 +34,8 @@ struct query_flags {
 };
 
 /// Returns the queries of the flags, by row and relation id; of similar nodes, `known` alone counts. Throws usage_error;
-/// errc::not_found or invalid_format with the place.
-[[nodiscard]] std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags);
+/// errc::not_found or invalid_format with the place; over_budget if they take more than `memory` bytes.
+[[nodiscard]] std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory);
 
 /// Inputs of predictions by a link model.
 struct link_prediction {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
@@ -46,6 +47,14 @@ void for_each_line_of(const std::filesystem::path& path, Visit&& visit) {
     const auto row = data.find_row(name);
     if (!row) throw gneiss::error(gneiss::errc::not_found, "no node is called '" + name + "'", place);
     return static_cast<gneiss::node_id>(*row);
+}
+
+/// Appends a value that a file names. Throws over_budget before the list, as it grows, takes more than `memory` bytes.
+template <class T>
+void append_within(std::vector<T>& to, const T& value, std::uint64_t memory, const char* what) {
+    const std::uint64_t grown = 3 * to.size() * sizeof(T); // the old list and one twice as long
+    if (to.size() == to.capacity() && grown > memory) throw gneiss::over_budget(memory, {{what, grown}});
+    to.push_back(value);
 }
 
 /// Calls visit(node) for the nodes of a file with one name per line. Throws errc::not_found or invalid_format with the place.
