@@ -93,6 +93,7 @@ bool holds_lists(const std::filesystem::path& path) {
         const std::string own = entry.path().filename().string();
         std::string_view file = own;
         if (file.ends_with(".xxh3")) file.remove_suffix(5);
+        if (entry.symlink_status().type() == std::filesystem::file_type::directory) return false;
         return file == "indptr.npy" || file == "neighbours.npy" || file == "loops.npy" || file == "stamp.npy" || file == gneiss::directory_mark;
     });
 }
@@ -110,7 +111,9 @@ std::optional<std::filesystem::path> foreign_file(const std::filesystem::path& d
     std::error_code failed;
     for (std::filesystem::directory_iterator at(dataset, failed); !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
         const std::string name = at->path().filename().string();
-        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name || holds_lists(at->path()) ||
+        if (holds_lists(at->path())) continue;
+        if (at->symlink_status().type() == std::filesystem::file_type::directory) return at->path(); // also one named like an array
+        if (name == "manifest.json" || name == gneiss::importing::skipped_name || name == gneiss::directory_lock::name ||
             name.starts_with(programs::device_profile_name))
             continue;
         std::string_view array = name;
