@@ -16,6 +16,8 @@
 #include <gneiss/storage/io/file_system.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
+#include "common/run_directory.hpp"
+
 namespace programs {
 namespace {
 
@@ -23,24 +25,29 @@ namespace fs = std::filesystem;
 
 constexpr const char* metrics_section = "metrics";
 constexpr const char* rows_section = "rows";
-constexpr std::string_view rows_prefix = "rows"; // row files: rows-N.bin; earlier rows.bin, rows.new
+constexpr std::string_view rows_prefix = "rows-";
 
+/// Returns the number of a file of rows: N of rows-N.bin, 0 of rows.bin and rows.new of earlier versions; none for other names.
+std::optional<std::uint64_t> number_of(const fs::path& path) {
+    const std::string name = path.filename().string();
+    if (name == rows_name || name == "rows.new") return 0;
+    if (!name.starts_with(rows_prefix) || path.extension() != ".bin") return std::nullopt;
+    const char* const end = name.data() + name.size() - std::string_view(".bin").size();
+    std::uint64_t number = 0;
+    const auto read = std::from_chars(name.data() + rows_prefix.size(), end, number);
+    return read.ec == std::errc{} && read.ptr == end ? std::optional(number) : std::nullopt;
+}
 std::vector<fs::path> row_files(const fs::path& directory) {
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(directory))
-        if (entry.path().filename().string().starts_with(rows_prefix)) found.push_back(entry.path());
+        if (number_of(entry.path())) found.push_back(entry.path());
     return found;
 }
 /// Returns a name after all existing ones.
 std::string new_rows(const fs::path& directory) {
     std::uint64_t last = 0;
-    for (const fs::path& path : row_files(directory)) {
-        const std::string stem = path.stem().string();
-        std::uint64_t number = 0;
-        if (stem.size() > rows_prefix.size() && std::from_chars(stem.data() + rows_prefix.size() + 1, stem.data() + stem.size(), number).ec == std::errc{})
-            last = std::max(last, number);
-    }
-    return "rows-" + std::to_string(last + 1) + ".bin";
+    for (const fs::path& path : row_files(directory)) last = std::max(last, *number_of(path));
+    return std::string(rows_prefix) + std::to_string(last + 1) + ".bin";
 }
 
 nlohmann::ordered_json to_json(const metric_values& values) {
@@ -71,7 +78,7 @@ void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metric
         gneiss::save_checkpoint(file, state);
     } catch (...) {
         // The switch may have taken place even if syncing its directory failed: rows that are named stay.
-        if (!rows.empty() && (!fs::exists(file, ignored) || rows_of(gneiss::load_checkpoint(file), directory, "").filename() != rows))
+        if (!rows.empty() && (!fs::exists(file, ignored) || rows_of(gneiss::load_checkpoint(file), directory, rows_name).filename() != rows))
             fs::remove(directory / rows, ignored);
         throw;
     }
@@ -84,7 +91,7 @@ std::optional<kept_state> best_state_in(const fs::path& file) {
     const gneiss::checkpoint saved = gneiss::load_checkpoint(file);
     const auto text = saved.text(metrics_section);
     if (!text) return std::nullopt;
-    const auto read = nlohmann::ordered_json::parse(*text, nullptr, false);
+    const nlohmann::ordered_json read = parse_json_object(*text);
     best_metrics metrics;
     try {
         for (const auto& [name, value] : read.at("valid").items()) metrics.valid.emplace_back(name, value.get<double>());
@@ -97,8 +104,10 @@ std::optional<kept_state> best_state_in(const fs::path& file) {
 }
 
 fs::path rows_of(const gneiss::checkpoint& saved, const fs::path& directory, const char* otherwise) {
-    // Only the file name: a damaged checkpoint cannot name another directory.
-    return directory / fs::path(saved.text(rows_section).value_or(otherwise)).filename();
+    const std::string name(saved.text(rows_section).value_or(otherwise));
+    if (fs::path(name).filename() != name || !number_of(name)) // it cannot name a file of another directory
+        throw gneiss::error(gneiss::errc::corrupt, "names no file of rows", {.path = directory / checkpoint_name});
+    return directory / name;
 }
 
 } // namespace programs

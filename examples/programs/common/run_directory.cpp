@@ -20,6 +20,7 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "common/config_file.hpp"
+#include "common/file_names.hpp"
 
 namespace programs {
 namespace {
@@ -27,10 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using gneiss::errc;
 using gneiss::io_error;
-
-constexpr const char* timeline_name = "timeline.jsonl";
-constexpr std::array run_files{
-    "config.toml", "metrics.jsonl", timeline_name, "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", "superbatches", ".lock", gneiss::directory_mark};
 
 /// Makes a directory name: characters that are special to a shell or a file system become '-'.
 std::string plain(std::string_view name) {
@@ -62,8 +59,8 @@ std::uint64_t last_number(const fs::path& parent, const std::string& stem) {
 bool is_run(const fs::path& path) {
     if (gneiss::is_marked(path)) return true;
     std::error_code ignored;
-    if (!fs::is_regular_file(path / "config.toml", ignored) || !fs::is_regular_file(path / ".lock", ignored)) return false;
-    return read_file(path / "config.toml", longest_config).starts_with("# gneiss-");
+    if (!fs::is_regular_file(path / config_name, ignored) || !fs::is_regular_file(path / ".lock", ignored)) return false;
+    return read_file(path / config_name, longest_config).starts_with("# gneiss-");
 }
 
 } // namespace
@@ -85,6 +82,15 @@ nlohmann::ordered_json parse_json(std::string_view text, const fs::path& path, s
         throw gneiss::error(errc::corrupt, line == 0 ? e.what() : "is not a JSON object", {.path = path, .line = line});
     } catch (const gneiss::error& e) {
         throw gneiss::error(errc::corrupt, e.what(), {.path = path, .line = line});
+    }
+}
+
+nlohmann::ordered_json parse_json_object(std::string_view text) {
+    try {
+        nlohmann::ordered_json read = parse_json(text, {});
+        return read.is_object() ? read : nlohmann::ordered_json();
+    } catch (const gneiss::error&) {
+        return {};
     }
 }
 
@@ -156,15 +162,18 @@ run_directory run_directory::open(
     gneiss::make_directories(path);
     run_directory run(path);
     run.lock();
+    // A run that is replaced loses its files in all its directories, one that continues those in the directories of `checkpoint`.
+    if (const auto other = filled ? foreign_entry(path, "run", options == existing_run::replace ? 1 : 2) : std::nullopt)
+        throw gneiss::error(gneiss::errc::already_exists, "is not part of the run, and would be removed: move it, or choose another --out", {.path = *other});
     if (filled && options == existing_run::replace)
-        for (const char* file : run_files)
-            if (std::string_view(file) != gneiss::directory_mark) gneiss::remove_tree(path / file);
+        for (const file_name& file : files_in("run"))
+            if (file.pattern != gneiss::directory_mark) gneiss::remove_tree(path / file.pattern);
     return run;
 }
 
 bool run_directory::replaces(const fs::path& run, const fs::path& file) {
     const fs::path inside = fs::weakly_canonical(file).lexically_relative(fs::weakly_canonical(run));
-    return inside == "." || (!inside.empty() && std::ranges::any_of(run_files, [&](const char* name) { return *inside.begin() == name; }));
+    return inside == "." || (!inside.empty() && std::ranges::any_of(files_in("run"), [&](const file_name& name) { return *inside.begin() == name.pattern; }));
 }
 
 std::uint64_t run_directory::replaced_bytes(const fs::path& run) {
@@ -174,16 +183,17 @@ std::uint64_t run_directory::replaced_bytes(const fs::path& run) {
         if (!fs::is_regular_file(fs::symlink_status(file, ignored))) return;
         if (const std::uintmax_t size = fs::file_size(file, ignored); !ignored) bytes += size;
     };
-    for (const char* name : run_files) {
-        add(run / name);
-        if (!fs::is_directory(fs::symlink_status(run / name, ignored))) continue;
-        for (auto at = fs::recursive_directory_iterator(run / name, ignored); at != fs::recursive_directory_iterator(); at.increment(ignored)) add(at->path());
+    for (const file_name& name : files_in("run")) {
+        const fs::path file = run / name.pattern;
+        add(file);
+        if (!fs::is_directory(fs::symlink_status(file, ignored))) continue;
+        for (auto at = fs::recursive_directory_iterator(file, ignored); at != fs::recursive_directory_iterator(); at.increment(ignored)) add(at->path());
     }
     return bytes;
 }
 
 run_directory run_directory::open_existing(const fs::path& path) {
-    if (!fs::is_directory(path) || !fs::exists(path / "config.toml"))
+    if (!fs::is_directory(path) || !fs::exists(path / config_name))
         throw gneiss::error(errc::not_found, "is not a run: it has no config.toml", {.path = path});
     return run_directory(path);
 }
@@ -196,7 +206,7 @@ void run_directory::lock() {
 }
 
 std::optional<nlohmann::ordered_json> run_directory::result() const {
-    const fs::path file = path_ / "run.json";
+    const fs::path file = path_ / result_name;
     if (!fs::exists(file)) return std::nullopt;
     return parse_json(read_file(file), file);
 }
@@ -208,7 +218,7 @@ std::optional<nlohmann::ordered_json> run_directory::finished_result() const {
 }
 
 std::vector<epoch_record> run_directory::keep_metrics_before(std::uint64_t epoch) const {
-    const fs::path file = path_ / "metrics.jsonl";
+    const fs::path file = path_ / metrics_name;
     std::vector<epoch_record> kept;
     std::string lines;
     std::uint64_t number = 0;
@@ -228,7 +238,7 @@ std::vector<epoch_record> run_directory::keep_metrics_before(std::uint64_t epoch
 }
 
 void run_directory::append_metrics(const epoch_record& record) const {
-    append_json_line(path_ / "metrics.jsonl", to_json(record));
+    append_json_line(path_ / metrics_name, to_json(record));
 }
 
 void run_directory::write_timeline(const std::vector<time_sample>& samples) const {

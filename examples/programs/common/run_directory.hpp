@@ -13,6 +13,7 @@
 
 #include <gneiss/storage/io/plain_file.hpp>
 
+#include "common/file_names.hpp"
 #include "common/records.hpp"
 #include "common/sampler.hpp"
 
@@ -30,6 +31,8 @@ inline constexpr std::uint64_t longest_text = std::uint64_t{64} << 20;
 /// Parses JSON that a file holds: at most 64 levels deep, no name twice in an object. `path` and `line` are for messages. Throws
 /// `gneiss::error` (errc::corrupt).
 [[nodiscard]] nlohmann::ordered_json parse_json(std::string_view text, const std::filesystem::path& path, std::uint64_t line = 0);
+/// The same, for text without which a program can do: returns null if it is invalid or not an object.
+[[nodiscard]] nlohmann::ordered_json parse_json_object(std::string_view text);
 
 /// True for a directory with nothing but files NAME.npy, NAME.npy.xxh3 and NAME.tsv, for `names`: an export may replace it. Anything
 /// else may be a user's.
@@ -49,7 +52,8 @@ enum class existing_run { refuse, resume, replace };
 class run_directory {
 public:
     /// Creates `out`, or the first free `runs/PROGRAM-DATASET-N`. An existing run is refused (errc::already_exists: exit 2,
-    /// naming --resume and --force), resumed, or emptied; a directory that is not a run is always refused. `resume` without
+    /// naming --resume and --force), resumed, or emptied; a directory that is not a run is always refused, and so is a run with a
+    /// user's files where they would be removed. `resume` without
     /// `out` takes the latest run of that program and dataset; resuming a missing run starts it.
     ///
     /// Throws `gneiss::error` in the cases above, and if another process holds the run; `gneiss::io_error`.
@@ -63,15 +67,15 @@ public:
     static run_directory open_existing(const std::filesystem::path& path);
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-    [[nodiscard]] std::filesystem::path checkpoint() const { return path_ / "checkpoint"; }
-    [[nodiscard]] std::filesystem::path best() const { return path_ / "best"; }
+    [[nodiscard]] std::filesystem::path checkpoint() const { return path_ / checkpoint_directory; }
+    [[nodiscard]] std::filesystem::path best() const { return path_ / best_directory; }
 
     /// Returns run.json of an earlier run, if any.
     [[nodiscard]] std::optional<nlohmann::ordered_json> result() const;
     /// Returns run.json if its status is "done": `--resume` of a finished run prints it.
     [[nodiscard]] std::optional<nlohmann::ordered_json> finished_result() const;
 
-    void write_config(std::string_view toml) const { write_file_atomically(path_ / "config.toml", toml); }
+    void write_config(std::string_view toml) const { write_file_atomically(path_ / config_name, toml); }
     /// Keeps the epochs before `epoch` (from 1) in metrics.jsonl, drops the others, and returns those kept, ascending. A
     /// resumed run calls it with the epoch it repeats or continues, so that no epoch is recorded twice; 1 clears the file.
     /// Drops a last line that a crash cut short.
@@ -79,14 +83,14 @@ public:
     /// Appends one line to metrics.jsonl and passes it to the system.
     void append_metrics(const epoch_record& record) const;
     void write_result(const run_record& record) const {
-        write_file_atomically(path_ / "run.json", pretty(to_json(record)));
+        write_file_atomically(path_ / result_name, pretty(to_json(record)));
     }
     /// Writes timeline.jsonl: one line per sample, with the names of `time_sample`.
     void write_timeline(const std::vector<time_sample>& samples) const;
     /// Returns the samples of timeline.jsonl up to `seconds`, from which a resumed run continues; none if the file is missing
     /// or damaged, since plots never end a run.
     [[nodiscard]] std::vector<time_sample> timeline_before(double seconds) const;
-    void write_report(std::string_view html) const { write_file_atomically(path_ / "report.html", html); }
+    void write_report(std::string_view html) const { write_file_atomically(path_ / report_name, html); }
 
 private:
     explicit run_directory(std::filesystem::path path) : path_(std::move(path)) {}

@@ -166,7 +166,7 @@ private:
 
     /// Opens the run's neighbor cache, unless it is missing, damaged, or larger than this process' plan.
     void open_neighbor_cache(programs::progress& live) {
-        const std::filesystem::path path = of_.run.directory.path() / "neighbors.cache";
+        const std::filesystem::path path = of_.run.directory.path() / programs::neighbor_cache_name;
         const gneiss::neighbor_direction d = options_.neighbors();
         gneiss::disk_csc& graph = *graph_.on_disk();
         const std::uint64_t fingerprint = graph.fingerprint(d);
@@ -240,7 +240,7 @@ public:
     }
 
 private:
-    static constexpr const char* name = "lists";
+    static constexpr const char* name = programs::lists_directory;
 
     gneiss::neighbor_direction direction_;
     std::optional<gneiss::scratch_directory> scratch_;

@@ -50,12 +50,8 @@ public:
           budget_(of.budget), program_(budget_.charge("program", programs::program_memory())) {
         (void)gneiss::make_directory(directory_);
         if (std::filesystem::exists(record_path())) {
-            try {
-                record_ = json::parse(programs::read_file(record_path()));
-            } catch (const json::exception&) {
-                record_ = json::object(); // starts over
-            }
-            if (!is_record(record_)) record_ = json::object();
+            record_ = programs::parse_json_object(programs::read_file(record_path()));
+            if (!is_record(record_)) record_ = json::object(); // starts over
         }
         if (record_.value("identity", "") == identity()) return;
         record_ = {{"identity", identity()}};
@@ -95,7 +91,7 @@ private:
         }
         return !read.contains("hubs") || read.at("hubs").contains("hubs");
     }
-    [[nodiscard]] std::filesystem::path record_path() const { return directory_ / "preprocessing.json"; }
+    [[nodiscard]] std::filesystem::path record_path() const { return directory_ / programs::preprocessing_name; }
     [[nodiscard]] std::filesystem::path parts_path() const { return directory_ / "parts.npy"; }
     [[nodiscard]] std::filesystem::path first_path() const { return directory_ / "parts-first.npy"; }
     [[nodiscard]] std::filesystem::path refined_path() const { return directory_ / "parts-refined.npy"; }
@@ -127,7 +123,8 @@ private:
     void remove_parts() const {
         std::vector<std::filesystem::path> found;
         for (const auto& entry : std::filesystem::directory_iterator(directory_))
-            if (entry.path().filename().string().starts_with("parts")) found.push_back(entry.path());
+            for (const auto& path : {parts_path(), first_path(), refined_path()}) // and their journals
+                if (entry.path().string().starts_with(path.string())) found.push_back(entry.path());
         for (const auto& path : found) std::filesystem::remove(path);
     }
     programs::partition_result partition_once(programs::partition_job job) {

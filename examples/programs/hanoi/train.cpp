@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,14 +34,17 @@ namespace {
 
 using trainers::clock;
 
+/// Most passes over a macro-batch that a record may ask for: more is a mistake, and would never end.
+constexpr std::uint64_t most_passes = 1000;
+
 /// Reads the passes in a file: {"passes": [[1, 2, …], …]}, epoch by epoch. Throws errc::invalid_format.
 gneiss::pass_record read_passes(const std::filesystem::path& file) {
     const auto wrong = [&] { return gneiss::error(gneiss::errc::invalid_format, "is not a record of passes such as a run's reuse.json", {.path = file}); };
     try {
-        const auto read = nlohmann::ordered_json::parse(programs::read_file(file)).at("passes");
+        const auto read = programs::parse_json(programs::read_file(file), file).at("passes");
         for (const auto& epoch : read)
             for (const auto& passes : epoch) // reading as this unsigned type would turn -1 into four billion
-                if (!passes.is_number_unsigned() || passes.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) throw wrong();
+                if (!passes.is_number_unsigned() || passes.get<std::uint64_t>() > most_passes) throw wrong();
         return read.get<gneiss::pass_record>();
     } catch (const nlohmann::ordered_json::exception&) {
         throw wrong();
@@ -139,7 +141,7 @@ private:
     /// Writes RUN/reuse.json, the input of another run's --reuse-plan.
     void write_passes() const {
         const std::string text = nlohmann::ordered_json{{"passes", reuse_->record()}}.dump() + "\n";
-        gneiss::atomic_write_file(of_.run.directory.path() / "reuse.json", std::as_bytes(std::span(text)));
+        gneiss::atomic_write_file(of_.run.directory.path() / programs::passes_name, std::as_bytes(std::span(text)));
     }
 
     const options& options_;

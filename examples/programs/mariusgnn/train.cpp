@@ -333,7 +333,7 @@ private:
     }
 
     [[nodiscard]] inference_source source() {
-        return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
+        return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / programs::scratch_directory_name,
             executor_, memory_between_epochs(), stop_};
     }
     [[nodiscard]] bool evaluates_resident() const { return of_.how.eval_graph == "resident"; }

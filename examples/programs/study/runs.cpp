@@ -27,6 +27,7 @@
 #include "common/plot.hpp"
 #include "common/process.hpp"
 #include "common/records.hpp"
+#include "common/run_directory.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
 #include "common/units.hpp"
@@ -274,7 +275,7 @@ private:
             programs::arguments line{fs::exists(sibling) ? sibling.string() : of.program, "train", flags_.dataset.string(), "--out", run.string(), "--force", "--json", "--quiet", "--no-report"};
             line.insert(line.end(), of.flags.begin(), of.flags.end());
             if (task.key.seed) line.insert(line.end(), {"--seed", std::to_string(*task.key.seed)});
-            const ordered_json done = line_of(of.name, task.key, ordered_json::parse(programs::output_of(line, stop)));
+            const ordered_json done = line_of(of.name, task.key, programs::parse_json(programs::output_of(line, stop), of.program));
             const std::scoped_lock lock(mutex_);
             runs_[task.of][task.index] = done;
         } catch (const std::exception& e) { // the others continue

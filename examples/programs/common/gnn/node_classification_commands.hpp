@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/command_line.hpp"
+#include "common/file_names.hpp"
 #include "common/gnn/node_classification_options.hpp"
 #include "common/training/run_flags.hpp"
 
@@ -22,7 +23,7 @@ struct node_classification_program {
 };
 
 /// Directory of a run's own partitioned dataset, if any.
-inline constexpr const char* partitioned_name = "graph";
+inline constexpr const char* partitioned_name = programs::graph_directory;
 
 /// Adds the commands that read a run: `eval`, `predict`, `export`. They use all neighbors in the whole graph.
 void add_node_classification_commands(programs::command_line& to, const node_classification_program& of);

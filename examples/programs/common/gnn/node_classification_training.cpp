@@ -79,7 +79,7 @@ programs::metric_values node_classification_training::evaluate(const std::string
         std::map<std::string, node_metrics> metrics;
         for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
             metrics.try_emplace(name, of_.data.nodes_of(part), of_.classes.truth);
-        for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", executor_,
+        for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / programs::scratch_directory_name, executor_,
             memory_between_epochs(), of_.stop}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
             for (std::size_t i = 0; i < rows.rows(); ++i)
                 for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);

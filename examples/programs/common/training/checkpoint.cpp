@@ -61,8 +61,10 @@ void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress
 
 nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
     nlohmann::ordered_json read;
-    if (const auto text = saved.text("progress")) read = nlohmann::ordered_json::parse(*text, nullptr, false);
-    if (!read.is_object()) throw gneiss::error(gneiss::errc::corrupt, "the checkpoint has no training progress");
+    if (const auto text = saved.text("progress")) read = programs::parse_json_object(*text);
+    const auto config = read.find("config");
+    if (config == read.end() || !config->is_object() || !read.contains("steps") || !read.at("steps").is_number_unsigned())
+        throw gneiss::error(gneiss::errc::corrupt, "the checkpoint has no training progress");
     return read;
 }
 

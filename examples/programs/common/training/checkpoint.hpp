@@ -13,12 +13,12 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "common/command_line.hpp"
+#include "common/file_names.hpp"
 
 namespace trainers {
 
-// Files of a run's checkpoint directory, except re-bucketed edges.
-inline constexpr const char* rows_name = "rows.bin";
-inline constexpr const char* checkpoint_name = "checkpoint.bin";
+using programs::checkpoint_name;
+using programs::rows_name;
 
 /// Returns a hash that identifies a dataset: that of its manifest, which lists checksummed arrays and provenance.
 [[nodiscard]] std::uint64_t dataset_hash(const gneiss::dataset& data);

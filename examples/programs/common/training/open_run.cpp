@@ -76,7 +76,7 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
     const training_plan& plan, std::uint64_t threads, programs::progress& live, const std::stop_token& stop) {
     const std::uint32_t partitions = plan.partitioning.partitions;
     if (partitions == data.manifest().partitions) return nullptr;
-    const std::filesystem::path to = run.directory.checkpoint() / "edges";
+    const std::filesystem::path to = run.directory.checkpoint() / programs::edges_directory;
     if (!run.saved) gneiss::remove_tree(to); // possibly of another graph
     if (!std::filesystem::exists(to)) {
         (void)gneiss::make_directory(run.directory.checkpoint());

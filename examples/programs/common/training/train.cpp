@@ -62,7 +62,9 @@ run_context begin_context(const std::string& program, const run_options& flags, 
     return {program, std::move(data), std::move(device), std::move(engine), live, stop, began};
 }
 
-run_result train(prepared_run& prepared) {
+namespace {
+
+run_result open_and_train(prepared_run& prepared) {
     const run_context& context = prepared.context();
     opened open = open_run(context.program, prepared.flags(), prepared.command(), *context.data, prepared.plan());
     opened_run& run = open.run;
@@ -85,6 +87,17 @@ run_result train(prepared_run& prepared) {
     training.reset();
     if (run.trace) run.trace->close(context.live);
     return result;
+}
+
+} // namespace
+
+run_result train(prepared_run& prepared) {
+    try {
+        return open_and_train(prepared);
+    } catch (const nlohmann::json::exception&) {
+        throw gneiss::error(gneiss::errc::corrupt, "its checkpoint holds progress of another form than trainers write: train with another --out",
+            {.path = prepared.flags().out.value_or("runs")});
+    }
 }
 
 void report_dry_run(const prepared_run& prepared) {

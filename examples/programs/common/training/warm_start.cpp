@@ -28,7 +28,6 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr const char* report_name = "warm-start.json";
 
 [[nodiscard]] gneiss::error differs(const std::filesystem::path& run, const std::string& what) {
     return {gneiss::errc::config_mismatch, what, {.path = run, .field = "--warm-start"}};
@@ -65,7 +64,7 @@ warm_start::warm_start(const std::string& program, const run_options& flags)
     (void)programs::run_directory::open_existing(run_);
     refuse_other_program(program, run_);
     last_ = load_trained(run_, run_ / "checkpoint");
-    if (std::filesystem::exists(run_ / "best" / checkpoint_name)) best_ = load_trained(run_, run_ / "best");
+    if (std::filesystem::exists(run_ / programs::best_directory / checkpoint_name)) best_ = load_trained(run_, run_ / programs::best_directory);
     const json progress = progress_of(last_);
     config_ = progress.at("config");
     steps_ = progress.at("steps").get<std::uint64_t>();
@@ -99,7 +98,7 @@ void warm_start::fill_rows(gneiss::embedding_file& to, const gneiss::dataset& in
     if (best_ && values->layout() != to.layout() && last_.text("graph") == best_->text("graph") &&
         last_.partitioning.partitions == best_->partitioning.partitions)
         state = open_rows(engines, run_ / "checkpoint", data_->rows(), last_);
-    const std::filesystem::path scratch = to.path().parent_path() / "warm-start";
+    const std::filesystem::path scratch = to.path().parent_path() / programs::warm_start_directory;
     gneiss::remove_tree(scratch); // leftovers of a process that was killed
     (void)gneiss::make_directory(scratch);
     const gneiss::row_matches found = gneiss::match_rows(*data_, into, scratch / "matches", memory, stop);
@@ -186,7 +185,7 @@ void warm_start::report(const std::filesystem::path& checkpoint, programs::progr
     json all = report_;
     all["optimizer_state"] = state_;
     all["steps"] = steps();
-    programs::write_file_atomically(checkpoint / report_name, programs::pretty(all));
+    programs::write_file_atomically(checkpoint / programs::warm_start_name, programs::pretty(all));
     std::string text = fmt::format("warm start from {}, {} state (epoch {}): ", run_.string(), all.at("state").get<std::string>(), all.at("epoch").get<std::uint64_t>());
     for (const char* const what : {"nodes", "relations", "weights", "classes"})
         if (all.contains(what)) text += text_of(all.at(what), what) + "; ";
@@ -199,9 +198,8 @@ void warm_start::report(const std::filesystem::path& checkpoint, programs::progr
 }
 
 json warm_start::reported(const std::filesystem::path& checkpoint) {
-    if (!std::filesystem::exists(checkpoint / report_name)) return {};
-    json read = json::parse(programs::read_file(checkpoint / report_name), nullptr, false);
-    return read.is_object() ? read : json();
+    if (!std::filesystem::exists(checkpoint / programs::warm_start_name)) return {};
+    return programs::parse_json_object(programs::read_file(checkpoint / programs::warm_start_name));
 }
 
 } // namespace trainers
