@@ -55,11 +55,13 @@ std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& 
 
 std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
     const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved, std::uint32_t slots) {
-    if (saved.partitioning.nodes != stored.nodes)
+    if (saved.partitioning.nodes != stored.nodes || saved.partitioning.partitions == 0)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
     const std::filesystem::path rows = programs::rows_of(saved, checkpoint, rows_name);
-    const std::uint64_t slot = gneiss::embedding_file::slot_bytes_of(stored.in(saved.partitioning.partitions), saved.layout);
-    if (slot != 0 && std::filesystem::file_size(rows) / slot < saved.disk_slots)
+    const gneiss::row_partitioning partitioning = stored.in(saved.partitioning.partitions);
+    const std::uint64_t bytes = std::filesystem::file_size(rows), row = saved.layout.bytes();
+    const bool fits = row == 0 || partitioning.capacity() <= bytes / row; // else the bytes of a slot may exceed 64 bits
+    if (!fits || bytes / std::max<std::uint64_t>(gneiss::embedding_file::slot_bytes_of(partitioning, saved.layout), 1) < saved.disk_slots)
         throw gneiss::error(gneiss::errc::corrupt, fmt::format("is shorter than the {} slots that the checkpoint names", saved.disk_slots), {.path = rows});
     return std::make_unique<gneiss::embedding_file>(engines, rows, stored.in(saved.partitioning.partitions), saved.layout,
         saved.slots, std::max(slots, saved.disk_slots), saved.row_checksums);
