@@ -3,8 +3,14 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <filesystem>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "support/program.hpp"
 
@@ -50,6 +56,19 @@ TEST_CASE("directories of the user under the names that commands use are refused
         CHECK(shop.run("generate rmat --nodes 50 --edges 100 --threads 1 --memory 200M --out data --force", "gneiss-data").code == 2);
         CHECK(shop.read(std::string(name) + "/thesis") == "mine");
         fs::remove_all(shop / name);
+    }
+}
+
+TEST_CASE("downloads are not written through links left in their directory") {
+    const shop_of_links shop;
+    shop.write("new.download/.gneiss-lock", "");
+    for (const char* name : {"new.download/FB15K-237.2.zip.part", "new.download/lists", "new.download/wordnet"}) {
+        CAPTURE(name);
+        fs::create_symlink(shop / "home/thesis", shop / name);
+        const auto got = shop.run("get fb15k-237 --out new --no-verify --mirror http://127.0.0.1:1/", "gneiss-data");
+        CHECK(got.code == 2);
+        CHECK(got.err.find(std::string(name) + ": is a link") != std::string::npos);
+        fs::remove(shop / name);
     }
 }
 
@@ -145,5 +164,179 @@ TEST_CASE("a file of flags neither decides where a command writes nor replaces a
     CHECK(shop.run("report run --out home/page.html", "gneiss-study").code == 2);
     CHECK(shop.run("report run --out home/page.html --force", "gneiss-study").code == 0);
 }
+
+TEST_CASE("a run in whose directories a user keeps files is not replaced, and keeps them when it continues") {
+    const shop_of_links shop;
+    const std::string flags_of_run = std::string(flags) + " --partitions 32 ";
+    REQUIRE(shop.run("train data --out run" + flags_of_run).code == 0);
+    for (const char* name : {"run/checkpoint/thesis", "run/best/rows-mine.txt", "run/best/rows-7.bin.kept", "run/checkpoint/edges/thesis.pdf", "run/superbatches/thesis"}) {
+        CAPTURE(name);
+        shop.write(name, "mine");
+        shop.refuses(2, "train data --out run --force" + flags_of_run, {name, "is not part of the run"});
+        CHECK(shop.read(name) == "mine");
+        (void)shop.run("train data --out run --resume" + flags_of_run);
+        CHECK(shop.read(name) == "mine");
+        fs::remove(shop / name);
+    }
+    fs::remove(shop / "run/report.html");
+    shop.write("run/report.html/thesis", "mine");
+    shop.refuses(2, "train data --out run --force" + flags_of_run, {"run/report.html", "is not part of the run"});
+    CHECK(shop.read("run/report.html/thesis") == "mine");
+}
+
+TEST_CASE("JSON in runs goes through the limits of manifests") {
+    const shop_of_links shop;
+    REQUIRE(shop.run("generate planted --nodes 60 --edges 300 --classes 3 --undirected --partitions 3 --task node --num-features 4 --train-fraction .3 --out nodes --quiet", "gneiss-data").code == 0);
+    const std::string train = "train nodes --epochs 1 --layers sage:4,sage --fanout 3,3 --batch 10 --memory 256MiB --threads 1 --quiet --no-report ";
+    const std::string deep = "{\"passes\":" + std::string(300000, '[') + std::string(300000, ']') + "}";
+    shop.write("reuse.json", deep);
+    const auto reused = shop.run(train + "--reuse-plan reuse.json --out new", "gneiss-hanoi");
+    CHECK(reused.code == 1);
+    CHECK(reused.err.find("64 levels") != std::string::npos);
+    REQUIRE(shop.run(train + "--partitioner random --out hanoi", "gneiss-hanoi").code == 0);
+    for (const char* name : {"checkpoint/preprocessing.json", "checkpoint/warm-start.json", "run.json", "metrics.jsonl", "timeline.jsonl", "reuse.json"}) {
+        CAPTURE(name);
+        fs::remove_all(shop / "copy");
+        fs::copy(shop / "hanoi", shop / "copy", fs::copy_options::recursive);
+        fs::remove(shop / "copy/run.json");
+        shop.write("copy/" + std::string(name), deep + "\n");
+        const auto resumed = shop.run(train + "--partitioner random --resume --out copy", "gneiss-hanoi", "timeout 60");
+        CAPTURE(resumed.err);
+        CHECK((resumed.code == 0 || resumed.code == 1));
+    }
+}
+
+namespace {
+
+/// Kinds of files that others put in place of one of ours.
+enum class plant { link, dangling_link, link_to_directory, fifo, device, file, directory };
+constexpr std::array plants{plant::link, plant::dangling_link, plant::link_to_directory, plant::fifo, plant::device, plant::file, plant::directory};
+
+/// One of gneiss's trainers and the flags of a small run, which makes the most kinds of files.
+struct trainer {
+    const char *program, *flags;
+};
+constexpr trainer trainers[] = {
+    {"gneiss-marius", "--decoder distmult --dim 8 --batch 200 --negatives 10 --partitions 8"},
+    {"gneiss-mariusgnn", "--task node --training-first on --partitions 6 --layers sage:4,sage --fanout 3,3 --batch 20"},
+    {"gneiss-ginex", "--layers sage:4,sage --fanout 3,3 --batch 20 --topology disk --feature-cache belady"},
+    {"gneiss-hanoi", "--layers sage:4,sage --fanout 3,3 --batch 20 --partitioner random --partitions 4"}};
+
+/// A dataset "data", a run "run" of a trainer, copies of both as they were, and files of the user in "home".
+struct sweep_shop : workshop {
+    explicit sweep_shop(const trainer& of)
+        : workshop(of.program), train("train data --epochs 1 --memory 256MiB --threads 1 --quiet --out run " + std::string(of.flags) + " ") {
+        write("home/thesis", "years");
+        write("home/directory/thesis", "years");
+        const bool links = std::string(of.program) == "gneiss-marius";
+        REQUIRE(run("generate planted --nodes 120 --edges 600 --classes 3 --undirected --partitions 3 --seed 5 --out data --threads 1 --memory 200M --quiet " +
+                        std::string(links ? "--train-fraction .8" : "--task node --num-features 4 --train-fraction .3"), "gneiss-data").code == 0);
+        const auto trained = run(train);
+        CAPTURE(trained.err);
+        REQUIRE(trained.code == 0);
+        fs::remove(*this / "run/run.json"); // a finished run is not read
+        write("run/checkpoint/warm-start.json", "{}");
+        fs::create_directory(*this / "kept");
+        for (const char* name : {"data", "run"}) fs::copy(*this / name, *this / "kept" / name, fs::copy_options::recursive);
+    }
+
+    /// Returns all paths that its programs may use in the dataset and the run, by the list that they print.
+    [[nodiscard]] std::vector<std::string> names() const {
+        std::vector<std::pair<std::string, std::string>> directories{{"data", "dataset"}, {"run", "run"}};
+        std::vector<std::string> found;
+        const std::string list = run("--list-files").out;
+        for (std::size_t i = 0; i < directories.size(); ++i) {
+            const auto [directory, kind] = directories[i];
+            found.push_back(directory + "/thesis");
+            std::istringstream lines(list);
+            for (std::string line; std::getline(lines, line);) {
+                const std::size_t first = line.find('\t'), second = line.find('\t', first + 1);
+                if (line.substr(0, first) != kind) continue;
+                const std::string pattern = line.substr(first + 1, second - first - 1), inner = line.substr(second + 1);
+                std::vector<std::string> these;
+                const std::size_t star = pattern.find('*');
+                if (star == std::string::npos) these.push_back(pattern);
+                else these.push_back(pattern.substr(0, star) + "7" + pattern.substr(star + 1));
+                if (star != std::string::npos && fs::exists(*this / directory))
+                    for (const auto& entry : fs::directory_iterator(*this / directory)) {
+                        const std::string name = entry.path().filename();
+                        if (name.starts_with(pattern.substr(0, star)) && name.ends_with(pattern.substr(star + 1))) these.push_back(name);
+                    }
+                for (const std::string& name : these) {
+                    found.push_back(directory + "/" + name);
+                    if (!inner.empty() && fs::exists(*this / directory / name)) directories.emplace_back(directory + "/" + name, inner);
+                }
+            }
+        }
+        std::ranges::sort(found);
+        found.erase(std::ranges::unique(found).begin(), found.end());
+        return found;
+    }
+
+    /// Puts `what` at `name` in fresh copies, runs a command, and checks that it neither hangs, nor touches the user's files.
+    void check(const std::string& name, plant what, const std::string& arguments, const std::string& program) const {
+        for (const char* copied : {"data", "run", "new"}) fs::remove_all(*this / copied);
+        for (const char* copied : {"data", "run"}) fs::copy(*this / "kept" / copied, *this / copied, fs::copy_options::recursive);
+        const fs::path at = *this / name;
+        fs::remove_all(at);
+        fs::create_directories(at.parent_path());
+        switch (what) {
+        case plant::link: fs::create_symlink(*this / "home/thesis", at); break;
+        case plant::dangling_link: fs::create_symlink(*this / "home/new", at); break;
+        case plant::link_to_directory: fs::create_directory_symlink(*this / "home/directory", at); break;
+        case plant::fifo: REQUIRE(::mkfifo(at.c_str(), 0600) == 0); break;
+        case plant::device: fs::create_symlink("/dev/zero", at); break;
+        case plant::file: write(name, "mine"); break;
+        case plant::directory: write(name + "/thesis", "mine"); break;
+        }
+        const auto got = run(arguments, program, "timeout 60");
+        CAPTURE(name);
+        CAPTURE(static_cast<int>(what));
+        CAPTURE(program);
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        CHECK((got.code == 0 || got.code == 1 || got.code == 2 || got.code == 3));
+        const std::size_t error = got.err.rfind("error: ");
+        CHECK((got.code == 0) == (error == std::string::npos));
+        if (error != std::string::npos) CHECK(std::count(got.err.begin() + static_cast<std::ptrdiff_t>(error), got.err.end(), '\n') == 1);
+        CHECK(read("home/thesis") == "years");
+        CHECK(read("home/directory/thesis") == "years");
+        CHECK(std::distance(fs::directory_iterator(*this / "home"), fs::directory_iterator()) == 2);
+        CHECK(std::distance(fs::directory_iterator(*this / "home/directory"), fs::directory_iterator()) == 1);
+        if (what == plant::directory) CHECK(read(name + "/thesis") == "mine");
+        if (what == plant::file && name.ends_with("/thesis")) CHECK(read(name) == "mine");
+    }
+
+    std::string train;
+};
+
+/// Checks every `step`-th of all names, plants and commands.
+void sweep(std::size_t step) {
+    std::size_t number = 0;
+    for (const trainer& of : trainers) {
+        const sweep_shop shop(of);
+        const std::vector<std::string> names = shop.names();
+        CHECK(names.size() > 40);
+        for (const std::string& name : names) {
+            std::vector<std::pair<std::string, std::string>> commands{{shop.train + "--resume", of.program}, {shop.train + "--force", of.program},
+                {"eval run --memory 256MiB --threads 1", of.program}, {"export run --out new --memory 256MiB --threads 1", of.program}};
+            if (name.starts_with("data/"))
+                for (const char* arguments : {"verify data --quiet", "inspect data", "export data --out new --quiet", "reorder data --training-first --out data --force --memory 200M --threads 1 --quiet",
+                         "generate rmat --nodes 50 --edges 100 --threads 1 --memory 200M --out data --force --quiet"})
+                    commands.emplace_back(arguments, "gneiss-data");
+            else
+                for (const char* arguments : {"report run --out new", "draw run --out new"}) commands.emplace_back(arguments, "gneiss-study");
+            for (const auto& [arguments, program] : commands)
+                for (const plant what : plants)
+                    if (number++ % step == 0) shop.check(name, what, arguments, program);
+        }
+    }
+    MESSAGE("cases: " << (number + step - 1) / step);
+}
+
+} // namespace
+
+TEST_CASE("no link, FIFO, device, foreign file or directory in a dataset or a run hangs a program, or costs a user's file: a sample") { sweep(401); }
+TEST_CASE("no link, FIFO, device, foreign file or directory in a dataset or a run hangs a program, or costs a user's file" * doctest::test_suite("long")) { sweep(1); }
 
 } // namespace test_programs_safety

@@ -1,0 +1,239 @@
+// Checkpoints, manifests and records of a stranger: whole, with right checksums, and wrong in what they say. A command ends in a
+// result or in one line, within its time.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <gneiss/io/manifest.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
+
+#include "support/program.hpp"
+
+namespace test_programs_meaning {
+
+namespace fs = std::filesystem;
+using gneiss::test::workshop;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+struct trainer {
+    const char *program, *flags;
+};
+constexpr trainer trainers[] = {
+    {"gneiss-marius", "--decoder distmult --dim 8 --batch 200 --negatives 10 --store disk --partitions 8 --buffer 3"},
+    {"gneiss-mariusgnn", "--task node --partitions 6 --layers sage:4,sage --fanout 3,3 --batch 20"},
+    {"gneiss-ginex", "--layers sage:4,sage --fanout 3,3 --batch 20 --topology disk --feature-cache belady"},
+    {"gneiss-hanoi", "--layers sage:4,sage --fanout 3,3 --batch 20 --partitioner random --partitions 4"}};
+
+/// A dataset "data", a run "run" of a trainer, and both as they were in "kept".
+struct shop : workshop {
+    std::string train;
+
+    explicit shop(const trainer& of)
+        : workshop(of.program), train("train data --epochs 1 --memory 256MiB --threads 1 --quiet --out run " + std::string(of.flags) + " ") {
+        const bool links = std::string(of.program) == "gneiss-marius";
+        REQUIRE(run("generate planted --nodes 120 --edges 600 --classes 3 --undirected --partitions 3 --seed 5 --out data --threads 1 --memory 200M --quiet " +
+                        std::string(links ? "--train-fraction .8" : "--task node --num-features 4 --train-fraction .3"), "gneiss-data").code == 0);
+        const auto trained = run(train);
+        CAPTURE(trained.err);
+        REQUIRE(trained.code == 0);
+        fs::create_directory(*this / "kept");
+        for (const char* name : {"data", "run"}) fs::copy(*this / name, *this / "kept" / name, fs::copy_options::recursive);
+    }
+    void restore() const {
+        for (const char* copied : {"data", "run", "new"}) fs::remove_all(*this / copied);
+        for (const char* copied : {"data", "run"}) fs::copy(*this / "kept" / copied, *this / copied, fs::copy_options::recursive);
+    }
+    void ends(const std::string& arguments, const std::string& program = "") const {
+        fs::remove_all(*this / "new");
+        const auto got = run(arguments, program, "timeout 60");
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        CHECK((got.code == 0 || got.code == 1 || got.code == 2 || got.code == 3));
+        const std::size_t error = got.err.rfind("error: ");
+        CHECK((got.code == 0) == (error == std::string::npos));
+        CHECK(got.err.find("error: [json.exception") == std::string::npos); // names no file
+        if (error != std::string::npos) CHECK(std::count(got.err.begin() + static_cast<std::ptrdiff_t>(error), got.err.end(), '\n') == 1);
+    }
+    void use_run() const {
+        for (const char* command : {"eval run --memory 256MiB --threads 1", "export run --out new --memory 256MiB --threads 1"}) ends(command);
+        ends(train + "--resume");
+    }
+};
+
+/// Values of other types, and of other sizes.
+const std::array<json, 9> others{json(nullptr), json(-1), json(0), json(std::numeric_limits<std::uint64_t>::max()), json(1e300), json("x"), json::array(), json::object(),
+    json::array({json::array({json::object()})})};
+
+/// Calls visit(changed, what) for an object with each of its values, at any depth, replaced or removed.
+void for_each_change(const json& object, const std::function<void(const json&, const std::string&)>& visit) {
+    std::vector<json::json_pointer> places;
+    const std::function<void(const json&, const json::json_pointer&)> walk = [&](const json& at, const json::json_pointer& path) {
+        if (!path.empty()) places.push_back(path);
+        if (at.is_object())
+            for (const auto& [name, value] : at.items()) walk(value, path / name);
+        else if (at.is_array() && !at.empty())
+            walk(at.front(), path / std::size_t{0});
+    };
+    walk(object, json::json_pointer());
+    for (const json::json_pointer& place : places)
+        for (const json& other : others) {
+            json changed = object;
+            changed[place] = other;
+            visit(changed, place.to_string() + " = " + other.dump());
+        }
+}
+
+/// Counts cases, of which every `step`-th is one to run.
+struct sampled {
+    std::size_t step, number = 0, run = 0;
+
+    [[nodiscard]] bool next() {
+        const bool chosen = number++ % step == 0;
+        run += chosen;
+        return chosen;
+    }
+    ~sampled() { MESSAGE("cases: " << run << " of " << number); }
+};
+
+void change_checkpoints(std::size_t step) {
+    sampled cases{step};
+    for (const trainer& of : trainers) {
+        const shop at(of);
+        for (const char* name : {"run/checkpoint/checkpoint.bin", "run/best/checkpoint.bin"}) {
+            if (!fs::exists(at / name)) continue;
+            const gneiss::checkpoint whole = gneiss::load_checkpoint(at / name);
+            const auto change = [&](const std::string& what, const std::function<void(gneiss::checkpoint&)>& alter) {
+                if (!cases.next()) return;
+                CAPTURE(name);
+                CAPTURE(what);
+                at.restore();
+                fs::remove(at / "run/run.json"); // a finished run is not resumed
+                gneiss::checkpoint changed = whole;
+                alter(changed);
+                gneiss::save_checkpoint(at / name, changed);
+                at.use_run();
+            };
+            for (const std::uint32_t value : {0U, 1U, 7U, 1U << 31U, ~0U}) {
+                change("dim", [&](auto& c) { c.layout.dim = value; });
+                change("state", [&](auto& c) { c.layout.state = value; });
+                change("nodes", [&](auto& c) { c.partitioning.nodes = value; });
+                change("partitions", [&](auto& c) { c.partitioning.partitions = value; });
+                change("disk slots", [&](auto& c) { c.disk_slots = value; });
+                change("slots", [&](auto& c) { c.slots.resize(value % 16, gneiss::disk_slot{value}); });
+                change("partitions and slots", [&](auto& c) {
+                    c.slots.clear();
+                    for (std::uint32_t i = 0; i < value % 16; ++i) c.slots.emplace_back(i);
+                    c.partitioning.partitions = value % 16;
+                });
+                change("sums", [&](auto& c) { c.row_checksums.resize(value % 16, value); });
+                change("epoch", [&](auto& c) { c.position.epoch = std::uint64_t{value} << 32U | value; });
+                change("state of the epoch", [&](auto& c) { c.position.next.state = value; });
+                change("pass", [&](auto& c) { c.position.next.pass = value; });
+                change("batch", [&](auto& c) { c.position.next.index = std::uint64_t{value} << 32U | value; });
+            }
+            change("order of slots", [](auto& c) { std::ranges::reverse(c.slots); });
+            for (const auto& [section, bytes] : whole.sections) {
+                const std::string of_section = section;
+                change(section + " is missing", [&](auto& c) { c.sections.erase(of_section); });
+                change(section + " is empty", [&](auto& c) { c.sections[of_section].clear(); });
+                change(section + " is short", [&](auto& c) { if (!c.sections[of_section].empty()) c.sections[of_section].pop_back(); });
+                change(section + " is long", [&](auto& c) { c.sections[of_section].resize(c.sections[of_section].size() * 2 + 4); });
+                for (const int byte : {0, 0xff, 0x7f}) change(section + " of one byte", [&](auto& c) { std::ranges::fill(c.sections[of_section], std::byte(byte)); });
+                const json read = json::parse(*whole.text(section), nullptr, false);
+                if (read.is_object())
+                    for_each_change(read, [&](const json& changed, const std::string& what) {
+                        change(of_section + what, [&](auto& c) { c.put_text(of_section, changed.dump()); });
+                    });
+            }
+        }
+    }
+}
+
+void change_records(std::size_t step) {
+    sampled cases{step};
+    for (const trainer& of : trainers) {
+        const shop at(of);
+        const auto use = [&](const std::string& name, const std::string& text, const std::string& what) {
+            if (!cases.next()) return;
+            CAPTURE(name);
+            CAPTURE(what);
+            at.restore();
+            if (name != "run/run.json") fs::remove(at / "run/run.json");
+            at.write(name, text);
+            at.use_run();
+            if (name.ends_with("warm-start.json") || name.ends_with("preprocessing.json")) return;
+            at.ends("report run --out new", "gneiss-study");
+            at.ends("draw run --out new", "gneiss-study");
+        };
+        for (const char* name : {"run/run.json", "run/metrics.jsonl", "run/timeline.jsonl", "run/checkpoint/preprocessing.json"}) {
+            const std::string text = at.read(name);
+            const json whole = json::parse(text.substr(0, std::string(name).ends_with("l") ? text.find('\n') : text.npos), nullptr, false);
+            if (whole.is_object()) for_each_change(whole, [&](const json& changed, const std::string& what) { use(name, changed.dump() + "\n", what); });
+        }
+        if (std::string(of.program) != "gneiss-hanoi") continue;
+        for (const char* passes : {"[]", "[[]]", "[[],[],[]]", "[[1]]", "[[0,0,0,0,0,0]]", "[[4294967295]]", "[[1,2],3]", "{\"x\":[1]}", "[[[1]]]", "[[1.5]]"}) {
+            CAPTURE(passes);
+            at.restore();
+            at.write("reuse.json", std::string("{\"passes\":") + passes + "}");
+            at.ends(at.train + "--force --reuse-plan reuse.json");
+        }
+    }
+}
+
+void change_manifests(std::size_t step) {
+    sampled cases{step};
+    for (const trainer& of : trainers) {
+        const shop at(of);
+        const gneiss::dataset_manifest whole = gneiss::read_manifest(at / "data/manifest.json");
+        const auto change = [&](const std::string& what, const std::function<void(gneiss::dataset_manifest&)>& alter) {
+            if (!cases.next()) return;
+            CAPTURE(what);
+            at.restore();
+            gneiss::dataset_manifest changed = whole;
+            alter(changed);
+            gneiss::write_manifest(at / "data/manifest.json", changed);
+            at.ends(at.train + "--force");
+            at.ends(at.train + "--force --dry-run");
+            at.ends("eval run --memory 256MiB --threads 1");
+            for (const char* command : {"inspect data", "verify data", "export data --out new"}) at.ends(command, "gneiss-data");
+        };
+        for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{119}, std::uint64_t{1} << 31U, std::uint64_t{1} << 32U, std::uint64_t{1} << 62U, ~std::uint64_t{0}}) {
+            change("nodes", [&](auto& m) { m.nodes = value; });
+            change("relations", [&](auto& m) { m.relations = value; });
+            change("edges", [&](auto& m) { m.train_edges = value; });
+            change("valid", [&](auto& m) { m.valid_edges = value; });
+            change("classes", [&](auto& m) { m.node_attributes.classes = static_cast<decltype(m.node_attributes.classes)>(value); });
+            change("training nodes", [&](auto& m) { m.node_attributes.train = value; });
+            change("test nodes", [&](auto& m) { m.node_attributes.test = value; });
+            change("partitions", [&](auto& m) { m.partitions = static_cast<decltype(m.partitions)>(value); });
+            change("pinned", [&](auto& m) { m.pinned = static_cast<decltype(m.pinned)>(value); });
+            for (std::size_t i = 0; i < whole.arrays.size(); ++i)
+                if (!whole.arrays[i].shape.empty()) change(whole.arrays[i].name, [&](auto& m) { m.arrays[i].shape.back() = value; });
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("a checkpoint of wrong meaning is used or refused: a sample") { change_checkpoints(331); }
+TEST_CASE("a checkpoint of wrong meaning is used or refused" * doctest::test_suite("long")) { change_checkpoints(1); }
+TEST_CASE("records of a run of wrong meaning are used or refused: a sample") { change_records(499); }
+TEST_CASE("records of a run of wrong meaning are used or refused" * doctest::test_suite("long")) { change_records(1); }
+TEST_CASE("a manifest of wrong meaning is used or refused: a sample") { change_manifests(97); }
+TEST_CASE("a manifest of wrong meaning is used or refused" * doctest::test_suite("long")) { change_manifests(1); }
+
+} // namespace test_programs_meaning
