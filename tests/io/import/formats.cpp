@@ -417,7 +417,7 @@ TEST_CASE("arrays of integers of any width are read; negative and too large ids 
           "a.npy: edges are an array (m, 2) of source, destination, (2, m) or (m, 3) of source, relation, "
           "destination, not (1, 4)");
     array(shop, 1.0F, {0, 1}, 2);
-    CHECK(shop.complaint() == "a.npy: edges are integers, not f32");
+    CHECK(shop.complaint() == "a.npy: edges are integers, not f32" + std::string(integer_remedy));
     array(shop, std::int32_t{}, {0, 1, 2, 1, -3, 0}, 3);
     shop.options.sources[0].transposed = true;
     CHECK(shop.complaint() == "a.npy: edge 1: the id -3 is not between 0 and 4294967293");

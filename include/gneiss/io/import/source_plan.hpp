@@ -180,7 +180,9 @@ inline void plan_mtx(planned_source& planned, bool bipartite) {
         place.fail(place.begin, "a symmetric matrix links the same nodes and is not bipartite");
     if (planned.symmetric && numbers[0] != numbers[1])
         place.fail(place.begin, "a symmetric matrix has as many rows as columns" + without_sizes(banner));
-    if (lists_beyond(rest, at + 1, numbers, planned.source.path))
+    const std::uint64_t seen = rest.lines.size() - at - 1;
+    const bool miscounted = seen > numbers[2] || (rest.lines.size() < 1000 && seen != numbers[2]);
+    if (miscounted && lists_beyond(rest, at + 1, numbers, planned.source.path))
         place.fail(place.begin, "an entry is beyond these rows and columns" + without_sizes(banner));
     planned.destination_shift = column_shift(numbers[0], numbers[1], bipartite, place.at(place.begin));
     if (std::max(numbers[0], numbers[1]) >= 0xffffffffU || planned.destination_shift + numbers[1] >= 0xffffffffU)
