@@ -16,6 +16,14 @@
 #include <gneiss/storage/adjacency/resident_graph.hpp>
 
 namespace gneiss {
+namespace detail {
+
+/// Copyable function without arguments that makes a `sampler_of<S, resident_graph>`.
+template <class Make>
+concept makes_graph_sampler = std::copy_constructible<Make> && std::invocable<const Make&> &&
+    sampler_of<std::invoke_result_t<const Make&>, resident_graph>;
+
+} // namespace detail
 
 /// Type-erased sampler of the graph of a state: holds the result of `make`, a `sampler_of<S, resident_graph>`.
 ///
@@ -27,13 +35,13 @@ namespace gneiss {
 class any_graph_sampler {
 public:
     /// Takes a function that returns a sampler.
-    template <std::copy_constructible Make>
-        requires(!std::same_as<Make, any_graph_sampler>) && sampler_of<std::invoke_result_t<const Make&>, resident_graph>
+    template <class Make>
+        requires(!std::same_as<Make, any_graph_sampler> && detail::makes_graph_sampler<Make>)
     any_graph_sampler(Make make) // NOLINT(google-explicit-constructor): stands for the sampler
         : self_(std::make_unique<model<Make>>(std::move(make))) {}
     /// Says what is missing: any other function.
     template <class Make>
-        requires(!std::same_as<Make, any_graph_sampler>)
+        requires(!std::same_as<Make, any_graph_sampler> && !detail::makes_graph_sampler<Make>)
     any_graph_sampler(Make /*make*/) { // NOLINT(google-explicit-constructor): as above
         static_assert(std::copy_constructible<Make> && std::invocable<const Make&>,
             "any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp");
