@@ -40,7 +40,7 @@ struct balanced_task {
             for (class_id c = 0; c < classes; ++c) {
                 const random_key key = random_key{1, random_domain::user}.with(batch.key.epoch).with(c);
                 const keyed_permutation shuffled(of[c].size(), key);
-                const std::uint64_t first = batch.key.number.index * per_class; // a small class begins anew
+                const std::uint64_t first = batch.key.number.index * per_class; // a small class begins again
                 for (std::uint64_t k = 0; k < per_class; ++k) {
                     batch.seeds.push_back(of[c][static_cast<std::size_t>(shuffled((first + k) % of[c].size()))]);
                     batch.labels.push_back(c);
