@@ -101,7 +101,7 @@ public:
     /// Throws over_budget; errc::invalid_argument if the loader has no functions, or if the number of partitions is unknown, or
     /// differs between options and loader.
     edge_buffer(edge_loader source, const edge_buffer_options& options, memory_budget& budget)
-        : source_(std::move(source)),
+        : source_(checked(std::move(source))),
           partitions_(partitions_of(source_, options)),
           cache_all_(options.cache_all),
           charge_(budget, "edges", options.bytes),
@@ -111,9 +111,9 @@ public:
               open_track(options.trace, "edge loader"), "load edges") {}
 
     /// Returns the memory of a plan: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once
-    /// [bytes]. Throws as the constructor and `begin_epoch`.
+    /// [bytes]. Needs no `load`. Throws as the constructor and `begin_epoch`.
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, const edge_buffer_options& options = {}) {
-        check(source);
+        if (!source.size) refuse();
         if (source.rows || options.partitions != 0) detail::check_plan(states, partitions_of(source, options));
         std::uint64_t most = 0, before = 0;
         if (options.cache_all) {
@@ -162,12 +162,14 @@ public:
     }
 
 private:
-    static void check(const edge_loader& source) {
-        if (!source.size || !source.load)
-            throw error(errc::invalid_argument, "an edge loader needs functions that return the size of a bucket and load it", {.field = "edge_loader"});
+    [[noreturn]] static void refuse() {
+        throw error(errc::invalid_argument, "an edge loader needs functions that return the size of a bucket and load it", {.field = "edge_loader"});
+    }
+    [[nodiscard]] static edge_loader checked(edge_loader source) {
+        if (!source.size || !source.load) refuse();
+        return source;
     }
     [[nodiscard]] static std::uint32_t partitions_of(const edge_loader& source, const edge_buffer_options& options) {
-        check(source);
         if (!source.rows && options.partitions == 0)
             throw error(errc::invalid_argument, "an edge buffer needs the number of partitions where the loader does not know it", {.field = "partitions"});
         if (source.rows && options.partitions != 0 && options.partitions != source.rows->partitions)
