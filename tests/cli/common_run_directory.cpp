@@ -72,8 +72,12 @@ TEST_CASE("an existing run is refused, resumed or replaced; other files are neve
     write("empty/notes.txt", "mine");
     CHECK(run_directory::replaced_bytes("empty") == 11);
     fs::create_directories("empty/checkpoint/edges");
-    write("empty/checkpoint/edges/table", "12345");
+    write("empty/checkpoint/edges/edges.out.npy", "12345");
     CHECK(run_directory::replaced_bytes("empty") == 16);
+    write("empty/checkpoint/edges/thesis.tex", "years");
+    CHECK(refused("empty", existing_run::replace) == errc::already_exists);
+    CHECK(read_file("empty/checkpoint/edges/thesis.tex") == "years");
+    fs::remove("empty/checkpoint/edges/thesis.tex");
     CHECK(run_directory::replaced_bytes("none") == 0);
     { CHECK_FALSE(fs::exists(open("empty", existing_run::replace).path() / "config.toml")); }
     CHECK(read_file("empty/notes.txt") == "mine");

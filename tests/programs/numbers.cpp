@@ -123,7 +123,7 @@ TEST_CASE("training of edges that diverges names the query by its names; without
     const auto scheduled = shop.run("train kg --lr 1e20 --lr-warmup 4 --epochs 4 --no-eval --no-report --quiet --force --out run");
     CAPTURE(scheduled.err);
     CHECK(scheduled.code == 1);
-    CHECK(scheduled.err.find("lower --lr, which was 1e+20 (2e+19 in epoch 1)") != std::string::npos);
+    CHECK(scheduled.err.find("lower --lr, which was 1e+20 (") != std::string::npos);
     const auto calm = shop.run("train kg --epochs 3 --no-report --quiet --force --json --out run");
     CHECK(calm.err.empty());
     CHECK(!nlohmann::json::parse(calm.out).contains("warnings"));

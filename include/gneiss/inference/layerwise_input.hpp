@@ -194,30 +194,34 @@ private:
             }, true, stored};
 }
 
-/// Concatenates the columns of both, those of `first` in front. Only the second may be sparse. Throws errc::invalid_argument for
-/// sparse columns in front or an input without `open`, and from a reader for rows of another shape than the inputs declare.
+/// Concatenates the columns of both, those of `first` in front. Only the second may be sparse. Inputs without `open`, of which
+/// a plan needs columns and bytes alone, give one without it. Throws errc::invalid_argument for sparse columns in front, and
+/// from a reader for rows of another shape than the inputs declare.
 [[nodiscard]] inline layerwise_input side_by_side(
     const layerwise_input& first, const layerwise_input& second, const row_partitioning& partitioning) {
     if (first.columns.sparse != 0) throw error(errc::invalid_argument, "sparse columns must come after dense ones");
-    if (!first.open || !second.open) throw error(errc::invalid_argument, "an input of layer-wise inference needs a function that opens it", {.field = "open"});
     const input_columns columns{first.columns.dense + second.columns.dense, second.columns.sparse};
     const std::size_t floats =
         second.columns.dense == 0 ? 0 : static_cast<std::size_t>(partitioning.capacity()) * columns.dense;
-    return {columns, first.bytes + second.bytes + floats * sizeof(float), [=] {
-                const auto memory = std::make_shared<aligned_buffer<float>>(floats);
-                return [=, left = first.open(), right = second.open()](partition_id p, const std::stop_token& stop) {
-                    const input_rows<float> a = left(p, stop), b = right(p, stop);
-                    detail::check_shape(a, first.columns, partitioning.size(p));
-                    detail::check_shape(b, second.columns, partitioning.size(p));
-                    if (floats == 0) return input_rows<float>{a.dense, b.sparse};
-                    const matrix_view<float> rows(memory->data(), a.rows(), columns.dense);
-                    for (std::size_t i = 0; i < rows.rows(); ++i) {
-                        std::ranges::copy(a.dense[i], rows[i].begin());
-                        std::ranges::copy(b.dense[i], rows[i].begin() + static_cast<std::ptrdiff_t>(a.dense.columns()));
-                    }
-                    return input_rows<float>{rows, b.sparse};
-                };
-            }, first.repeatable && second.repeatable, first.row_bytes() + second.row_bytes()};
+    layerwise_input result{.columns = columns, .bytes = first.bytes + second.bytes + floats * sizeof(float),
+        .repeatable = first.repeatable && second.repeatable, .stored_row_bytes = first.row_bytes() + second.row_bytes()};
+    if (!first.open || !second.open) return result;
+    result.open = [=] {
+        const auto memory = std::make_shared<aligned_buffer<float>>(floats);
+        return [=, left = first.open(), right = second.open()](partition_id p, const std::stop_token& stop) {
+            const input_rows<float> a = left(p, stop), b = right(p, stop);
+            detail::check_shape(a, first.columns, partitioning.size(p));
+            detail::check_shape(b, second.columns, partitioning.size(p));
+            if (floats == 0) return input_rows<float>{a.dense, b.sparse};
+            const matrix_view<float> rows(memory->data(), a.rows(), columns.dense);
+            for (std::size_t i = 0; i < rows.rows(); ++i) {
+                std::ranges::copy(a.dense[i], rows[i].begin());
+                std::ranges::copy(b.dense[i], rows[i].begin() + static_cast<std::ptrdiff_t>(a.dense.columns()));
+            }
+            return input_rows<float>{rows, b.sparse};
+        };
+    };
+    return result;
 }
 
 } // namespace gneiss
