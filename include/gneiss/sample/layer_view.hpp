@@ -36,16 +36,14 @@ struct layer_view {
 };
 
 /// Throws errc::invalid_argument unless the lists form a valid layer, which its readers rely on. O(targets + edges): a few
-/// percent of building the lists of a backward pass. \param layer  its number, for the message
+/// percent of building the lists of a backward pass. That targets are rows of the sources is not checked: in lists of entries
+/// they are not. \param layer  its number, for the message
 inline void check_layer(const layer_view& view, std::size_t layer) {
     const auto refuse = [layer](const std::string& what) {
         throw error(errc::invalid_argument, "layer " + std::to_string(layer) + " of a sample " + what);
     };
     if (view.offsets.empty() || view.offsets.size() - 1 != view.targets)
         refuse("has " + std::to_string(view.offsets.size()) + " offsets for " + std::to_string(view.targets) + " targets");
-    if (view.first_target > view.sources || view.targets > view.sources - view.first_target)
-        refuse("has targets from source row " + std::to_string(view.first_target) + " on, " + std::to_string(view.targets) + " of " +
-               std::to_string(view.sources) + " source rows");
     if (!view.relations.empty() && view.relations.size() != view.edges())
         refuse("has " + std::to_string(view.relations.size()) + " relations for " + std::to_string(view.edges()) + " edges");
     // Differences of values below 2³¹ set the highest bit only if negative: no comparison, works in any vector unit.
