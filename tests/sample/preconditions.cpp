@@ -29,7 +29,7 @@ TEST_CASE("a mini-batch without memory refuses every call") {
     CHECK(code_of([&] { (void)link_batch::of(none); }) == errc::invalid_argument);
 }
 
-TEST_CASE("a layer whose targets are beyond its source rows is refused") {
+TEST_CASE("a layer without an offset for each of its targets is refused") {
     const std::vector<std::uint32_t> offsets{0, 1, 2}, neighbors{0, 2};
     CHECK_NOTHROW(check_layer({.targets = 2, .sources = 3, .offsets = offsets, .neighbors = neighbors, .first_target = 1}, 0));
     CHECK(code_of([&] { check_layer({.targets = ~std::size_t{0}, .sources = 3, .offsets = {}, .neighbors = neighbors}, 0); }) == errc::invalid_argument);
