@@ -94,18 +94,18 @@ public:
         collecting_ = full_ = false;
         asked_ = {};
     }
-    /// States that the next sample is that of a batch, and that its first request without an answer is collected. Throws as
-    /// `replay`.
+    /// States that the next sample is that of a batch, and that its first request without an answer is collected. Throws
+    /// errc::out_of_range for a batch beyond those of `begin`.
     void collect(std::size_t batch) {
+        check(batch);
         replay(batch);
         collecting_ = true;
         newest_ = 0;
     }
     /// States that the next sample is that of a batch. Requests without an answer are those of the graph. Throws
-    /// errc::out_of_range for a batch beyond those of `begin`; without `begin` there is only batch 0, which has no answers.
+    /// errc::out_of_range for a batch beyond those of `begin`; without `begin` no batch has answers.
     void replay(std::size_t batch) {
-        if (batch >= std::max<std::size_t>(known_.size(), 1))
-            throw error(errc::out_of_range, "batch " + std::to_string(batch) + " of a pass of " + std::to_string(known_.size()));
+        if (!known_.empty()) check(batch);
         selected_ = batch;
         call_ = 0;
         collecting_ = full_ = false;
@@ -149,6 +149,10 @@ public:
     }
 
 private:
+    void check(std::size_t batch) const {
+        if (batch >= known_.size())
+            throw error(errc::out_of_range, "batch " + std::to_string(batch) + " of a pass of " + std::to_string(known_.size()));
+    }
     /// Answers of a request: slots [first, first + count).
     struct answers {
         std::size_t first = 0, count = 0;

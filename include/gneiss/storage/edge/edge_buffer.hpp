@@ -98,7 +98,7 @@ struct edge_buffer_options {
 class edge_buffer {
 public:
     /// A plan that needs more than `options.bytes`, as a randomized order may, charges the difference when it begins.
-    /// Throws over_budget; errc::invalid_argument if the loader has no functions, or if the number of partitions is unknown, or
+    /// Throws over_budget; errc::invalid_argument if the loader has no `size`, or if the number of partitions is unknown, or
     /// differs between options and loader.
     edge_buffer(edge_loader source, const edge_buffer_options& options, memory_budget& budget)
         : source_(checked(std::move(source))),
@@ -166,7 +166,7 @@ private:
         throw error(errc::invalid_argument, "an edge loader needs functions that return the size of a bucket and load it", {.field = "edge_loader"});
     }
     [[nodiscard]] static edge_loader checked(edge_loader source) {
-        if (!source.size || !source.load) refuse();
+        if (!source.size) refuse(); // `load` is for buckets that have edges
         return source;
     }
     [[nodiscard]] static std::uint32_t partitions_of(const edge_loader& source, const edge_buffer_options& options) {
@@ -242,6 +242,7 @@ private:
                 here[i] = std::move(fresh);
             }
         }
+        if (!missing.empty() && !source_.load && !source_.load_many) refuse();
         if (source_.load_many && !missing.empty())
             source_.load_many(missing, memory);
         else
