@@ -85,11 +85,7 @@ public:
     [[nodiscard]] std::uint64_t data_offset(edge_direction d) const noexcept { return side(d).checksums.data_offset(); }
 
     /// Throws errc::out_of_range unless both partitions of a bucket exist. O(1).
-    void check(edge_bucket bucket) const {
-        if (bucket.first >= layout_.rows.partitions || bucket.second >= layout_.rows.partitions)
-            throw error(errc::out_of_range, "bucket (" + std::to_string(bucket.first) + ", " + std::to_string(bucket.second) + ") of " +
-                                                std::to_string(layout_.rows.partitions) + " partitions");
-    }
+    void check(edge_bucket bucket) const { check_bucket(bucket, layout_.rows.partitions); }
     /// Returns the size and place of a bucket. O(1). Errors as `check`, as of all calls below.
     [[nodiscard]] bucket_extent extent(edge_bucket bucket) const {
         const bucket_row& r = row(bucket);

@@ -83,6 +83,13 @@ inline void check_bucket_rows(const row_partitioning& rows) {
         throw error(errc::unsupported, std::to_string(rows.nodes) + " nodes need more than 32-bit ids");
 }
 
+/// Throws errc::out_of_range unless both partitions of a bucket exist. O(1).
+inline void check_bucket(edge_bucket bucket, std::uint32_t partitions) {
+    if (bucket.first >= partitions || bucket.second >= partitions)
+        throw error(errc::out_of_range, "bucket (" + std::to_string(bucket.first) + ", " + std::to_string(bucket.second) + ") of " +
+                                            std::to_string(partitions) + " partitions");
+}
+
 /// Data bytes of the two block files.
 struct bucket_bytes {
     std::uint64_t out = 0, in = 0; ///< data bytes of each file

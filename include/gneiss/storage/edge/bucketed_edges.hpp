@@ -91,8 +91,7 @@ public:
                 reader};
         }
         const auto find = [held = memory_, partitions = rows_.partitions](edge_bucket b) {
-            if (b.first >= partitions || b.second >= partitions)
-                throw error(errc::out_of_range, "bucket (" + std::to_string(b.first) + ", " + std::to_string(b.second) + ") of " + std::to_string(partitions) + " partitions");
+            check_bucket(b, partitions);
             return held->bucket(std::size_t{b.first} * partitions + b.second);
         };
         return {{.size = [find](edge_bucket b) { return static_cast<edge_index>(find(b).size()); },
