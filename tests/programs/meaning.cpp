@@ -19,54 +19,29 @@
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
-#include "support/program.hpp"
+#include "support/trained_shop.hpp"
 
 namespace test_programs_meaning {
 
 namespace fs = std::filesystem;
-using gneiss::test::workshop;
+using gneiss::test::small_trainer;
 using json = nlohmann::ordered_json;
 
 namespace {
 
-struct trainer {
-    const char *program, *flags;
-};
-constexpr trainer trainers[] = {
+constexpr small_trainer trainers[] = {
     {"gneiss-marius", "--decoder distmult --dim 8 --batch 200 --negatives 10 --store disk --partitions 8 --buffer 3"},
     {"gneiss-mariusgnn", "--task node --partitions 6 --layers sage:4,sage --fanout 3,3 --batch 20"},
-    {"gneiss-ginex", "--layers sage:4,sage --fanout 3,3 --batch 20 --topology disk --feature-cache belady"},
-    {"gneiss-hanoi", "--layers sage:4,sage --fanout 3,3 --batch 20 --partitioner random --partitions 4"}};
+    gneiss::test::small_ginex, gneiss::test::small_hanoi};
 
-/// A dataset "data", a run "run" of a trainer, and both as they were in "kept".
-struct shop : workshop {
-    std::string train;
-
-    explicit shop(const trainer& of)
-        : workshop(of.program), train("train data --epochs 1 --memory 256MiB --threads 1 --quiet --out run " + std::string(of.flags) + " ") {
-        const bool links = std::string(of.program) == "gneiss-marius";
-        REQUIRE(run("generate planted --nodes 120 --edges 600 --classes 3 --undirected --partitions 3 --seed 5 --out data --threads 1 --memory 200M --quiet " +
-                        std::string(links ? "--train-fraction .8" : "--task node --num-features 4 --train-fraction .3"), "gneiss-data").code == 0);
-        const auto trained = run(train);
-        CAPTURE(trained.err);
-        REQUIRE(trained.code == 0);
-        fs::create_directory(*this / "kept");
-        for (const char* name : {"data", "run"}) fs::copy(*this / name, *this / "kept" / name, fs::copy_options::recursive);
-    }
-    void restore() const {
-        for (const char* copied : {"data", "run", "new"}) fs::remove_all(*this / copied);
-        for (const char* copied : {"data", "run"}) fs::copy(*this / "kept" / copied, *this / copied, fs::copy_options::recursive);
-    }
+struct shop : gneiss::test::trained_shop {
+    explicit shop(const small_trainer& of) : trained_shop(of) { keep(); }
     void ends(const std::string& arguments, const std::string& program = "") const {
         fs::remove_all(*this / "new");
         const auto got = run(arguments, program, "timeout 60");
         CAPTURE(arguments);
-        CAPTURE(got.err);
-        CHECK((got.code == 0 || got.code == 1 || got.code == 2 || got.code == 3));
-        const std::size_t error = got.err.rfind("error: ");
-        CHECK((got.code == 0) == (error == std::string::npos));
+        check_end(got);
         CHECK(got.err.find("error: [json.exception") == std::string::npos); // names no file
-        if (error != std::string::npos) CHECK(std::count(got.err.begin() + static_cast<std::ptrdiff_t>(error), got.err.end(), '\n') == 1);
     }
     void use_run() const {
         for (const char* command : {"eval run --memory 256MiB --threads 1", "export run --out new --memory 256MiB --threads 1"}) ends(command);
@@ -111,7 +86,7 @@ struct sampled {
 
 void change_checkpoints(std::size_t step) {
     sampled cases{step};
-    for (const trainer& of : trainers) {
+    for (const small_trainer& of : trainers) {
         const shop at(of);
         for (const char* name : {"run/checkpoint/checkpoint.bin", "run/best/checkpoint.bin"}) {
             if (!fs::exists(at / name)) continue;
@@ -165,7 +140,7 @@ void change_checkpoints(std::size_t step) {
 
 void change_records(std::size_t step) {
     sampled cases{step};
-    for (const trainer& of : trainers) {
+    for (const small_trainer& of : trainers) {
         const shop at(of);
         const auto use = [&](const std::string& name, const std::string& text, const std::string& what) {
             if (!cases.next()) return;
@@ -196,7 +171,7 @@ void change_records(std::size_t step) {
 
 void change_manifests(std::size_t step) {
     sampled cases{step};
-    for (const trainer& of : trainers) {
+    for (const small_trainer& of : trainers) {
         const shop at(of);
         const gneiss::dataset_manifest whole = gneiss::read_manifest(at / "data/manifest.json");
         const auto change = [&](const std::string& what, const std::function<void(gneiss::dataset_manifest&)>& alter) {

@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "support/program.hpp"
+#include "support/trained_shop.hpp"
 
 namespace test_programs_safety {
 
 namespace fs = std::filesystem;
+using gneiss::test::small_trainer;
 using gneiss::test::workshop;
 
 namespace {
@@ -212,32 +214,19 @@ namespace {
 enum class plant { link, dangling_link, link_to_directory, fifo, device, file, directory };
 constexpr std::array plants{plant::link, plant::dangling_link, plant::link_to_directory, plant::fifo, plant::device, plant::file, plant::directory};
 
-/// One of gneiss's trainers and the flags of a small run, which makes the most kinds of files.
-struct trainer {
-    const char *program, *flags;
-};
-constexpr trainer trainers[] = {
+constexpr small_trainer trainers[] = {
     {"gneiss-marius", "--decoder distmult --dim 8 --batch 200 --negatives 10 --partitions 8"},
     {"gneiss-mariusgnn", "--task node --training-first on --partitions 6 --layers sage:4,sage --fanout 3,3 --batch 20"},
-    {"gneiss-ginex", "--layers sage:4,sage --fanout 3,3 --batch 20 --topology disk --feature-cache belady"},
-    {"gneiss-hanoi", "--layers sage:4,sage --fanout 3,3 --batch 20 --partitioner random --partitions 4"}};
+    gneiss::test::small_ginex, gneiss::test::small_hanoi};
 
-/// A dataset "data", a run "run" of a trainer, copies of both as they were, and files of the user in "home".
-struct sweep_shop : workshop {
-    explicit sweep_shop(const trainer& of)
-        : workshop(of.program), train("train data --epochs 1 --memory 256MiB --threads 1 --quiet --out run " + std::string(of.flags) + " ") {
+/// A dataset, a run that has not ended, copies of both, and files of the user in "home".
+struct sweep_shop : gneiss::test::trained_shop {
+    explicit sweep_shop(const small_trainer& of) : trained_shop(of) {
         write("home/thesis", "years");
         write("home/directory/thesis", "years");
-        const bool links = std::string(of.program) == "gneiss-marius";
-        REQUIRE(run("generate planted --nodes 120 --edges 600 --classes 3 --undirected --partitions 3 --seed 5 --out data --threads 1 --memory 200M --quiet " +
-                        std::string(links ? "--train-fraction .8" : "--task node --num-features 4 --train-fraction .3"), "gneiss-data").code == 0);
-        const auto trained = run(train);
-        CAPTURE(trained.err);
-        REQUIRE(trained.code == 0);
         fs::remove(*this / "run/run.json"); // a finished run is not read
         write("run/checkpoint/warm-start.json", "{}");
-        fs::create_directory(*this / "kept");
-        for (const char* name : {"data", "run"}) fs::copy(*this / name, *this / "kept" / name, fs::copy_options::recursive);
+        keep();
     }
 
     /// Returns all paths that its programs may use in the dataset and the run, by the list that they print.
@@ -275,8 +264,7 @@ struct sweep_shop : workshop {
 
     /// Puts `what` at `name` in fresh copies, runs a command, and checks that it neither hangs, nor touches the user's files.
     void check(const std::string& name, plant what, const std::string& arguments, const std::string& program) const {
-        for (const char* copied : {"data", "run", "new"}) fs::remove_all(*this / copied);
-        for (const char* copied : {"data", "run"}) fs::copy(*this / "kept" / copied, *this / copied, fs::copy_options::recursive);
+        restore();
         const fs::path at = *this / name;
         fs::remove_all(at);
         fs::create_directories(at.parent_path());
@@ -295,10 +283,7 @@ struct sweep_shop : workshop {
         CAPTURE(program);
         CAPTURE(arguments);
         CAPTURE(got.err);
-        CHECK((got.code == 0 || got.code == 1 || got.code == 2 || got.code == 3));
-        const std::size_t error = got.err.rfind("error: ");
-        CHECK((got.code == 0) == (error == std::string::npos));
-        if (error != std::string::npos) CHECK(std::count(got.err.begin() + static_cast<std::ptrdiff_t>(error), got.err.end(), '\n') == 1);
+        check_end(got);
         CHECK(read("home/thesis") == "years");
         CHECK(read("home/directory/thesis") == "years");
         CHECK(std::distance(fs::directory_iterator(*this / "home"), fs::directory_iterator()) == 2);
@@ -306,14 +291,12 @@ struct sweep_shop : workshop {
         if (what == plant::directory) CHECK(read(name + "/thesis") == "mine");
         if (what == plant::file && name.ends_with("/thesis")) CHECK(read(name) == "mine");
     }
-
-    std::string train;
 };
 
 /// Checks every `step`-th of all names, plants and commands.
 void sweep(std::size_t step) {
     std::size_t number = 0;
-    for (const trainer& of : trainers) {
+    for (const small_trainer& of : trainers) {
         const sweep_shop shop(of);
         const std::vector<std::string> names = shop.names();
         CHECK(names.size() > 40);
