@@ -8,6 +8,8 @@
 
 #include <gneiss/core/error.hpp>
 
+#include "common/file_names.hpp"
+
 namespace programs {
 
 /// Beginning of the names of adjacency files that programs make in a dataset's directory.
@@ -21,7 +23,7 @@ inline void check_dataset(const std::filesystem::path& path, const std::string& 
     std::error_code failed;
     if (std::filesystem::exists(path / "manifest.json", failed) || failed) return;
     const char* const what = !std::filesystem::exists(path, failed) ? "No such file or directory"
-        : std::filesystem::exists(path / "config.toml", failed)     ? "is a run, not a dataset"
+        : std::filesystem::exists(path / config_name, failed)     ? "is a run, not a dataset"
         : std::filesystem::is_directory(path, failed)
             ? "is not a dataset: it has no manifest.json"
             : "is not a dataset but a file: gneiss-data import makes a dataset of a file of edges";

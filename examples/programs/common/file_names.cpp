@@ -39,6 +39,11 @@ constexpr std::array layers_files{file_name{"rows-*"}, file_name{"dealt*"}, file
 constexpr std::array warm_start_files{file_name{"matches*"}, file_name{"rows*"}};
 constexpr std::array superbatch_files{file_name{"*.samples"}, file_name{"*.trace"}, file_name{"*.changes"}};
 
+/// The names in a kind of directory.
+struct directory_kind {
+    std::string_view name;
+    std::span<const file_name> files;
+};
 constexpr std::array kinds{directory_kind{"run", run_files}, directory_kind{"checkpoint", checkpoint_files}, directory_kind{"best", best_files},
     directory_kind{"dataset", dataset_files}, directory_kind{"lists", lists_files}, directory_kind{"adjacency", adjacency_files},
     directory_kind{"scratch", scratch_files}, directory_kind{"layers", layers_files}, directory_kind{"warm-start", warm_start_files},
@@ -51,8 +56,6 @@ bool matches(std::string_view name, std::string_view pattern) {
 }
 
 } // namespace
-
-std::span<const directory_kind> directory_kinds() { return kinds; }
 
 std::span<const file_name> files_in(std::string_view kind) { return std::ranges::find(kinds, kind, &directory_kind::name)->files; }
 

@@ -34,15 +34,8 @@ struct file_name {
     std::string_view pattern;
     std::string_view kind{}; ///< that of the directory with this name; empty: it is a file
 };
-/// The names in a kind of directory.
-struct directory_kind {
-    std::string_view name;
-    std::span<const file_name> files;
-};
 
-/// Returns all kinds: run, checkpoint, best, dataset, …
-[[nodiscard]] std::span<const directory_kind> directory_kinds();
-/// Returns one. Precondition: it exists.
+/// Returns the names in a kind of directory: run, checkpoint, best, dataset, … Precondition: it exists.
 [[nodiscard]] std::span<const file_name> files_in(std::string_view kind);
 
 /// Returns a file or directory in a directory of this kind, at any depth, that none of our programs made: removing the directory

@@ -2,7 +2,6 @@
 #include "common/run_directory.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <span>

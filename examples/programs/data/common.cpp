@@ -17,6 +17,7 @@
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
+#include "common/file_names.hpp"
 #include "common/records.hpp"
 #include "common/terminal.hpp"
 
@@ -89,13 +90,7 @@ bool holds_lists(const std::filesystem::path& path) {
     side.remove_prefix(programs::lists_prefix.size());
     if (side == "in.partial" || side == "out.partial") return gneiss::is_marked(path);
     if (side != "in" && side != "out") return false;
-    return std::ranges::all_of(std::filesystem::directory_iterator(path), [](const std::filesystem::directory_entry& entry) {
-        const std::string own = entry.path().filename().string();
-        std::string_view file = own;
-        if (file.ends_with(".xxh3")) file.remove_suffix(5);
-        if (entry.symlink_status().type() == std::filesystem::file_type::directory) return false;
-        return file == "indptr.npy" || file == "neighbours.npy" || file == "loops.npy" || file == "stamp.npy" || file == gneiss::directory_mark;
-    });
+    return !programs::foreign_entry(path, "adjacency", 0);
 }
 
 /// Returns a file or directory in a dataset's directory that none of our programs put there; files named like arrays are the

@@ -213,7 +213,7 @@ public:
         if (programs::lists_exist(files_)) return;
         if (!how.dry_run && ::access(data.directory().c_str(), W_OK) == 0) return;
         if (how.resume && how.out) {
-            const gneiss::csc_files own = programs::lists_in(*how.out / "checkpoint" / name, direction_);
+            const gneiss::csc_files own = programs::lists_in(*how.out / programs::checkpoint_directory / name, direction_);
             if (programs::lists_exist(own)) {
                 files_ = own;
                 return;

@@ -37,7 +37,7 @@ programs::exit_code predict(const predict_flags& flags) {
     trained_model trained(flags.run, memory, flags.dataset);
     const gneiss::dataset& data = *trained.data;
     data.verify_labels();
-    const auto queries = trainers::read_queries(data, flags, memory / 4);
+    const auto queries = trainers::read_queries(data, flags, memory);
     const auto executor = flags.executor();
     const trainers::link_prediction answer{program, data, *trained.buckets, trained.scorer(), flags, executor,
         trainers::memory_left(trained.budget, memory), interrupts.token(), true, trained.state};

@@ -109,12 +109,12 @@ programs::exit_code predict(const predict_flags& flags, const programs::command&
             if (given.given(name)) throw programs::usage_error(fmt::format("--{} is for link prediction: this run predicts classes", name));
     const auto executor = flags.executor();
     if (!trained.how.links()) {
-        const auto asked = trainers::requested_nodes(data, flags, memory / 4); // reports unknown nodes before the work
+        const auto asked = trainers::requested_nodes(data, flags, memory); // reports unknown nodes before the work
         const applied by = apply(trained, executor, memory, interrupts.token());
         trainers::predict_classes(program, {data, *trained.trained_on, {data, trainers::scratch_of(flags.run), by.memory}, trained.state}, asked, stream_of(by, interrupts.token()), flags.json);
         return programs::exit_code::done;
     }
-    const auto queries = trainers::read_queries(data, flags, memory / 4);
+    const auto queries = trainers::read_queries(data, flags, memory);
     const applied by = apply(trained, executor, memory, interrupts.token());
     const trainers::link_prediction answer{program, data, trained.graph->buckets(), trained.net->scorer(), flags, executor, by.memory,
         interrupts.token(), trained.how.uses_rows(), trained.state};

@@ -51,14 +51,14 @@ void name_graph(gneiss::checkpoint& to, const std::string& name) {
 
 std::shared_ptr<const gneiss::dataset> open_graph(const std::filesystem::path& run, const gneiss::checkpoint& saved) {
     const std::string name = graph_named(saved);
-    return name.empty() ? nullptr : std::make_shared<const gneiss::dataset>(run / "checkpoint" / name);
+    return name.empty() ? nullptr : std::make_shared<const gneiss::dataset>(run / programs::checkpoint_directory / name);
 }
 
 void remove_other_graphs(const std::filesystem::path& run, const std::string& name) {
-    const auto best = run / "best" / trainers::checkpoint_name;
+    const auto best = run / programs::best_directory / trainers::checkpoint_name;
     const std::string of_best = std::filesystem::exists(best) ? graph_named(gneiss::load_checkpoint(best)) : "";
     std::vector<std::filesystem::path> others;
-    for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoint")) {
+    for (const auto& entry : std::filesystem::directory_iterator(run / programs::checkpoint_directory)) {
         const std::string found = entry.path().filename().string();
         if (found.starts_with(prefix) && found != name && found != of_best) others.push_back(entry.path());
     }

@@ -35,7 +35,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
         programs::check_dataset(*other);
         graph.emplace(how, std::make_shared<const gneiss::dataset>(*other));
     } else {
-        const auto edges = run / "checkpoint" / "edges";
+        const auto edges = run / programs::checkpoint_directory / programs::edges_directory;
         const bool sorted = !reshuffled && std::filesystem::exists(edges);
         graph.emplace(how, trained_on, sorted ? std::make_shared<const gneiss::dataset>(edges) : nullptr);
     }

@@ -56,7 +56,7 @@ std::vector<ordered_json> read_numbers(const fs::path& file, std::span<const cha
 
 run_timeline read_run(const fs::path& run) {
     constexpr const char* of_sample[] = {"seconds", "busy_share", "wait_share", "read_rate", "write_rate", "fault_rate"};
-    return {programs::directory_name(run), read_numbers(run / "timeline.jsonl", of_sample), read_numbers(run / "metrics.jsonl", std::span(of_sample).first(1))};
+    return {programs::directory_name(run), read_numbers(run / programs::timeline_name, of_sample), read_numbers(run / programs::metrics_name, std::span(of_sample).first(1))};
 }
 
 struct figure {

@@ -55,7 +55,7 @@ struct compared_run {
 compared_run read_compared(const fs::path& path) {
     const programs::run_directory directory = programs::run_directory::open_existing(path);
     compared_run run{.name = programs::directory_name(path), .record = {}, .samples = directory.timeline_before(std::numeric_limits<double>::max())};
-    const fs::path file = path / "run.json", metrics = path / "metrics.jsonl";
+    const fs::path file = path / programs::result_name, metrics = path / programs::metrics_name;
     const std::optional<ordered_json> result = directory.result();
     try {
         if (result) {

@@ -40,7 +40,7 @@ public:
         own_ = std::move(opened.data);
         net.emplace(how, *own_);
         net->take(opened.saved);
-        if (const auto partitioned = run / "checkpoint" / partitioned_name; std::filesystem::exists(partitioned))
+        if (const auto partitioned = run / programs::checkpoint_directory / partitioned_name; std::filesystem::exists(partitioned))
             own_ = std::make_unique<gneiss::dataset>(partitioned);
         if (other) {
             programs::check_dataset(*other);
@@ -98,7 +98,7 @@ programs::exit_code predict(const node_classification_program& of, const predict
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags, flags.graph);
     trained.data().verify_labels();
-    const auto asked = requested_nodes(trained.data(), flags, flags.memory_bytes() / 4);
+    const auto asked = requested_nodes(trained.data(), flags, flags.memory_bytes());
     predict_classes(of.program, {trained.data(), trained.trained_on(), trained.order(), trained.state}, asked,
         [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.json);
     return programs::exit_code::done;

@@ -31,7 +31,7 @@ inline constexpr const char* graph_help = "apply the run to another graph with t
 void refuse_other_features(const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph);
 
 /// Returns the rows of the requested nodes, in the given order; empty optional for all. Throws errc::not_found;
-/// over_budget if they take more than `memory` bytes.
+/// over_budget if they take more than a quarter of `memory`.
 [[nodiscard]] std::optional<std::vector<gneiss::node_id>> requested_nodes(const gneiss::dataset& data, const node_flags& flags, std::uint64_t memory);
 
 /// The graph whose nodes are classified, and the dataset that names the classes: the graph may differ from the run's own.

@@ -155,7 +155,7 @@ void link_prediction::operator()(std::span<const gneiss::link_query> queries, st
     };
     if (flags.candidates && *flags.candidates != "all" && *flags.candidates != "range") {
         std::vector<gneiss::node_id> listed;
-        for_each_name(data, *flags.candidates, [&](gneiss::node_id node) { append_within(listed, node, memory / 4, "candidates"); });
+        for_each_name(data, *flags.candidates, [&](gneiss::node_id node) { append_within(listed, node, memory, "candidates"); });
         warn("the candidates", std::move(listed));
     }
     std::vector<std::vector<gneiss::scored_node>> answers;

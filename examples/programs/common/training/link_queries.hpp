@@ -34,7 +34,7 @@ struct query_flags {
 };
 
 /// Returns the queries of the flags, by row and relation id; of similar nodes, `known` alone counts. Throws usage_error;
-/// errc::not_found or invalid_format with the place; over_budget if they take more than `memory` bytes.
+/// errc::not_found or invalid_format with the place; over_budget if they take more than a quarter of `memory`.
 [[nodiscard]] std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory);
 
 /// Inputs of predictions by a link model.

@@ -49,11 +49,11 @@ void for_each_line_of(const std::filesystem::path& path, Visit&& visit) {
     return static_cast<gneiss::node_id>(*row);
 }
 
-/// Appends a value that a file names. Throws over_budget before the list, as it grows, takes more than `memory` bytes.
+/// Appends a value that a file names. Throws over_budget before the list, as it grows, takes more than a quarter of `memory`.
 template <class T>
 void append_within(std::vector<T>& to, const T& value, std::uint64_t memory, const char* what) {
     const std::uint64_t grown = 3 * to.size() * sizeof(T); // the old list and one twice as long
-    if (to.size() == to.capacity() && grown > memory) throw gneiss::over_budget(memory, {{what, grown}});
+    if (to.size() == to.capacity() && grown > memory / 4) throw gneiss::over_budget(memory / 4, {{what, grown}});
     to.push_back(value);
 }
 

@@ -59,7 +59,7 @@ opened open_run(const std::string& program, const run_options& flags, const prog
                 return result;
             }
         } catch (const nlohmann::json::exception&) {
-            throw gneiss::error(gneiss::errc::corrupt, "is not a finished run's record", {.path = run.path() / "run.json"});
+            throw gneiss::error(gneiss::errc::corrupt, "is not a finished run's record", {.path = run.path() / programs::result_name});
         }
     }
     if (std::filesystem::exists(where)) {

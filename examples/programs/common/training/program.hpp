@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/command_line.hpp"
+#include "common/file_names.hpp"
 
 namespace trainers {
 
@@ -24,7 +25,7 @@ namespace trainers {
         run = out->substr(equals + 1);
     else if (out + 1 != words.end())
         run = *(out + 1);
-    const auto config = std::filesystem::path(run) / "config.toml";
+    const auto config = std::filesystem::path(run) / programs::config_name;
     std::error_code ignored;
     if (!run.empty() && std::filesystem::exists(config, ignored)) words.insert(words.end(), {"--run-config", config.string()});
     return words;

@@ -91,8 +91,8 @@ void run_state::add_to(nlohmann::ordered_json& to) const {
 std::string run_state::text() const { return fmt::format("{} {} of {}, {}", amid ? "after epoch" : "epoch", epoch, epochs, name()); }
 
 run_state state_of(const std::filesystem::path& run) {
-    const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
-    return {.directory = run / (best ? "best" : "checkpoint"), .best = best};
+    const bool best = std::filesystem::exists(run / programs::best_directory / checkpoint_name);
+    return {.directory = run / (best ? programs::best_directory : programs::checkpoint_directory), .best = best};
 }
 
 void count_epochs(run_state& state, const gneiss::resume_position& at, std::uint64_t epochs) {
@@ -122,7 +122,7 @@ gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::fil
 }
 
 void refuse_other_program(const std::string& program, const std::filesystem::path& run) {
-    std::istringstream config(programs::read_file(run / "config.toml", programs::longest_config));
+    std::istringstream config(programs::read_file(run / programs::config_name, programs::longest_config));
     std::string mark, name;
     config >> mark >> name;
     if (mark == "#" && name.starts_with("gneiss-") && name != program)
@@ -134,11 +134,11 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
         throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + data.directory().string() + ": give its own by --dataset", {.path = run});
     if (saved.configuration_hash != configuration_hash(command))
         throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with: restore the file, or train with another --out",
-            {.path = run / "config.toml"});
+            {.path = run / programs::config_name});
 }
 
 std::filesystem::path scratch_of(const std::filesystem::path& run) {
-    const std::filesystem::path of_training = run / "checkpoint" / "scratch";
+    const std::filesystem::path of_training = run / programs::checkpoint_directory / programs::scratch_directory_name;
     try {
         (void)gneiss::make_directory(of_training.parent_path());
         (void)gneiss::make_directory(of_training);

@@ -112,7 +112,7 @@ template <class Options>
     refuse_other_program(program, run);
     programs::command_line reader(program, "");
     opened.flags.add_to(reader.add("train", "", {}));
-    const std::string config = (run / "config.toml").string();
+    const std::string config = (run / programs::config_name).string();
     std::string ignored;
     reader.parse({"train", "--config", config}, ignored);
     if (moved) opened.flags.dataset = *moved;

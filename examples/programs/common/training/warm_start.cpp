@@ -28,16 +28,15 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-
 [[nodiscard]] gneiss::error differs(const std::filesystem::path& run, const std::string& what) {
     return {gneiss::errc::config_mismatch, what, {.path = run, .field = "--warm-start"}};
 }
 
 /// Returns the dataset in a run's config.toml.
 std::filesystem::path dataset_of(const std::filesystem::path& run) {
-    for (const programs::config_item& item : programs::read_toml(run / "config.toml"))
+    for (const programs::config_item& item : programs::read_toml(run / programs::config_name))
         if (item.key == "dataset" && item.values.size() == 1) return item.values.front();
-    throw gneiss::error(gneiss::errc::corrupt, "names no dataset", {.path = run / "config.toml"});
+    throw gneiss::error(gneiss::errc::corrupt, "names no dataset", {.path = run / programs::config_name});
 }
 
 json counts(std::uint64_t taken, std::uint64_t now, std::uint64_t before) {
@@ -56,14 +55,14 @@ std::string text_of(const json& of, const char* what) {
 
 void warm_flags::load() {
     (void)programs::run_directory::open_existing(*run_);
-    config_ = progress_of(load_trained(*run_, *run_ / "checkpoint")).at("config");
+    config_ = progress_of(load_trained(*run_, *run_ / programs::checkpoint_directory)).at("config");
 }
 
 warm_start::warm_start(const std::string& program, const run_options& flags)
     : run_(*flags.warm_start), frozen_nodes_(flags.freezes("nodes")) {
     (void)programs::run_directory::open_existing(run_);
     refuse_other_program(program, run_);
-    last_ = load_trained(run_, run_ / "checkpoint");
+    last_ = load_trained(run_, run_ / programs::checkpoint_directory);
     if (std::filesystem::exists(run_ / programs::best_directory / checkpoint_name)) best_ = load_trained(run_, run_ / programs::best_directory);
     const json progress = progress_of(last_);
     config_ = progress.at("config");
@@ -75,7 +74,7 @@ warm_start::warm_start(const std::string& program, const run_options& flags)
         throw differs(run_, "was trained on another dataset than the present " + of_run.string() +
                                 ", whose names its rows need: --warm-start-dataset names a copy of its own");
     if (const auto graph = saved().text("graph")) // a copy in another order
-        data_ = std::make_unique<gneiss::dataset>(run_ / "checkpoint" / std::filesystem::path(*graph).filename());
+        data_ = std::make_unique<gneiss::dataset>(run_ / programs::checkpoint_directory / std::filesystem::path(*graph).filename());
     const gneiss::resume_position& at = saved().position;
     const std::uint64_t trained = at == gneiss::resume_position{} ? 0 : last_trained(at) + 1;
     report_ = {{"run", run_.string()}, {"state", best_ ? "best" : "last"}, {"epoch", trained}};
@@ -92,12 +91,12 @@ void warm_start::refuse_other_model(const programs::command& command, std::initi
 
 void warm_start::fill_rows(gneiss::embedding_file& to, const gneiss::dataset& into, const gneiss::engine_factory& engines,
     std::uint64_t memory, const std::function<void(std::uint64_t, gneiss::matrix_view<float>)>& initial, const std::stop_token& stop) {
-    const auto values = open_rows(engines, run_ / (best_ ? "best" : "checkpoint"), data_->rows(), saved());
+    const auto values = open_rows(engines, run_ / (best_ ? programs::best_directory : programs::checkpoint_directory), data_->rows(), saved());
     std::unique_ptr<gneiss::embedding_file> state;
     // The best state has values alone. The last one has their optimizer state, if its rows are in the same order.
     if (best_ && values->layout() != to.layout() && last_.text("graph") == best_->text("graph") &&
         last_.partitioning.partitions == best_->partitioning.partitions)
-        state = open_rows(engines, run_ / "checkpoint", data_->rows(), last_);
+        state = open_rows(engines, run_ / programs::checkpoint_directory, data_->rows(), last_);
     const std::filesystem::path scratch = to.path().parent_path() / programs::warm_start_directory;
     gneiss::remove_tree(scratch); // leftovers of a process that was killed
     (void)gneiss::make_directory(scratch);
