@@ -546,9 +546,9 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds();
     record.start = start_;
-    record.warnings = warnings_before_;
-    for (std::string& warning : warnings_of(record.epochs, watch.order))
-        if (std::ranges::find(record.warnings, warning) == record.warnings.end()) record.warnings.push_back(std::move(warning));
+    record.warnings = warnings_of(record.epochs, watch.order); // first, wherever a run was stopped
+    for (const std::string& warning : warnings_before_)
+        if (std::ranges::find(record.warnings, warning) == record.warnings.end()) record.warnings.push_back(warning);
     programs::add_given_warnings(record.warnings);
     record.evaluation = evaluation_of(record.epochs);
     record.peak_rss_bytes = peak_rss_bytes();
