@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <gneiss/eval/candidate_sets.hpp>
-#include <gneiss/sampling/candidate_negatives.hpp>
+#include <gneiss/sample/candidate_negatives.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -17,7 +17,6 @@
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
-#include <gneiss/cache/fwd.hpp>
 #include <gneiss/cache/hit_curve.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/miss_ratio.hpp>
@@ -39,7 +38,6 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/float16.hpp>
-#include <gneiss/core/fwd.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -52,7 +50,6 @@
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/candidate_sets.hpp>
 #include <gneiss/eval/concepts.hpp>
-#include <gneiss/eval/fwd.hpp>
 #include <gneiss/eval/given_ranking.hpp>
 #include <gneiss/eval/known_edges.hpp>
 #include <gneiss/eval/metrics.hpp>
@@ -72,7 +69,6 @@
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/edge_shuffle.hpp>
-#include <gneiss/graph/fwd.hpp>
 #include <gneiss/graph/generate/bipartite.hpp>
 #include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
@@ -100,7 +96,6 @@
 #include <gneiss/model/dropout.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/encoder.hpp>
-#include <gneiss/model/fwd.hpp>
 #include <gneiss/model/gradient_check.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/input_rows.hpp>
@@ -133,7 +128,6 @@
 #include <gneiss/order/concepts.hpp>
 #include <gneiss/order/cost.hpp>
 #include <gneiss/order/from_buckets.hpp>
-#include <gneiss/order/fwd.hpp>
 #include <gneiss/order/grid_walks.hpp>
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/order/macro_batches.hpp>
@@ -153,7 +147,6 @@
 #include <gneiss/partition/combine.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/fennel.hpp>
-#include <gneiss/partition/fwd.hpp>
 #include <gneiss/partition/gap.hpp>
 #include <gneiss/partition/grem.hpp>
 #include <gneiss/partition/grem_analysis.hpp>
@@ -168,14 +161,16 @@
 #include <gneiss/partition/refine.hpp>
 #include <gneiss/partition/semi.hpp>
 #include <gneiss/partition/weighted_graph.hpp>
+#include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/candidate_negatives.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/fanout.hpp>
-#include <gneiss/sample/fwd.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/link_batch_builder.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>
+#include <gneiss/sample/node_batches.hpp>
 #include <gneiss/sample/weighted.hpp>
 #include <gneiss/version.hpp>

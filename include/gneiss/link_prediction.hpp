@@ -22,12 +22,14 @@
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/storage/edge/bucketed_edges.hpp>
-#include <gneiss/storage/fwd.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/statistics.hpp>
 
 namespace gneiss {
+
+class embedding_file;
+class partition_buffer;
 
 /// Options of `node_embeddings`.
 struct node_embeddings_options {

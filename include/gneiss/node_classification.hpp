@@ -19,8 +19,8 @@
 #include <gneiss/model/any_layer_factory.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
-#include <gneiss/sampling/any_graph_sampler.hpp>
-#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/sample/any_graph_sampler.hpp>
+#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/statistics.hpp>

@@ -1,4 +1,4 @@
-#include "common/best_state.hpp"
+#include "kit/report/best_state.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/command_line.hpp"
+#include "kit/cli/command_line.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 
 #include <gneiss/core/error.hpp>
 
-#include "common/config_file.hpp"
+#include "kit/cli/config_file.hpp"
 
 namespace test_cli_common_command_line {
 

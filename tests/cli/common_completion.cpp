@@ -1,4 +1,4 @@
-#include "common/completion.hpp"
+#include "kit/cli/completion.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/process.hpp"
+#include "kit/cli/process.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace test_cli_common_completion {

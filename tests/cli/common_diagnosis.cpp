@@ -1,4 +1,4 @@
-#include "common/diagnosis.hpp"
+#include "kit/cli/diagnosis.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 
 #include <gneiss/core/error.hpp>
 
-#include "common/io_engines.hpp"
+#include "kit/cli/io_engines.hpp"
 #include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 

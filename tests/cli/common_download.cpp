@@ -1,4 +1,4 @@
-#include "common/download.hpp"
+#include "kit/cli/download.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 
 #include <gneiss/core/error.hpp>
 
-#include "common/process.hpp"
+#include "kit/cli/process.hpp"
 #include "support/http_server.hpp"
 #include "support/pseudo_terminal.hpp"
 #include "support/temporary_directory.hpp"

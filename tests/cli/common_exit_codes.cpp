@@ -1,4 +1,4 @@
-#include "common/exit_codes.hpp"
+#include "kit/cli/exit_codes.hpp"
 
 #include <doctest/doctest.h>
 

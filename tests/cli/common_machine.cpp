@@ -1,4 +1,4 @@
-#include "common/machine.hpp"
+#include "kit/cli/machine.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,8 +10,8 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 
-#include "common/node_file.hpp"
-#include "common/partitioning.hpp"
+#include "kit/graph/node_file.hpp"
+#include "kit/graph/partitioning.hpp"
 #include "support/program.hpp"
 
 namespace test_cli_common_partitioning {

@@ -1,4 +1,4 @@
-#include "common/records.hpp"
+#include "kit/report/records.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/report.hpp"
+#include "kit/report/report.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/plot.hpp"
+#include "kit/report/plot.hpp"
 #include "sample_report.hpp"
 
 namespace test_cli_common_report {

@@ -1,4 +1,4 @@
-#include "common/run_directory.hpp"
+#include "kit/report/run_directory.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/sampler.hpp"
+#include "kit/cli/process_sampler.hpp"
 
 #include <doctest/doctest.h>
 

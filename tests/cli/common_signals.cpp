@@ -1,4 +1,4 @@
-#include "common/signals.hpp"
+#include "kit/cli/signals.hpp"
 
 #include <doctest/doctest.h>
 

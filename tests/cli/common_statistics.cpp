@@ -1,5 +1,5 @@
-// Covers programs/common/statistics.hpp.
-#include "common/statistics.hpp"
+// Covers programs/kit/report/statistics.hpp.
+#include "kit/report/statistics.hpp"
 
 #include <cmath>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "common/terminal.hpp"
+#include "kit/cli/terminal.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/torch_file.hpp"
+#include "kit/graph/torch_file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/trace_window.hpp"
+#include "kit/report/trace_window.hpp"
 
 #include <doctest/doctest.h>
 

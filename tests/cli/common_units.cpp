@@ -1,11 +1,11 @@
-#include "common/units.hpp"
+#include "kit/cli/units.hpp"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 #include <random>
 
-#include "common/exit_codes.hpp"
+#include "kit/cli/exit_codes.hpp"
 
 namespace test_cli_common_units {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "common/report.hpp"
+#include "kit/report/report.hpp"
 
 /// A synthetic run with everything that a report can show.
 inline programs::report_data sample_report(std::uint64_t epochs = 20) {

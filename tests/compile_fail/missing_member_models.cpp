@@ -1,7 +1,7 @@
 // error: grem: Scratch must be a gneiss::scratch, see gneiss/graph/concepts.hpp
 // error: 'place.create(nodes)'
-// error: any_sampler: what is made must be a gneiss::storable_sampler_of<S, G>, see gneiss/sampling/any_sampler.hpp
-// error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp
+// error: any_sampler: what is made must be a gneiss::storable_sampler_of<S, G>, see gneiss/sample/any_sampler.hpp
+// error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp
 // error: 's.sample(key, graph, seeds, executor, arena, excluded)'
 // error: sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp
 // error: 'c.cutter()
@@ -39,8 +39,8 @@
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/model/link_scorer.hpp>
 #include <gneiss/partition/grem_partitioner.hpp>
-#include <gneiss/sampling/any_graph_sampler.hpp>
-#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/sample/any_graph_sampler.hpp>
+#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/train/sampled_batches.hpp>
 
 using namespace gneiss;

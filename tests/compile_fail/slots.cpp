@@ -6,9 +6,9 @@
 // error: train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp
 // error: sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp
 // error: sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp
-// error: sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sampling/any_sampler.hpp
-// error: any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp
-// error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp
+// error: sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sample/any_sampler.hpp
+// error: any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp
+// error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sample/any_sampler.hpp
 // error: cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
 // error: cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
 // error: training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp

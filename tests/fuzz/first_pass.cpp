@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <gneiss/core/executor/serial.hpp>
-#include <gneiss/io/import/parse.hpp>
+#include <gneiss/io/import/detail/parse.hpp>
 
 namespace gneiss::fuzz {
 namespace {

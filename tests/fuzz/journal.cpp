@@ -4,7 +4,7 @@
 
 #include <support/temporary_directory.hpp>
 
-#include <gneiss/io/import/journal.hpp>
+#include <gneiss/io/import/detail/journal.hpp>
 
 namespace test_fuzz_journal {
 

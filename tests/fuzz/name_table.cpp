@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include <gneiss/io/import/name_table.hpp>
+#include <gneiss/io/import/detail/name_table.hpp>
 
 namespace test_fuzz_name_table {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/import/detail/node_tables.hpp>
 
 namespace test_fuzz_node_table {
 

@@ -6,7 +6,7 @@
 
 #include <support/temporary_directory.hpp>
 
-#include "common/best_state.hpp"
+#include "kit/report/best_state.hpp"
 
 namespace test_fuzz_program_best {
 

@@ -1,6 +1,6 @@
 #include "fuzz/target.hpp"
 
-#include "common/config_file.hpp"
+#include "kit/cli/config_file.hpp"
 
 namespace test_fuzz_program_config {
 

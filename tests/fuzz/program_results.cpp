@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "common/report.hpp"
-#include "common/run_directory.hpp"
+#include "kit/report/report.hpp"
+#include "kit/report/run_directory.hpp"
 
 namespace test_fuzz_program_results {
 

@@ -7,7 +7,7 @@
 
 #include <gneiss/storage/engine/threads.hpp>
 
-#include "common/training/row_store.hpp"
+#include "kit/run/row_store.hpp"
 
 namespace test_fuzz_program_rows {
 

@@ -11,8 +11,8 @@
 
 #include <support/temporary_directory.hpp>
 
-#include "common/plot.hpp"
-#include "common/run_directory.hpp"
+#include "kit/report/plot.hpp"
+#include "kit/report/run_directory.hpp"
 
 namespace test_fuzz_program_runs {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/torch_file.hpp"
+#include "kit/graph/torch_file.hpp"
 
 namespace test_fuzz_program_torch {
 

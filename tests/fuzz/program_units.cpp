@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "common/exit_codes.hpp"
-#include "common/units.hpp"
+#include "kit/cli/exit_codes.hpp"
+#include "kit/cli/units.hpp"
 
 namespace test_fuzz_program_units {
 

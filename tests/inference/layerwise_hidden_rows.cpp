@@ -1,4 +1,4 @@
-#include <gneiss/inference/layerwise_hidden_rows.hpp>
+#include <gneiss/inference/detail/layerwise_hidden_rows.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include <gneiss/inference/layerwise_run.hpp>
+#include <gneiss/inference/detail/layerwise_run.hpp>
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,7 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/random.hpp>
-#include <gneiss/io/import/id_maps.hpp>
+#include <gneiss/io/import/detail/id_maps.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
 namespace test_io_reorder_rows {

@@ -44,6 +44,10 @@ may_include() {
         case "$to" in device_api.cuh | launch.cuh) return 0 ;; esac # below all modules of the device side
         ;;
     esac
+    case "$from:$to" in # batches of a state's data
+    sample/link_batches.hpp:storage/edge/* | sample/any_graph_sampler.hpp:storage/adjacency/resident_graph.hpp) return 0 ;;
+    sample/candidate_negatives.hpp:model/link_scorer.hpp) return 0 ;;
+    esac
     local module=${from%%/*}
     case "$from:$to" in
     storage/*/*:storage/*/*) # one room of storage in another: the second table
@@ -63,27 +67,26 @@ may_include() {
     *:core/* | *:"$module"/*) return 0 ;;
     core:* | graph:* | order:* | cache:*) return 1 ;;
     partition:graph/* | partition:order/plan.hpp) return 0 ;;
-    sample:graph/* | sample:order/plan.hpp) return 0 ;;
+    sample:graph/* | sample:order/plan.hpp | sample:order/batches.hpp) return 0 ;;
     storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
     model:graph/* | model:order/plan.hpp | model:sample/link_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
-    sampling:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
-    sampling:sample/* | train:sample/* | train:sampling/* | train:model/*) return 0 ;; # the base of the top level
-    sampling:* | train:* | inference:* | eval:* | dist:*) # values
+    superbatch:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp) return 0 ;;
+    superbatch:sample/* | train:sample/* | train:superbatch/* | train:model/*) return 0 ;; # the base of the top level
+    superbatch:* | train:* | inference:* | eval:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
         sample/mini_batch.hpp | sample/link_batch.hpp | sample/layer_view.hpp) return 0 ;;
-        model/row_gradient.hpp | model/embedding_table.hpp | model/link_scorer.hpp) return 0 ;;
+        model/embedding_table.hpp | model/link_scorer.hpp) return 0 ;;
         storage/io/io_stats.hpp | storage/embedding/resident_embeddings.hpp | storage/feature/sparse_rows.hpp) return 0 ;;
         esac
         case "$from:$to" in
         # The loop knows its slots by concepts alone. These adapt stores and caches to them.
         train/embeddings.hpp:storage/* | train/features.hpp:storage/* | train/features.hpp:cache/* | train/tasks.hpp:storage/*) return 0 ;;
         train/*_batches.hpp:storage/* | train/*_trainer.hpp:storage/* | train/gnn_memory.hpp:storage/*) return 0 ;;
-        sampling/link_batches.hpp:storage/edge/* | sampling/any_graph_sampler.hpp:storage/adjacency/resident_graph.hpp) return 0 ;;
-        sampling/superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/* | sampling/superbatch_sampler.hpp:storage/*) return 0 ;;
+        superbatch/*:cache/* | superbatch/*:storage/io/* | superbatch/superbatch_sampler.hpp:storage/*) return 0 ;;
         train/device_*.cuh:storage/* | train/device_setup.hpp:graph/csr.hpp) return 0 ;;
-        inference/layerwise_*.hpp:model/* | inference/layerwise_*.hpp:storage/* | inference/layerwise_input.hpp:io/node_attributes.hpp) return 0 ;;
+        inference/*:model/* | inference/*:storage/* | inference/layerwise_input.hpp:io/node_attributes.hpp) return 0 ;;
         esac
         ;;
     esac
@@ -99,7 +102,7 @@ fence() {
     xxhash.h | xxh3.h) echo 'core/checksum.hpp' ;;
     nlohmann/*) echo 'io/detail/manifest_json.hpp' ;;
     zlib.h | zip.h | yaml-cpp/*) echo 'io/*' ;;
-    zstd.h | zstd_errors.h) echo 'io/import/zstd_decoder.hpp' ;;
+    zstd.h | zstd_errors.h) echo 'io/import/detail/zstd_decoder.hpp' ;;
     metis.h) echo 'partition/metis.hpp' ;;
     cuda* | cub/* | thrust/* | cooperative_groups* | cublas* | curand* | cusparse* | nv/* | device_launch_parameters.h)
         echo 'cuda/*' ;;
@@ -170,7 +173,7 @@ done
 plain=()
 for file in $headers; do
     case "$file" in gneiss.hpp | detail/* | */detail/* | *.cuh) continue ;; esac
-    case "$file" in storage/* | io/* | sampling/* | train/* | inference/*) continue ;; esac
+    case "$file" in storage/* | io/* | superbatch/* | train/* | inference/* | sample/link_batches.hpp | sample/any_graph_sampler.hpp) continue ;; esac
     [ -n "${options[$file]:-}" ] || plain+=("$file")
 done
 # Retired words, in any case: told and tell (report), anew (again), nobody, lend and lent, classes of nodes (node
@@ -234,7 +237,7 @@ cd ../..
 while IFS=: read -r file line _; do
     echo "$file:$line: creates or removes files: use storage/io/file_system.hpp and plain_file"
     violations=$((violations + 1))
-done < <(grep -rnE "$touching" --include='*.[ch]pp' examples/programs 2>/dev/null | grep -v '^examples/programs/common/\(training/run_trace\|run_directory\).cpp:' || true)
+done < <(grep -rnE "$touching" --include='*.[ch]pp' examples/programs bench/study 2>/dev/null | grep -v '^examples/programs/kit/\(run/run_trace\|report/run_directory\).cpp:' || true)
 prose=()
 for folder in include examples docs tests bench README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md; do if [ -e $folder ]; then prose+=("$folder"); fi; done
 while IFS=: read -r file line text; do
@@ -282,7 +285,7 @@ done
 while IFS= read -r file; do
     echo "$file:1: does not begin with its license (SPDX)"
     violations=$((violations + 1))
-done < <([ ! -d examples/programs ] || find examples/programs -name '*.[ch]pp' -o -name '*.cu' | while IFS= read -r file; do
+done < <([ ! -d examples/programs ] || find examples/programs bench/study -name '*.[ch]pp' -o -name '*.cu' | while IFS= read -r file; do
     [ "$(head -n 1 "$file")" = '// SPDX-License-Identifier: Apache-2.0' ] || echo "$file"
 done)
 
@@ -292,7 +295,7 @@ flags='\*?((of|this)[_.>-]+)?(flags|how|o|options)_?\.[a-z_]+(\.value_or\([^()]*
 while IFS=: read -r file line _; do
     echo "$file:$line: casts the value of a flag; programs::narrow checks it"
     violations=$((violations + 1))
-done < <([ ! -d examples/programs ] || grep -rnE "static_cast<($narrow)>\(($flags)( [/*%+-] [^()]*)?\)" examples/programs || true)
+done < <([ ! -d examples/programs ] || grep -rnE "static_cast<($narrow)>\(($flags)( [/*%+-] [^()]*)?\)" examples/programs bench/study || true)
 
 if [ -f README.md ] && [ -f examples/00_hello.cpp ]; then # the first block of C++ there
     # shellcheck disable=SC2016 # backquotes of Markdown

@@ -45,10 +45,10 @@
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/sample/weighted.hpp>
-#include <gneiss/sampling/any_sampler.hpp>
-#include <gneiss/sampling/link_batches.hpp>
-#include <gneiss/sampling/node_batches.hpp>
-#include <gneiss/sampling/superbatch_sampler.hpp>
+#include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/link_batches.hpp>
+#include <gneiss/sample/node_batches.hpp>
+#include <gneiss/superbatch/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
@@ -394,7 +394,7 @@ void neighbor_sampler_snippet(std::uint64_t seed, const batch_key& key, const cs
     //>
 }
 
-// sampling/any_sampler.hpp
+// sample/any_sampler.hpp
 void any_sampler_snippet(std::uint64_t seed, const batch_key& key, const csr_graph<>& graph, const ids_list& seeds, const tbb_executor& executor, mini_batch_arena& arena, layer_stack& layers) {
     //<
     any_sampler sampler = make_sampler(graph, sampler_kind::neighbor, {.fanout = parse_fanout("10,10")}, seed);
@@ -403,7 +403,7 @@ void any_sampler_snippet(std::uint64_t seed, const batch_key& key, const csr_gra
     //>
 }
 
-// sampling/link_batches.hpp
+// sample/link_batches.hpp
 void link_sampler_snippet(const negative_options& negatives, std::uint64_t seed, const batch_key& key, const link_state& state, mini_batch_arena& arena) {
     //<
     link_sampler sampler(negatives, seed);
@@ -411,7 +411,7 @@ void link_sampler_snippet(const negative_options& negatives, std::uint64_t seed,
     //>
 }
 
-// sampling/node_batches.hpp
+// sample/node_batches.hpp
 void node_batches_snippet(const ids_list& nodes, std::uint64_t seed, std::uint64_t epoch, std::uint32_t state, ids_list& seeds) {
     //<
     const node_batches batches(nodes, 1000, seed, epoch, state);
@@ -419,7 +419,7 @@ void node_batches_snippet(const ids_list& nodes, std::uint64_t seed, std::uint64
     //>
 }
 
-// sampling/superbatch_sampler.hpp
+// superbatch/superbatch_sampler.hpp
 void superbatch_sampler_snippet(const disk_csc& graph, const neighbor_options& options, std::uint64_t seed, std::uint64_t bytes, const tbb_executor& executor, memory_budget& budget, const node_batches& batches, std::uint64_t epoch, const std::stop_token& stop, std::vector<node_id>& seeds, mini_batch_arena& arena, std::uint64_t& edges) {
     //<
     const auto make = [=] { return neighbor_sampler<>(options, seed); };

@@ -28,7 +28,7 @@ using namespace graph_harness;
 
 namespace {
 
-// The table of slots in docs/architecture.md.
+// The table of slots in docs/architecture/modules.md.
 template <class Loop>
 struct slots_of;
 template <class B, class F, class E, class C, class R>

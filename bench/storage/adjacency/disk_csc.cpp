@@ -15,7 +15,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/visit_counter.hpp>
 #include <gneiss/sample/neighbor.hpp>
-#include <gneiss/sampling/superbatch_sampler.hpp>
+#include <gneiss/superbatch/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 

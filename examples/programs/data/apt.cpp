@@ -8,7 +8,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
-#include "common/process.hpp"
+#include "kit/cli/process.hpp"
 
 namespace data_tool {
 

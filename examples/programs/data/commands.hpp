@@ -14,12 +14,12 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/import/options.hpp>
 
-#include "common/command_line.hpp"
-#include "common/dataset_path.hpp"
-#include "common/machine.hpp"
-#include "common/signals.hpp"
-#include "common/terminal.hpp"
-#include "common/units.hpp"
+#include "kit/cli/command_line.hpp"
+#include "kit/cli/dataset_path.hpp"
+#include "kit/cli/machine.hpp"
+#include "kit/cli/signals.hpp"
+#include "kit/cli/terminal.hpp"
+#include "kit/cli/units.hpp"
 
 /// The dataset tool: one function per command, which adds it to the program.
 namespace data_tool {

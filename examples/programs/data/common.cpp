@@ -16,10 +16,10 @@
 #include <gneiss/storage/io/durable.hpp>
 
 #include "commands.hpp"
-#include "common/dataset_path.hpp"
-#include "common/file_names.hpp"
-#include "common/records.hpp"
-#include "common/terminal.hpp"
+#include "kit/cli/dataset_path.hpp"
+#include "kit/report/file_names.hpp"
+#include "kit/report/records.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 

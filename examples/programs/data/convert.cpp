@@ -9,8 +9,8 @@
 #include <gneiss/io/convert.hpp>
 
 #include "commands.hpp"
-#include "common/records.hpp"
-#include "common/terminal.hpp"
+#include "kit/report/records.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {

@@ -16,11 +16,11 @@
 #include <gneiss/core/error.hpp>
 
 #include "commands.hpp"
-#include "common/build_info.hpp"
-#include "common/diagnosis.hpp"
-#include "common/io_engines.hpp"
-#include "common/process.hpp"
-#include "common/records.hpp"
+#include "kit/cli/build_info.hpp"
+#include "kit/cli/diagnosis.hpp"
+#include "kit/cli/io_engines.hpp"
+#include "kit/cli/process.hpp"
+#include "kit/report/records.hpp"
 
 namespace data_tool {
 

@@ -12,8 +12,8 @@
 #include <gneiss/io/import/layout.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
-#include "common/process.hpp"
-#include "common/torch_file.hpp"
+#include "kit/cli/process.hpp"
+#include "kit/graph/torch_file.hpp"
 #include "graphs.hpp"
 
 namespace data_tool {

@@ -8,7 +8,7 @@
 
 #include <gneiss/io/import/options.hpp>
 
-#include "common/download.hpp"
+#include "kit/cli/download.hpp"
 
 /// Real graphs from local or published data: each yields sources of text "head TAB relation TAB tail".
 namespace data_tool {

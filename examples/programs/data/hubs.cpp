@@ -12,9 +12,9 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
-#include "common/partitioning.hpp"
-#include "common/records.hpp"
-#include "common/terminal.hpp"
+#include "kit/graph/partitioning.hpp"
+#include "kit/report/records.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {

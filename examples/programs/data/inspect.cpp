@@ -16,9 +16,9 @@
 #include <gneiss/io/split_overlap.hpp>
 
 #include "commands.hpp"
-#include "common/records.hpp"
-#include "common/run_directory.hpp"
-#include "common/terminal.hpp"
+#include "kit/report/records.hpp"
+#include "kit/report/run_directory.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {

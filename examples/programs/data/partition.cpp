@@ -16,10 +16,10 @@
 #include <gneiss/storage/io/file_system.hpp>
 
 #include "commands.hpp"
-#include "common/partitioner_options.hpp"
-#include "common/partitioning.hpp"
-#include "common/records.hpp"
-#include "common/terminal.hpp"
+#include "kit/graph/partitioner_options.hpp"
+#include "kit/graph/partitioning.hpp"
+#include "kit/report/records.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {

@@ -13,9 +13,9 @@
 #include <gneiss/io/reorder.hpp>
 
 #include "commands.hpp"
-#include "common/node_file.hpp"
-#include "common/records.hpp"
-#include "common/terminal.hpp"
+#include "kit/graph/node_file.hpp"
+#include "kit/report/records.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {

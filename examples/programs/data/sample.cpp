@@ -24,10 +24,10 @@
 #include <gneiss/storage/engine/threads.hpp>
 
 #include "commands.hpp"
-#include "common/records.hpp"
-#include "common/sample_memory.hpp"
-#include "common/statistics.hpp"
-#include "common/terminal.hpp"
+#include "kit/report/records.hpp"
+#include "kit/graph/sample_memory.hpp"
+#include "kit/report/statistics.hpp"
+#include "kit/cli/terminal.hpp"
 
 namespace data_tool {
 namespace {

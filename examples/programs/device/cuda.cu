@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/training/device.hpp"
+#include "kit/run/device.hpp"
 
 #include <gneiss/core/memory_budget.hpp>
 #if defined(__CUDACC__)

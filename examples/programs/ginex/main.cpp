@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
 #include "options.hpp"
-#include "common/gnn/node_classification_commands.hpp"
-#include "common/training/program.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
+#include "kit/run/program.hpp"
 
 /// gneiss-ginex: GNNs for node classification, with adjacency and features on disk, trained as in Ginex (VLDB'22): superbatches
 /// are sampled ahead, so the feature cache is Belady's.

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "common/machine.hpp"
+#include "kit/cli/machine.hpp"
 
 namespace ginex {
 

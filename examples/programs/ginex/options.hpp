@@ -8,7 +8,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
-#include "common/gnn/node_classification_options.hpp"
+#include "kit/gnn/node_classification_options.hpp"
 
 namespace ginex {
 

@@ -12,7 +12,7 @@
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 
-#include "common/training/link_evaluation.hpp"
+#include "kit/run/link_evaluation.hpp"
 
 namespace ginex {
 

@@ -14,14 +14,14 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/sampling/superbatch_sampler.hpp>
+#include <gneiss/superbatch/superbatch_sampler.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
-#include "common/neighbor_lists.hpp"
+#include "kit/graph/neighbor_lists.hpp"
 #include "options.hpp"
 
 namespace ginex {

@@ -14,13 +14,13 @@
 #include <gneiss/train/superbatch_trainer.hpp>
 
 #include "commands.hpp"
-#include "common/machine.hpp"
+#include "kit/cli/machine.hpp"
 #include "stores.hpp"
 #include "training_plan.hpp"
-#include "common/gnn/feature_diagnosis.hpp"
-#include "common/gnn/node_classification_training.hpp"
-#include "common/training/engine.hpp"
-#include "common/training/train.hpp"
+#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/node_classification_training.hpp"
+#include "kit/run/engine.hpp"
+#include "kit/run/train.hpp"
 
 namespace ginex {
 

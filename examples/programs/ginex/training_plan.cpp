@@ -17,9 +17,9 @@
 #include <gneiss/storage/io/trace_file.hpp>
 #include <gneiss/train/gnn_memory.hpp>
 
-#include "common/gnn/node_metrics.hpp"
-#include "common/machine.hpp"
-#include "common/training/link_evaluation.hpp"
+#include "kit/gnn/node_metrics.hpp"
+#include "kit/cli/machine.hpp"
+#include "kit/run/link_evaluation.hpp"
 
 namespace ginex {
 

@@ -11,13 +11,13 @@
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/sampling/any_sampler.hpp>
-#include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/node_batches.hpp>
 
 #include "options.hpp"
 #include "stores.hpp"
-#include "common/gnn/classifier.hpp"
-#include "common/training/plan.hpp"
+#include "kit/gnn/classifier.hpp"
+#include "kit/run/plan.hpp"
 
 namespace ginex {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/command_line.hpp"
+#include "kit/cli/command_line.hpp"
 
 namespace hanoi {
 

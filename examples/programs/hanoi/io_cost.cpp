@@ -9,9 +9,9 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/io/calibrate.hpp>
 
-#include "common/machine.hpp"
-#include "common/units.hpp"
-#include "common/training/engine.hpp"
+#include "kit/cli/machine.hpp"
+#include "kit/cli/units.hpp"
+#include "kit/run/engine.hpp"
 
 namespace hanoi {
 

@@ -8,8 +8,8 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/order/multistage_cost.hpp>
 
-#include "common/records.hpp"
-#include "common/training/options.hpp"
+#include "kit/report/records.hpp"
+#include "kit/run/options.hpp"
 
 namespace hanoi {
 

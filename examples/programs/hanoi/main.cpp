@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
 #include "options.hpp"
-#include "common/gnn/node_classification_commands.hpp"
-#include "common/training/program.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
+#include "kit/run/program.hpp"
 
 /// gneiss-hanoi: GNNs for node classification on graphs larger than memory, trained on macro-batches of partitions with pinned
 /// hubs (Hanoi, thesis, ch. 4).

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "common/exit_codes.hpp"
-#include "common/partitioners.hpp"
+#include "kit/cli/exit_codes.hpp"
+#include "kit/graph/partitioners.hpp"
 
 namespace hanoi {
 

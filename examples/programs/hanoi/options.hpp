@@ -8,15 +8,15 @@
 
 #include <gneiss/io/dataset.hpp>
 
-#include "common/gnn/node_classification_options.hpp"
-#include "common/partitioner_options.hpp"
-#include "common/units.hpp"
+#include "kit/gnn/node_classification_options.hpp"
+#include "kit/graph/partitioner_options.hpp"
+#include "kit/cli/units.hpp"
 
 namespace hanoi {
 
 /// All flags of `gneiss-hanoi train`. Absent optionals are chosen by `resolve`, or by the plan.
 struct options : trainers::node_classification_options {
-    std::optional<std::string> partitioner; ///< given, file, or a partitioner (programs/common/partitioners.hpp)
+    std::optional<std::string> partitioner; ///< given, file, or a partitioner (programs/kit/graph/partitioners.hpp)
     programs::partitioner_options partitioning; ///< flags of the partitioner
     std::optional<std::filesystem::path> assignment;
     std::optional<std::string> hubs; ///< a number, auto, or a file; "0": none are pinned; absent: the dataset's

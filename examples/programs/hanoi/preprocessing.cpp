@@ -20,14 +20,14 @@
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
-#include "common/exit_codes.hpp"
-#include "common/gnn/node_classification_commands.hpp"
-#include "common/machine.hpp"
-#include "common/node_file.hpp"
-#include "common/partitioning.hpp"
-#include "common/run_directory.hpp"
-#include "common/training/checkpoint.hpp"
-#include "common/training/run_loop.hpp"
+#include "kit/cli/exit_codes.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
+#include "kit/cli/machine.hpp"
+#include "kit/graph/node_file.hpp"
+#include "kit/graph/partitioning.hpp"
+#include "kit/report/run_directory.hpp"
+#include "kit/run/checkpoint.hpp"
+#include "kit/run/run_loop.hpp"
 
 namespace hanoi {
 

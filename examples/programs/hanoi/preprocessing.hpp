@@ -10,9 +10,9 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
 
-#include "common/terminal.hpp"
+#include "kit/cli/terminal.hpp"
 #include "options.hpp"
-#include "common/training/open_run.hpp"
+#include "kit/run/open_run.hpp"
 
 namespace hanoi {
 

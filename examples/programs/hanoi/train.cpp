@@ -15,18 +15,18 @@
 #include <gneiss/train/macro_batch_reuse.hpp>
 
 #include "commands.hpp"
-#include "common/exit_codes.hpp"
-#include "common/machine.hpp"
-#include "common/node_file.hpp"
-#include "common/run_directory.hpp"
+#include "kit/cli/exit_codes.hpp"
+#include "kit/cli/machine.hpp"
+#include "kit/graph/node_file.hpp"
+#include "kit/report/run_directory.hpp"
 #include "io_cost.hpp"
 #include "preprocessing.hpp"
 #include "training_plan.hpp"
-#include "common/gnn/feature_diagnosis.hpp"
-#include "common/gnn/node_classification_commands.hpp"
-#include "common/gnn/node_classification_training.hpp"
-#include "common/training/engine.hpp"
-#include "common/training/train.hpp"
+#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/node_classification_commands.hpp"
+#include "kit/gnn/node_classification_training.hpp"
+#include "kit/run/engine.hpp"
+#include "kit/run/train.hpp"
 
 namespace hanoi {
 

@@ -20,9 +20,9 @@
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
-#include "common/gnn/node_classification_training.hpp"
-#include "common/gnn/node_metrics.hpp"
-#include "common/machine.hpp"
+#include "kit/gnn/node_classification_training.hpp"
+#include "kit/gnn/node_metrics.hpp"
+#include "kit/cli/machine.hpp"
 #include "preprocessing.hpp"
 
 namespace hanoi {

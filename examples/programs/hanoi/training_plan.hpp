@@ -12,8 +12,8 @@
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 
 #include "options.hpp"
-#include "common/gnn/classifier.hpp"
-#include "common/training/plan.hpp"
+#include "kit/gnn/classifier.hpp"
+#include "kit/run/plan.hpp"
 
 namespace hanoi {
 

@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include "common/signals.hpp"
-#include "common/terminal.hpp"
+#include "kit/cli/signals.hpp"
+#include "kit/cli/terminal.hpp"
 #include "trained_model.hpp"
-#include "common/training/link_evaluation.hpp"
-#include "common/training/link_queries.hpp"
-#include "common/training/run_flags.hpp"
-#include "common/training/untrained.hpp"
+#include "kit/run/link_evaluation.hpp"
+#include "kit/run/link_queries.hpp"
+#include "kit/run/run_flags.hpp"
+#include "kit/run/untrained.hpp"
 
 namespace marius {
 

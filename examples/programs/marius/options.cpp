@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "common/training/warm_start.hpp"
+#include "kit/run/warm_start.hpp"
 
 namespace marius {
 

@@ -10,8 +10,8 @@
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/train/embedding_trainer.hpp>
 
-#include "common/training/options.hpp"
-#include "common/training/rate_options.hpp"
+#include "kit/run/options.hpp"
+#include "kit/run/rate_options.hpp"
 
 namespace marius {
 

@@ -7,16 +7,16 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 
 #include "commands.hpp"
-#include "common/best_state.hpp"
-#include "common/machine.hpp"
-#include "common/training/candidates.hpp"
-#include "common/training/checkpoint.hpp"
-#include "common/training/divergence.hpp"
-#include "common/training/link_evaluation.hpp"
-#include "common/training/row_store.hpp"
-#include "common/training/train.hpp"
-#include "common/training/training_observer.hpp"
-#include "common/training/warm_start.hpp"
+#include "kit/report/best_state.hpp"
+#include "kit/cli/machine.hpp"
+#include "kit/run/candidates.hpp"
+#include "kit/run/checkpoint.hpp"
+#include "kit/run/divergence.hpp"
+#include "kit/run/link_evaluation.hpp"
+#include "kit/run/row_store.hpp"
+#include "kit/run/train.hpp"
+#include "kit/run/training_observer.hpp"
+#include "kit/run/warm_start.hpp"
 #include "options.hpp"
 
 namespace marius {

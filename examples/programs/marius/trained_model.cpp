@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "commands.hpp"
-#include "common/training/checkpoint.hpp"
-#include "common/training/engine.hpp"
-#include "common/training/row_store.hpp"
-#include "common/training/run_flags.hpp"
+#include "kit/run/checkpoint.hpp"
+#include "kit/run/engine.hpp"
+#include "kit/run/row_store.hpp"
+#include "kit/run/run_flags.hpp"
 
 namespace marius {
 

@@ -12,7 +12,7 @@
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
-#include "common/training/run_flags.hpp"
+#include "kit/run/run_flags.hpp"
 #include "options.hpp"
 
 namespace marius {

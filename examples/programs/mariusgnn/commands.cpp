@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "common/run_directory.hpp"
-#include "common/signals.hpp"
+#include "kit/report/run_directory.hpp"
+#include "kit/cli/signals.hpp"
 #include "trained_model.hpp"
-#include "common/gnn/node_classification_predictions.hpp"
-#include "common/terminal.hpp"
-#include "common/training/link_evaluation.hpp"
-#include "common/training/link_queries.hpp"
-#include "common/training/run_flags.hpp"
-#include "common/training/untrained.hpp"
+#include "kit/gnn/node_classification_predictions.hpp"
+#include "kit/cli/terminal.hpp"
+#include "kit/run/link_evaluation.hpp"
+#include "kit/run/link_queries.hpp"
+#include "kit/run/run_flags.hpp"
+#include "kit/run/untrained.hpp"
 
 namespace mariusgnn {
 

@@ -5,7 +5,7 @@
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/sample/link_batch.hpp>
 
-#include "common/gnn/classifier.hpp"
+#include "kit/gnn/classifier.hpp"
 
 namespace mariusgnn {
 

@@ -9,7 +9,7 @@
 #include "network.hpp"
 #include "options.hpp"
 #include "training_plan.hpp"
-#include "common/training/device.hpp"
+#include "kit/run/device.hpp"
 
 namespace mariusgnn {
 

@@ -6,7 +6,7 @@
 #include <gneiss/order/train_partitions_first.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
-#include "common/training/checkpoint.hpp"
+#include "kit/run/checkpoint.hpp"
 
 namespace mariusgnn {
 

@@ -13,7 +13,7 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "options.hpp"
-#include "common/gnn/node_truth.hpp"
+#include "kit/gnn/node_truth.hpp"
 
 namespace mariusgnn {
 

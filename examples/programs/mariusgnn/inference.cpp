@@ -10,8 +10,8 @@
 #include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/storage/io/file_system.hpp>
 
-#include "common/gnn/classifier.hpp"
-#include "common/training/link_evaluation.hpp"
+#include "kit/gnn/classifier.hpp"
+#include "kit/run/link_evaluation.hpp"
 
 namespace mariusgnn {
 

@@ -18,7 +18,7 @@
 #include <gneiss/storage/feature/feature_buffer.hpp>
 
 #include "network.hpp"
-#include "common/gnn/node_metrics.hpp"
+#include "kit/gnn/node_metrics.hpp"
 
 namespace mariusgnn {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "common/training/checkpoint.hpp"
+#include "kit/run/checkpoint.hpp"
 
 namespace mariusgnn {
 

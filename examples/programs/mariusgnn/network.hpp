@@ -10,7 +10,7 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "options.hpp"
-#include "common/gnn/classifier.hpp"
+#include "kit/gnn/classifier.hpp"
 
 namespace mariusgnn {
 

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "common/gnn/node_metrics.hpp"
-#include "common/training/configuration.hpp"
-#include "common/training/warm_start.hpp"
+#include "kit/gnn/node_metrics.hpp"
+#include "kit/run/configuration.hpp"
+#include "kit/run/warm_start.hpp"
 
 namespace mariusgnn {
 

@@ -12,8 +12,8 @@
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
-#include "common/gnn/gnn_options.hpp"
-#include "common/training/options.hpp"
+#include "kit/gnn/gnn_options.hpp"
+#include "kit/run/options.hpp"
 
 namespace mariusgnn {
 

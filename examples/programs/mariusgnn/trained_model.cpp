@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "commands.hpp"
-#include "common/dataset_path.hpp"
-#include "common/gnn/node_classification_predictions.hpp"
-#include "common/training/checkpoint.hpp"
-#include "common/training/engine.hpp"
-#include "common/training/link_evaluation.hpp"
-#include "common/training/row_store.hpp"
-#include "common/training/run_flags.hpp"
+#include "kit/cli/dataset_path.hpp"
+#include "kit/gnn/node_classification_predictions.hpp"
+#include "kit/run/checkpoint.hpp"
+#include "kit/run/engine.hpp"
+#include "kit/run/link_evaluation.hpp"
+#include "kit/run/row_store.hpp"
+#include "kit/run/run_flags.hpp"
 #include "training_plan.hpp"
 
 namespace mariusgnn {

@@ -15,8 +15,8 @@
 #include "graph.hpp"
 #include "inference.hpp"
 #include "network.hpp"
-#include "common/records.hpp"
-#include "common/training/run_flags.hpp"
+#include "kit/report/records.hpp"
+#include "kit/run/run_flags.hpp"
 
 namespace mariusgnn {
 

@@ -16,9 +16,9 @@
 #include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
-#include "common/machine.hpp"
+#include "kit/cli/machine.hpp"
 #include "inference.hpp"
-#include "common/gnn/classifier.hpp"
+#include "kit/gnn/classifier.hpp"
 
 namespace mariusgnn {
 

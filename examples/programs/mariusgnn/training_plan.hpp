@@ -12,7 +12,7 @@
 
 #include "graph.hpp"
 #include "network.hpp"
-#include "common/training/plan.hpp"
+#include "kit/run/plan.hpp"
 
 namespace mariusgnn {
 

@@ -22,8 +22,8 @@
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
-#include <gneiss/inference/layerwise_run.hpp>
-#include <gneiss/inference/layerwise_stream.hpp>
+#include <gneiss/inference/detail/layerwise_run.hpp>
+#include <gneiss/inference/detail/layerwise_stream.hpp>
 #include <gneiss/inference/layerwise_stream_plan.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>

@@ -14,7 +14,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/concepts.hpp>
-#include <gneiss/inference/layerwise_hidden_rows.hpp>
+#include <gneiss/inference/detail/layerwise_hidden_rows.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>

@@ -18,7 +18,7 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
-#include <gneiss/inference/layerwise_records.hpp>
+#include <gneiss/inference/detail/layerwise_records.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>

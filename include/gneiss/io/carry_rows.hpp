@@ -15,7 +15,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/import/spill.hpp>
+#include <gneiss/io/import/detail/spill.hpp>
 #include <gneiss/io/row_matches.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/io/plain_file.hpp>

@@ -22,7 +22,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/io/import/node_arrays.hpp>
+#include <gneiss/io/import/detail/node_arrays.hpp>
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/target_offsets.hpp>
 #include <gneiss/storage/feature/feature_type.hpp>

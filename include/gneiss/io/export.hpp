@@ -19,7 +19,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/import/fields.hpp>
-#include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/import/detail/node_tables.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/target_offsets.hpp>
 #include <gneiss/io/tsv_name.hpp>

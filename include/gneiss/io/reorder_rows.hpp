@@ -26,7 +26,7 @@ namespace gneiss {
 /// Moves every row of an embedding file, value and optimizer state, to its place in a permutation: applies a dataset's
 /// `reorder` to embeddings.
 ///
-/// \param new_row  a map of `io/import/id_maps.hpp`, old row → new row; `array_map` needs no memory of |V|
+/// \param new_row  a map of `io/import/detail/id_maps.hpp`, old row → new row; `array_map` needs no memory of |V|
 /// \param memory   at least `reorder_rows_memory`, besides the map; more makes larger blocks
 /// \param scratch  a file of the rows' size, created and removed
 ///

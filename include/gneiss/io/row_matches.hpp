@@ -18,7 +18,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/io/import/permutation.hpp>
+#include <gneiss/io/import/detail/permutation.hpp>
 #include <gneiss/storage/io/external_sort.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 

@@ -10,7 +10,7 @@
 namespace gneiss {
 
 /// A computed random order of the rows of a dataset, old row → new row: the first `leading` rows stay first, shuffled among
-/// themselves, and likewise the others. It is a map of `io/import/id_maps.hpp`, without memory.
+/// themselves, and likewise the others. It is a map of `io/import/detail/id_maps.hpp`, without memory.
 /// Pure function of its arguments; thread-safe; O(1).
 class row_shuffle {
 public:

@@ -16,7 +16,7 @@
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
 #include <gneiss/model/input_rows.hpp>
-#include <gneiss/sampling/link_batches.hpp>
+#include <gneiss/sample/link_batches.hpp>
 #include <gneiss/train/gnn_trainer_options.hpp>
 #include <gneiss/train/row_room.hpp>
 

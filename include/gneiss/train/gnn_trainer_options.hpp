@@ -10,8 +10,8 @@
 #include <gneiss/order/batches.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/negative.hpp>
-#include <gneiss/sampling/any_graph_sampler.hpp>
-#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/sample/any_graph_sampler.hpp>
+#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
 namespace gneiss {

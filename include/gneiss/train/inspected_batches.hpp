@@ -16,9 +16,9 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/object_pool.hpp>
-#include <gneiss/sampling/any_sampler.hpp>
-#include <gneiss/sampling/node_batches.hpp>
-#include <gneiss/sampling/superbatch_inspector.hpp>
+#include <gneiss/sample/any_sampler.hpp>
+#include <gneiss/sample/node_batches.hpp>
+#include <gneiss/superbatch/superbatch_inspector.hpp>
 #include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
 

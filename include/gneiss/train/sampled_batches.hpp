@@ -18,8 +18,8 @@
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/mini_batch.hpp>
-#include <gneiss/sampling/any_graph_sampler.hpp>
-#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/sample/any_graph_sampler.hpp>
+#include <gneiss/sample/any_sampler.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/adjacency/neighbor_coverage.hpp>
 #include <gneiss/train/slots.hpp>
@@ -129,7 +129,7 @@ class sampled_batches {
     static_assert(train_task<Task>, "sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp");
     static_assert(topology<Topology>, "sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp");
     static_assert(!topology<Topology> || batch_sampler_of<Sampler, Topology>,
-        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sampling/any_sampler.hpp");
+        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sample/any_sampler.hpp");
 
 public:
     /// Takes whatever batches are made of.

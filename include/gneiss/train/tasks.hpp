@@ -16,8 +16,8 @@
 #include <gneiss/sample/detail/excluded_positions.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
-#include <gneiss/sampling/link_batches.hpp>
-#include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/sample/link_batches.hpp>
+#include <gneiss/sample/node_batches.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/train/node_targets.hpp>

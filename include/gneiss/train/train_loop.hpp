@@ -78,7 +78,7 @@ static_assert(gradient_reducer<identity_reducer>);
 ///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(loop.run(order(e), e).model.mean_loss());
 ///
 /// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
-/// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture.md).
+/// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture/modules.md).
 /// Memory: charges of the slots, plus `in_flight` · `batch_bytes` + `row_bytes`: 0 bytes with default options, whatever the
 /// batches take; see `train_loop_options::charging`. A batch over `sample_bytes`, `row_bytes` or
 /// `compute_bytes` waits until all before it are applied and runs alone, with `spare_bytes` in addition, which are freed after it:

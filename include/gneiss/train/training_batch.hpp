@@ -19,7 +19,7 @@
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/mini_batch.hpp>
-#include <gneiss/sampling/superbatch.hpp>
+#include <gneiss/superbatch/superbatch.hpp>
 #include <gneiss/storage/feature/sparse_rows.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/row_room.hpp>

@@ -1,4 +1,4 @@
-#include <gneiss/io/import/node_phase.hpp>
+#include <gneiss/io/import/detail/node_phase.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include <gneiss/io/import/phase.hpp>
+#include <gneiss/io/import/detail/phase.hpp>
 
 #include <doctest/doctest.h>
 

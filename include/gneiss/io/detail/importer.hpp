@@ -6,14 +6,14 @@
 
 #include <gneiss/core/detail/compiled.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/import/deduplicate_phase.hpp>
-#include <gneiss/io/import/edge_phase.hpp>
+#include <gneiss/io/import/detail/deduplicate_phase.hpp>
+#include <gneiss/io/import/detail/edge_phase.hpp>
 #include <gneiss/io/import/importer.hpp>
-#include <gneiss/io/import/name_phase.hpp>
-#include <gneiss/io/import/node_phase.hpp>
-#include <gneiss/io/import/publish_phase.hpp>
-#include <gneiss/io/import/read_phase.hpp>
-#include <gneiss/io/import/state.hpp>
+#include <gneiss/io/import/detail/name_phase.hpp>
+#include <gneiss/io/import/detail/node_phase.hpp>
+#include <gneiss/io/import/detail/publish_phase.hpp>
+#include <gneiss/io/import/detail/read_phase.hpp>
+#include <gneiss/io/import/detail/state.hpp>
 
 namespace gneiss {
 namespace importing {

@@ -17,8 +17,8 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/io/import/id_maps.hpp>
-#include <gneiss/io/import/permutation.hpp>
+#include <gneiss/io/import/detail/id_maps.hpp>
+#include <gneiss/io/import/detail/permutation.hpp>
 #include <gneiss/io/integer_file.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/partition_order.hpp>

@@ -18,7 +18,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/options.hpp>
-#include <gneiss/io/import/planned_source.hpp>
+#include <gneiss/io/import/detail/planned_source.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 

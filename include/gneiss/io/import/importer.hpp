@@ -5,7 +5,7 @@
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/io/import/options.hpp>
-#include <gneiss/io/import/phase.hpp>
+#include <gneiss/io/import/detail/phase.hpp>
 
 namespace gneiss {
 /// Parts of `import_dataset`.

@@ -15,15 +15,15 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/import/bad_lines.hpp>
-#include <gneiss/io/import/matrix_edges.hpp>
+#include <gneiss/io/import/detail/bad_lines.hpp>
+#include <gneiss/io/import/detail/matrix_edges.hpp>
 #include <gneiss/io/import/node_inputs.hpp>
 #include <gneiss/io/import/npz.hpp>
 #include <gneiss/io/import/options.hpp>
-#include <gneiss/io/import/source_plan.hpp>
-#include <gneiss/io/import/sparse_matrix.hpp>
-#include <gneiss/io/import/table_choice.hpp>
-#include <gneiss/io/import/unpack.hpp>
+#include <gneiss/io/import/detail/source_plan.hpp>
+#include <gneiss/io/import/detail/sparse_matrix.hpp>
+#include <gneiss/io/import/detail/table_choice.hpp>
+#include <gneiss/io/import/detail/unpack.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/storage/io/file_system.hpp>

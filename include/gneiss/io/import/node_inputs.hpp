@@ -10,8 +10,8 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/node_options.hpp>
-#include <gneiss/io/import/node_split.hpp>
-#include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/import/detail/node_split.hpp>
+#include <gneiss/io/import/detail/node_tables.hpp>
 #include <gneiss/io/npy.hpp>
 
 // Inputs of node attributes: checks of the options, and the counts that files declare.

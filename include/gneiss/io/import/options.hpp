@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <gneiss/graph/coo.hpp>
-#include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/detail/names.hpp>
 #include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/text_reader.hpp>
 #include <gneiss/io/manifest.hpp>

@@ -16,7 +16,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
-#include <gneiss/io/import/spill.hpp>
+#include <gneiss/io/import/detail/spill.hpp>
 
 // Values of nodes arrive in source order and are stored by row. The rows are cut into windows that fit in memory; records are
 // distributed to the windows on disk, and windows are assembled one by one.

@@ -25,9 +25,9 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/io/import/foreign_format.hpp>
-#include <gneiss/io/import/gzip_decoder.hpp>
-#include <gneiss/io/import/zstd_decoder.hpp>
+#include <gneiss/io/import/detail/foreign_format.hpp>
+#include <gneiss/io/import/detail/gzip_decoder.hpp>
+#include <gneiss/io/import/detail/zstd_decoder.hpp>
 #include <gneiss/storage/detail/open_file.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 

@@ -5,10 +5,14 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/model/backend/segment_kernels.hpp>
 #include <gneiss/model/concepts.hpp>
-#include <gneiss/model/fwd.hpp>
 #include <gneiss/model/kernels.hpp>
 
 namespace gneiss {
+
+template <class T, gnn_kernels<T> Backend>
+class any_layer_factory;
+template <class T, class Backend>
+class encoder;
 
 /// Products of `gemm_backend` by Eigen, vectorized for the instruction set of the build, and the kernels of GNN layers by plain
 /// loops. Products with an executor are those of layers, of many rows times few, by register tiles, a quarter faster than

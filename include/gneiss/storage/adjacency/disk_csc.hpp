@@ -88,7 +88,7 @@ struct disk_csc_stats {
 /// `locate` and `read_blocks` are the two halves of a call, for those who read the blocks of many calls together.
 /// Memory, charged: that of `csc_lists`, and `engine_bytes` per engine. Thread-safe, except `set_cache`.
 /// Errors: those of csc_lists; io_error; errc::corrupt with path and offset. The graph remains usable after an error.
-/// Source: Ginex, section 3.2 (choice of cached lists); coalescing as measured in docs/architecture.md.
+/// Source: Ginex, section 3.2 (choice of cached lists); coalescing as measured in docs/architecture/conventions.md.
 class disk_csc {
 public:
     using id_type = node_id;

@@ -57,7 +57,7 @@ struct aligned_range {
 /// the queue is empty and usable. A failed sync poisons its file and is not repeated; a canceled one never ran, and is
 /// repeated. While an engine cannot wait for requests in flight, `outstanding` counts the buffers in use, and every operation
 /// is refused with errc::io.
-/// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
+/// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture/conventions.md`.
 ///
 /// From examples/02_async_read.cpp:
 /// \snippet 02_async_read.cpp queue

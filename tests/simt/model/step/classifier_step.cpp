@@ -1,7 +1,7 @@
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/model/step/classifier_step.cuh>
 
-#include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/sample/node_batches.hpp>
 
 #include <simt/model/batch.hpp>
 

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/cli/terminal.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <gneiss/io/import/fields.hpp>
+
+namespace programs {
+namespace {
+
+/// Returns the bytes of the character of UTF-8 that begins the text; 0: it does not begin with one.
+std::size_t character_size(std::string_view text) {
+    const auto lead = static_cast<unsigned char>(text[0]);
+    const std::size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    return size <= text.size() && gneiss::importing::find_invalid_utf8(text.substr(0, size)) == std::string_view::npos ? size : 0;
+}
+
+/// True for a character that a terminal obeys, or that changes how text around it looks.
+bool controls_terminal(std::uint32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+std::size_t characters(std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
+}
+
+struct warning_list {
+    std::mutex mutex{};
+    std::vector<std::string> texts{};
+};
+warning_list& all_warnings() {
+    static warning_list all;
+    return all;
+}
+
+/// Keeps the text of a warning, and returns its line.
+std::string warning_line(std::string_view text, bool color) {
+    {
+        warning_list& all = all_warnings();
+        const std::scoped_lock lock(all.mutex);
+        if (std::ranges::find(all.texts, text) == all.texts.end()) all.texts.emplace_back(text);
+    }
+    return styled(text_style::caution, "warning:", color) + ' ' + visible(text, "\n");
+}
+
+} // namespace
+
+unsigned terminal_width(int descriptor) {
+    winsize size{};
+    return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool shows_color(int descriptor) noexcept {
+    const char* const refused = std::getenv("NO_COLOR");
+    const char* const terminal = std::getenv("TERM");
+    return (refused == nullptr || *refused == '\0') && (terminal == nullptr || std::string_view(terminal) != "dumb") && ::isatty(descriptor) != 0;
+}
+
+const char* style_on(text_style style, bool color) noexcept {
+    if (!color) return "";
+    switch (style) {
+    case text_style::heading: return "\x1b[1m";
+    case text_style::good: return "\x1b[32m";
+    case text_style::caution: return "\x1b[1;33m";
+    case text_style::bad: return "\x1b[1;31m";
+    }
+    return "";
+}
+
+const char* style_off(bool color) noexcept { return color ? "\x1b[0m" : ""; }
+
+std::string styled(text_style style, std::string_view text, bool color) {
+    return style_on(style, color) + std::string(text) + style_off(color);
+}
+
+std::string visible(std::string_view text, std::string_view keep) {
+    std::string shown;
+    shown.reserve(text.size());
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t size = character_size(text.substr(at));
+        const auto first = static_cast<unsigned char>(text[at]);
+        std::uint32_t c = size > 1 ? first & (0x7fU >> size) : first;
+        for (std::size_t i = 1; i < size; ++i) c = c << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3fU);
+        if (size == 0 || (controls_terminal(c) && keep.find(text[at]) == std::string_view::npos))
+            shown += c < 0x100 ? fmt::format("\\x{:02x}", c) : fmt::format("\\u{:04x}", c);
+        else
+            shown += text.substr(at, size);
+        at += std::max<std::size_t>(size, 1);
+    }
+    return shown;
+}
+
+void print_text(std::string_view text) {
+    const std::string shown = visible(text, "\t\n");
+    std::fwrite(shown.data(), 1, shown.size(), stdout);
+}
+
+void print_warning(std::string_view text) {
+    const std::string line = warning_line(text, shows_color(STDERR_FILENO)) + '\n';
+    std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+std::vector<std::string> given_warnings() {
+    warning_list& all = all_warnings();
+    const std::scoped_lock lock(all.mutex);
+    return all.texts;
+}
+
+std::string_view truncated(std::string_view text, std::size_t width) {
+    std::size_t seen = 0;
+    for (std::size_t i = 0; i < text.size(); ++i)
+        if (starts_character(text[i]) && seen++ == width) return text.substr(0, i);
+    return text;
+}
+
+progress_output progress_on_stderr(bool quiet) {
+    return {.quiet = quiet,
+        .live = ::isatty(STDERR_FILENO) != 0,
+        .color = shows_color(STDERR_FILENO),
+        .width = [] { return terminal_width(STDERR_FILENO); },
+        .write =
+            [](std::string_view text) {
+                std::fwrite(text.data(), 1, text.size(), stderr);
+                std::fflush(stderr);
+            },
+        .clock =
+            [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }};
+}
+
+progress::progress(progress_output output) : output_(std::move(output)) {
+    next_ = output_.clock() + (output_.live ? 0 : progress_output::plain_seconds);
+}
+
+progress::~progress() { clear(); }
+
+void progress::update(const std::function<std::string()>& line) {
+    if (output_.quiet) return;
+    const std::scoped_lock lock(mutex_);
+    const double now = output_.clock();
+    if (now < next_) return;
+    next_ = now + (output_.live ? progress_output::live_seconds : progress_output::plain_seconds);
+    const std::string text = visible(line());
+    if (!output_.live) {
+        output_.write(text + '\n');
+        return;
+    }
+    // One column stays free: a terminal wraps when the last one is written.
+    const unsigned width = std::max(output_.width(), 2u) - 1;
+    std::string next(truncated(text, width));
+    const std::size_t before = characters(shown_), now_shown = characters(next);
+    output_.write('\r' + next + std::string(before > now_shown ? before - now_shown : 0, ' '));
+    shown_ = std::move(next);
+}
+
+void progress::erase_locked() {
+    if (shown_.empty()) return;
+    output_.write('\r' + std::string(characters(shown_), ' ') + '\r');
+    shown_.clear();
+}
+
+void progress::print_above(std::string_view line) {
+    const std::scoped_lock lock(mutex_);
+    const std::string live = shown_;
+    erase_locked();
+    output_.write(std::string(line) + '\n');
+    if (!live.empty()) output_.write(live);
+    shown_ = live;
+}
+
+void progress::say(std::string_view text) {
+    if (!output_.quiet) print_above(visible(text, "\n"));
+}
+
+void progress::warn(std::string_view text) { print_above(warning_line(text, output_.color)); }
+
+void progress::clear() {
+    const std::scoped_lock lock(mutex_);
+    erase_locked();
+}
+
+void table::add(std::vector<std::string> cells) {
+    if (cells.size() > columns_.size()) throw std::invalid_argument("a row with more cells than the table has columns");
+    cells.resize(columns_.size());
+    for (std::string& cell : cells) cell = visible(cell);
+    rows_.push_back(std::move(cells));
+}
+
+std::string table::str() const {
+    std::vector<std::size_t> widths;
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+        widths.push_back(characters(columns_[c].title));
+        for (const auto& row : rows_) widths[c] = std::max(widths[c], characters(row[c]));
+    }
+    std::string text;
+    const auto line = [&](const auto& cell_of) {
+        std::string row;
+        for (std::size_t c = 0; c < columns_.size(); ++c) {
+            const std::string cell = cell_of(c);
+            const std::string gap(widths[c] - characters(cell), ' ');
+            row += (c == 0 ? "" : "  ") + (columns_[c].side == align::left ? cell + gap : gap + cell);
+        }
+        text += row.substr(0, row.find_last_not_of(' ') + 1) + '\n';
+    };
+    line([&](std::size_t c) { return columns_[c].title; });
+    line([&](std::size_t c) { return std::string(widths[c], '-'); });
+    for (const auto& row : rows_) line([&](std::size_t c) { return row[c]; });
+    return text;
+}
+
+} // namespace programs

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/inference/layerwise_input.hpp>
+#include <gneiss/inference/layerwise_plan.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/embedding/concepts.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
+
+#include "kit/gnn/gnn_options.hpp"
+#include "kit/run/plan.hpp"
+
+namespace trainers {
+
+using graph_encoder = gneiss::encoder<float, gneiss::eigen_backend>;
+
+/// Returns the options of the encoder's layers.
+[[nodiscard]] std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode);
+
+/// A GNN for node classification on given features. Only the layers' weights are trained.
+class classifier {
+public:
+    /// Throws usage_error if the last layer's width is not the number of classes.
+    classifier(const gnn_options& how, const gneiss::dataset& data);
+
+    gneiss::dense_parameters<> weights;
+    graph_encoder encode;
+    std::optional<bool> streams{}; ///< choice of the last inference that exceeded memory, so that the next need not count
+
+    /// Writes and reads a checkpoint's sections: values and the optimizer state.
+    void put(gneiss::checkpoint& to) const;
+    void take(const gneiss::checkpoint& from);
+};
+
+/// Input of an evaluation of a trained network.
+struct classifier_source {
+    const gnn_options& how;
+    classifier& net;
+    const gneiss::dataset& data;
+    const gneiss::node_features& features;
+    gneiss::engine_factory engines;
+    std::filesystem::path scratch; ///< directory for rows that exceed memory
+    const gneiss::tbb_executor& on;
+    std::uint64_t memory;          ///< bytes for the work and its result
+    std::stop_token stop;
+};
+
+/// Visits the scores [nodes, classes] of all nodes, ascending, in blocks: layer-wise out-of-core inference with all neighbors
+/// of the whole graph. Throws over_budget, errc::canceled, errc::corrupt, io_error.
+void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit);
+
+/// Returns the options of inference over the whole graph: direction and type of hidden rows by the flags. A plan needs no more.
+[[nodiscard]] gneiss::layerwise_options inference_options(const gnn_options& how, gneiss::engine_factory engines = {},
+    std::filesystem::path scratch = ".", std::optional<bool> streamed = {});
+/// Returns the least memory of a full-graph evaluation: that of inference, and 8 MiB for processing its rows [bytes].
+/// \param rows  the partitions it will have; an estimate if edges are to be re-bucketed for them
+[[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows);
+/// Returns the disk space of a full-graph evaluation in `memory` bytes: the rows of a layer and of the next; 0 if they stay in
+/// memory. A run that streams may take more, if the disk has it.
+/// \param rows  as for `least_evaluation`; if they are not the buckets' own, the evaluation is assumed to exceed memory
+[[nodiscard]] std::uint64_t evaluation_files(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
+    const gneiss::layerwise_options& options, const gneiss::row_partitioning& rows, std::uint64_t memory);
+/// Returns the evaluation's part of a plan, given `freed` bytes that other parts free meanwhile; always at least a little.
+[[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t freed);
+/// Frees the buffers until training continues, and returns the memory of an evaluation: its part and what the buffers free
+/// [bytes]. Precondition: no batch is in flight.
+[[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training);
+/// True if an evaluation within `memory` bytes fits in memory: it then reads features and edges once.
+[[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, const gneiss::layerwise_options& options, std::uint64_t memory);
+/// Returns the least memory for the given features; 0 with --no-eval.
+[[nodiscard]] std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
+    const gneiss::node_features& features, const gneiss::bucket_store& buckets);
+/// Returns the disk space for the given features; 0 with --no-eval.
+[[nodiscard]] std::uint64_t evaluation_files(const gnn_options& how, const classifier& net, const gneiss::node_features& features,
+    const gneiss::bucket_store& buckets, std::uint64_t memory);
+
+} // namespace trainers

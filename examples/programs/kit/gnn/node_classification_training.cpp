@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/gnn/node_classification_training.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include <gneiss/storage/io/file_system.hpp>
+
+#include "kit/report/best_state.hpp"
+#include "kit/gnn/feature_diagnosis.hpp"
+#include "kit/gnn/node_classification_predictions.hpp"
+#include "kit/gnn/node_metrics.hpp"
+#include "kit/run/checkpoint.hpp"
+#include "kit/run/divergence.hpp"
+#include "kit/run/training_observer.hpp"
+#include "kit/run/warm_start.hpp"
+
+namespace trainers {
+
+namespace {
+
+warm_start open_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data) {
+    warm_start warm(program, how);
+    warm.refuse_other_model(command, {"layers"});
+    refuse_other_features(warm.data().features(), data.features(), data.directory());
+    return warm;
+}
+
+} // namespace
+
+void check_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data) {
+    if (how.warm_start && !how.resume) (void)open_warm_start(program, how, command, data);
+}
+
+node_classification_training::node_classification_training(const parts& of)
+    : of_(of), executor_(of.how.threads), charges_(of.plan.memory.charge_run(of.budget)) {
+    (void)gneiss::make_directory(of.run.directory.checkpoint());
+    if (!of.run.saved && of.how.warm_start) {
+        warm_start warm = open_warm_start(of.program, of.how, of.command, of.dataset);
+        classifier shape(of.how, warm.data());
+        warm.take_weights(of.net.weights, shape.weights, of.dataset, true);
+        warm_steps_ = warm.steps();
+        warm.report(of.run.directory.checkpoint(), of.live);
+    }
+    if (!of.run.saved) return;
+    of.net.take(*of.run.saved);
+    generation_ = of.run.saved->generation;
+    epoch_ = last_trained(of.run.saved->position);
+}
+
+epoch_end node_classification_training::train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) {
+    evaluated_.clear();
+    epoch_ = from.epoch;
+    try {
+        return train_epoch(from, training_observer_of(observer), stop);
+    } catch (const gneiss::error& e) {
+        if (e.code() == gneiss::errc::not_finite) diagnose_features(of_.data, of_.features);
+        throw;
+    }
+}
+
+void node_classification_training::save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) {
+    gneiss::checkpoint c = header(at);
+    c.generation = ++generation_;
+    nlohmann::ordered_json whole = progress;
+    add_progress(whole);
+    put_progress(c, whole);
+    gneiss::save_checkpoint(of_.run.directory.checkpoint() / checkpoint_name, c);
+}
+
+void node_classification_training::keep_best(const programs::best_metrics& metrics) {
+    gneiss::checkpoint c = header({epoch_ + 1, {}});
+    c.generation = ++best_generation_;
+    programs::keep_best(of_.run.directory.best() / checkpoint_name, std::move(c), metrics);
+}
+
+programs::metric_values node_classification_training::evaluate(const std::string& split) {
+    if (evaluated_.empty()) {
+        std::map<std::string, node_metrics> metrics;
+        for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
+            metrics.try_emplace(name, of_.data.nodes_of(part), of_.classes.truth);
+        for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / programs::scratch_directory_name, executor_,
+            memory_between_epochs(), of_.stop}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+            for (std::size_t i = 0; i < rows.rows(); ++i)
+                for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
+        });
+        for (const auto& [name, of] : metrics) {
+            evaluated_[name] = of.values();
+            per_class_[name] = of.per_class(name, of_.data);
+        }
+    }
+    return evaluated_.at(split);
+}
+
+nlohmann::ordered_json node_classification_training::per_class(const std::string& split) const {
+    const auto found = per_class_.find(split);
+    return found == per_class_.end() ? nlohmann::ordered_json() : found->second;
+}
+
+bool node_classification_training::has_finite_parameters() const { return have_finite_squares(of_.net.weights.values()); }
+
+bool node_classification_training::evaluates_beside() const {
+    const gneiss::bucket_store buckets = of_.data.buckets();
+    return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode, gneiss::fixed_features(of_.features, buckets.rows()), buckets,
+        inference_options(of_.how), of_.plan.evaluation_bytes);
+}
+
+nlohmann::ordered_json node_classification_training::saved_progress() const { return progress_of(*of_.run.saved); }
+
+gneiss::checkpoint node_classification_training::header(const gneiss::resume_position& at) const {
+    gneiss::checkpoint c = begin_checkpoint(of_.command, of_.dataset, at);
+    of_.net.put(c);
+    return c;
+}
+
+std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net) {
+    if (device == nullptr) return std::nullopt;
+    return device->classify({.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
+}
+
+run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
+    const bool validates = graph.node_attributes.valid != 0;
+    return {.unit = "nodes", .measure = how.early_stop_metric.value_or(metrics_of(graph).front()), .examples = graph.node_attributes.train, .validates = validates,
+        .classifies = graph.node_attributes.target == gneiss::node_target_kind::classes, .best = how.keeps_best(validates), .plateau = how.plateau()};
+}
+
+} // namespace trainers

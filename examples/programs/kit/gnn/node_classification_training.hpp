@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/engine/probe.hpp>
+#include <gneiss/train/gnn_trainer_options.hpp>
+
+#include "kit/gnn/class_weights.hpp"
+#include "kit/gnn/classifier.hpp"
+#include "kit/gnn/node_classification_options.hpp"
+#include "kit/gnn/node_truth.hpp"
+#include "kit/run/device.hpp"
+#include "kit/run/open_run.hpp"
+#include "kit/run/run_loop.hpp"
+
+namespace trainers {
+
+/// Labels or targets of all nodes, and the training nodes, ascending.
+struct node_classification {
+    node_truth truth;
+    std::vector<gneiss::node_id> train;
+
+    explicit node_classification(const gneiss::dataset& data) : truth(data), train(data.nodes_of(gneiss::node_split::train)) {}
+    [[nodiscard]] std::span<const gneiss::class_id> labels() const { return truth.labels(); }
+};
+
+/// Common part of node classification trainers: checkpoints of the weights, the best state, full-graph evaluation. Derived
+/// classes train an epoch and report on it.
+class node_classification_training : public trainer {
+public:
+    /// Everything here outlives the trainer.
+    struct parts {
+        const node_classification_options& how;
+        const programs::command& command;
+        const gneiss::dataset& dataset; ///< the run's
+        const gneiss::dataset& data;    ///< the same graph in the partitions used for training
+        const gneiss::node_features& features;
+        const node_classification& classes;
+        const training_plan& plan;
+        const opened_run& run;
+        const gneiss::engine_choice& engine;
+        classifier& net;
+        gneiss::memory_budget& budget;
+        gneiss::any_backend* backend; ///< backend that computes batches, or null for the CPU
+        std::stop_token stop; ///< stops evaluations
+        std::string program;
+        programs::progress& live;
+    };
+
+    epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
+    void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) final;
+    void keep_best(const programs::best_metrics& metrics) final;
+    programs::metric_values evaluate_best(const std::string&) final { throw std::logic_error("states are tested when they are kept"); }
+    [[nodiscard]] bool evaluates_all_splits() const final { return true; }
+    programs::metric_values evaluate(const std::string& split) final;
+    [[nodiscard]] nlohmann::ordered_json per_class(const std::string& split) const final;
+    [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
+    [[nodiscard]] bool has_finite_parameters() const final;
+    [[nodiscard]] double learning_rate(std::uint64_t epoch) const final { return of_.how.learning_rate(epoch, plateau()); }
+    [[nodiscard]] std::uint64_t first_steps() const final { return warm_steps_; }
+    [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
+
+protected:
+    /// Starts a run, or resumes it.
+    explicit node_classification_training(const parts& of);
+
+    /// Trains epoch `from.epoch` from batch `from.next` on, after `from.steps` steps.
+    virtual epoch_end train_epoch(
+        const gneiss::resume_position& from, gneiss::training_observer observer, const std::stop_token& stop) = 0;
+    /// True if evaluations keep the resident partitions in memory.
+    [[nodiscard]] bool evaluates_beside() const;
+    /// Returns the memory of an evaluation [bytes]: its part and, if that is too little, the memory that buffers free.
+    virtual std::uint64_t memory_between_epochs() { return of_.plan.evaluation_bytes; }
+    /// Adds trainer state beyond weights and position to a checkpoint's progress.
+    virtual void add_progress(nlohmann::ordered_json&) const {}
+
+    /// Returns the progress in the run's checkpoint. Precondition: there is one.
+    [[nodiscard]] nlohmann::ordered_json saved_progress() const;
+
+    parts of_;
+    gneiss::tbb_executor executor_;
+
+private:
+    [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const;
+
+    std::vector<gneiss::memory_charge> charges_;
+    std::uint64_t generation_ = 0, best_generation_ = 0, warm_steps_ = 0;
+    std::uint64_t epoch_ = 0;                                   // trained last
+    std::map<std::string, programs::metric_values> evaluated_; // since then
+    std::map<std::string, nlohmann::ordered_json> per_class_;  // of the last evaluation
+};
+
+/// Checks the run of --warm-start before a new run begins. Throws errc::config_mismatch for another model,
+/// errc::invalid_argument for other features.
+void check_warm_start(const std::string& program, const node_classification_options& how, const programs::command& command, const gneiss::dataset& data);
+
+/// Returns the backend that computes the run's batches on `device`; null for the CPU, for which `device` is null too. Throws
+/// over_budget.
+[[nodiscard]] std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net);
+
+/// Returns the run loop's options.
+[[nodiscard]] run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph);
+
+} // namespace trainers

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/report/plot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/io/file_system.hpp>
+
+#include "kit/report/run_directory.hpp"
+#include "kit/cli/units.hpp"
+
+namespace programs::plot {
+namespace {
+
+constexpr double plot_height = 188, margin = 14, right = 18;
+constexpr double glyph = 6.8, title_glyph = 7.8; ///< mean widths of a character: labels, titles
+constexpr double line_height = 18;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t colors = 8;
+constexpr std::size_t most_dots = 60; ///< a line with more points is drawn without dots
+
+/// Values are divided by `divisor`; the axis shows `unit`.
+struct scale {
+    double divisor = 1;
+    std::string unit;
+};
+
+scale scale_of(quantity of, double largest) {
+    const auto steps = [&](double step, std::initializer_list<const char*> units, const char* behind) {
+        scale chosen{1, std::string(*units.begin()) + behind};
+        for (auto unit = units.begin() + 1; unit != units.end() && largest / chosen.divisor >= step; ++unit)
+            chosen = {chosen.divisor * step, std::string(*unit) + behind};
+        return chosen;
+    };
+    switch (of) {
+    case quantity::bytes: return steps(1000, {"B", "kB", "MB", "GB", "TB", "PB"}, "");
+    case quantity::bandwidth: return steps(1000, {"B", "kB", "MB", "GB", "TB"}, "/s");
+    case quantity::memory: return steps(1024, {"B", "KiB", "MiB", "GiB", "TiB"}, "");
+    case quantity::count: return steps(1000, {"", "thousands", "millions", "billions"}, "");
+    case quantity::percent: return {0.01, "%"};
+    case quantity::seconds:
+        if (largest < 0.1) return {1e-3, "ms"};
+        return largest < 300 ? scale{1, "s"} : largest < 4 * 3600 ? scale{60, "min"} : scale{3600, "h"};
+    case quantity::number: break;
+    }
+    return {1, ""};
+}
+
+std::string tick_text(double value, double step) {
+    if (std::abs(value) < step * 1e-6) return "0";
+    const int decimals = std::clamp(static_cast<int>(-std::floor(std::log10(step) + 1e-9)), 0, 9);
+    if (decimals > 5 || std::abs(value) >= 1e7) return fmt::format("{:.3g}", value);
+    return fmt::format("{:.{}f}", value, decimals);
+}
+
+/// The layout of an axis: tick positions, tick labels, and the position of a value.
+class layout {
+public:
+    layout(const axis& from, double least, double most, std::size_t wanted) : log_(from.log) {
+        if (from.least) least = *from.least;
+        if (from.most) most = *from.most;
+        if (!(least <= most) || (log_ && !(least > 0))) least = log_ ? 1 : 0, most = log_ ? 10 : 1;
+        if (from.from_zero && !log_) least = std::min(least, 0.0), most = std::max(most, 0.0);
+        const scale unit = scale_of(from.of, std::max(std::abs(least), std::abs(most)));
+        label_ = from.label + (unit.unit.empty() ? "" : fmt::format(" ({})", unit.unit));
+        if (log_) {
+            constexpr double hair = 1e-3; // a value this close to a power of ten opens no decade
+            least_ = std::floor(std::log10(least) + hair), most_ = std::ceil(std::log10(most) - hair);
+            if (least_ == most_) ++most_;
+            for (int power = static_cast<int>(least_); power <= static_cast<int>(most_); ++power)
+                ticks_.push_back({std::pow(10, power), fmt::format("{:g}", std::pow(10, power) / unit.divisor)});
+            return;
+        }
+        const tick_marks marks = nice_ticks(least / unit.divisor, most / unit.divisor, wanted, from.whole);
+        for (std::size_t i = 0; i < marks.count; ++i)
+            ticks_.push_back({marks.at(i) * unit.divisor, tick_text(marks.at(i), marks.step)});
+        // An x axis ends at its data, a y axis at a tick.
+        least_ = from.least ? *from.least : ticks_.front().value;
+        most_ = from.most ? *from.most : ticks_.back().value;
+        if (least_ == most_) most_ = least_ + unit.divisor;
+        std::erase_if(ticks_, [&](const tick& t) {
+            const double slack = 1e-9 * (most_ - least_);
+            return t.value < least_ - slack || t.value > most_ + slack;
+        });
+    }
+
+    struct tick {
+        double value;
+        std::string text;
+    };
+    [[nodiscard]] const std::vector<tick>& ticks() const { return ticks_; }
+    [[nodiscard]] const std::string& label() const { return label_; }
+    /// Returns 0 at the beginning of the axis, 1 at its end.
+    [[nodiscard]] double share(double value) const {
+        const double at = log_ ? std::log10(value) : value;
+        return std::clamp((at - least_) / (most_ - least_), 0.0, 1.0);
+    }
+    [[nodiscard]] std::size_t longest() const {
+        std::size_t most = 0;
+        for (const tick& t : ticks_) most = std::max(most, t.text.size());
+        return most;
+    }
+
+private:
+    bool log_;
+    double least_ = 0, most_ = 1;
+    std::vector<tick> ticks_;
+    std::string label_;
+};
+
+double width_of(extent of) { return of == extent::narrow ? 330 : of == extent::medium ? 560 : 1140; }
+
+/// Breaks text between words into lines of at most `most` characters, if its words allow.
+std::vector<std::string> wrapped(std::string_view text, std::size_t most) {
+    std::vector<std::string> lines(1);
+    for (std::size_t from = 0; from < text.size();) {
+        const std::size_t end = std::min(text.find(' ', from), text.size());
+        const std::string_view word = text.substr(from, end - from);
+        if (!lines.back().empty() && lines.back().size() + 1 + word.size() > most) lines.emplace_back();
+        lines.back().append(lines.back().empty() ? "" : " ").append(word);
+        from = end + 1;
+    }
+    return lines;
+}
+
+/// A name next to its color.
+struct legend_entry {
+    std::string name;
+    std::size_t color = 0;
+    bool dashed = false;
+};
+
+/// SVG text of one plot, and the frame that all plots share: title and legend, then the plot from `top()` to `floor()`, then
+/// `foot` units for labels of the x axis.
+class canvas {
+public:
+    /// \param tall  of the plot, from `top()` to `floor()`
+    canvas(const std::string& title, extent width, double tall, double foot, use options, const std::vector<legend_entry>& legend = {},
+        bool has_unit = true)
+        : options_(options), title_(title), extent_(width), width_(width_of(width)) {
+        double y = 4;
+        for (const std::string& line : wrapped(title, static_cast<std::size_t>((width_ - 2 * margin) / title_glyph)))
+            text(margin, y += line_height, "title", "start", line);
+        y = draw_legend(legend, y + 2);
+        if (legend.empty() && has_unit && extent_ != extent::narrow) y += line_height; // aligned with plots that have one
+        top_ = y + (has_unit ? 32 : 12);
+        floor_ = top_ + tall;
+        tall_ = floor_ + foot;
+    }
+
+    void text(double x, double y, const char* kind, const char* anchor, std::string_view words) {
+        out_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", kind, x, y,
+            anchor, escaped(words));
+    }
+    /// Writes text that ends at (x, y) and rises to it.
+    void rising(double x, double y, std::string_view words) {
+        out_ += fmt::format("<text class=\"tick\" text-anchor=\"end\" transform=\"translate({:.1f} {:.1f}) rotate(-35)\">{}</text>\n", x, y, escaped(words));
+    }
+    void line(double x1, double y1, double x2, double y2, const char* kind) {
+        out_ += fmt::format(
+            "<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, x1, y1, x2, y2);
+    }
+    void box(double x, double y, double w, double h, const std::string& attributes, std::string_view tip) {
+        out_ += fmt::format(
+            "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" {}", x, y, w, h, attributes);
+        out_ += has_tips() ? fmt::format("><title>{}</title></rect>\n", escaped(tip)) : "/>\n";
+    }
+    void raw(const std::string& markup) { out_ += markup; }
+
+    /// Draws grid, ticks and labels of a y axis; returns the left edge of the plot.
+    double y_axis(const layout& y) {
+        left_ = 24 + glyph * static_cast<double>(y.longest());
+        for (const auto& tick : y.ticks()) {
+            const double at = y_of(y.share(tick.value));
+            line(left_, at, end(), at, tick.value == 0 ? "zero" : "grid");
+            text(left_ - 7, at + 4, "tick", "end", tick.text);
+        }
+        text(margin, top_ - 11, "unit", "start", y.label());
+        return left_;
+    }
+    void x_label(const std::string& label) { text((left_ + end()) / 2, tall_ - 7, "unit", "middle", label); }
+    void x_tick(double at, const std::string& label) {
+        line(at, floor_, at, floor_ + 4, "zero");
+        text(at, floor_ + 17, "tick", "middle", label);
+    }
+    [[nodiscard]] double x_of(double share) const { return left_ + 4 + share * (end() - left_ - 8); }
+    [[nodiscard]] double y_of(double share) const { return floor_ - share * (floor_ - top_); }
+    [[nodiscard]] double left() const { return left_; }
+    [[nodiscard]] double end() const { return width_ - right; }
+    [[nodiscard]] double width() const { return width_; }
+    [[nodiscard]] double top() const { return top_; }
+    [[nodiscard]] double floor() const { return floor_; }
+    [[nodiscard]] bool has_tips() const { return extent_ != extent::narrow; }
+
+    [[nodiscard]] std::string finish() {
+        constexpr const char* names[] = {"narrow", "medium", "wide"};
+        std::string svg = fmt::format("<svg class=\"plot {}\" viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\"",
+            names[static_cast<std::size_t>(extent_)], width_, tall_, escaped(title_));
+        if (options_ == use::standalone) {
+            svg += fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}")", width_, tall_);
+            svg += fmt::format("><style>{}</style>\n", style_sheet());
+            svg += fmt::format(R"(<rect class="page" width="{:g}" height="{:g}"/>)", width_, tall_);
+        } else {
+            svg += '>';
+        }
+        return svg + '\n' + out_ + "</svg>\n";
+    }
+
+private:
+    /// Draws names next to their colors, in as many lines as they need; returns the last one's y.
+    double draw_legend(const std::vector<legend_entry>& entries, double y) {
+        double x = margin;
+        if (!entries.empty()) y += line_height;
+        for (const legend_entry& entry : entries) {
+            const std::string own = color(entry.color);
+            const double wide = 20 + glyph * static_cast<double>(entry.name.size()) + 12;
+            if (x > margin && x + wide > width_) x = margin, y += line_height;
+            if (entry.dashed)
+                out_ += fmt::format(
+                    "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" class=\"key\"/>", x,
+                    y - 4, x + 13, y - 4, own);
+            else
+                out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{}\"/>",
+                    x, y - 10, own);
+            text(x + 17, y, "name", "start", entry.name);
+            x += wide;
+        }
+        return y;
+    }
+
+    use options_;
+    std::string title_, out_;
+    extent extent_;
+    double width_, left_ = 0, top_ = 0, floor_ = 0, tall_ = 0;
+};
+
+constexpr double foot = 42; ///< room of ticks and label of an x axis
+
+bool drawable(double value, const axis& on) { return std::isfinite(value) && (!on.log || value > 0); }
+
+std::size_t ticks_of(extent width) { return width == extent::narrow ? 4 : width == extent::medium ? 7 : 12; }
+
+} // namespace
+
+std::string_view style_sheet() noexcept {
+    return R"(:root{--page:#fff;--ink:#1f2430;--soft:#5d6676;--rule:#e4e7ec;--hover:#1f243014;
+--c0:#3867b0;--c1:#d8762a;--c2:#33916f;--c3:#b8446c;--c4:#7966b5;--c5:#93802b;--c6:#3f9db3;--c7:#858b96}
+@media (prefers-color-scheme:dark){:root{--page:#171a21;--ink:#e7e9ee;--soft:#9aa3b2;--rule:#2c313c;--hover:#ffffff18;
+--c0:#7aa5e6;--c1:#f0a05f;--c2:#66c29f;--c3:#e683a6;--c4:#ad9ce6;--c5:#cdb958;--c6:#74cadd;--c7:#a3a9b5}}
+.plot{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif}
+.plot .page{fill:var(--page)}.plot text{fill:var(--soft);font-size:12px;font-variant-numeric:tabular-nums}
+.plot .title{fill:var(--ink);font-size:14.5px;font-weight:600}.plot .name{fill:var(--ink);paint-order:stroke;stroke:var(--page);stroke-width:3px}
+.plot .grid{stroke:var(--rule);stroke-width:1}.plot .zero{stroke:var(--soft);stroke-width:1;opacity:.6}
+.plot .curve{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
+.plot .dash,.plot .key{stroke-width:2;stroke-dasharray:5 4}
+.plot .fine{stroke-width:1.4}.plot .wide{stroke-width:6;opacity:.45}.plot .area{opacity:.8}.plot .hit{fill:transparent}
+.plot .hit:hover{fill:var(--hover)}.plot .part:hover{opacity:.75}.plot .free{fill:var(--rule)}
+.plot .mark{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.7}.plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4}
+.plots>svg{display:none;width:100%;height:auto;margin:0 auto}.plots>.narrow{display:block;max-width:440px}
+@container (min-width:530px){.plots>.narrow{display:none}.plots>.medium{display:block;max-width:760px}}
+@container (min-width:1000px){.plots.three>.medium{display:none}.plots.three>.wide{display:block}})";
+}
+
+std::string color(std::size_t index) { return fmt::format("var(--c{})", index % colors); }
+
+std::string escaped(std::string_view text) {
+    std::string result;
+    for (const char c : text) switch (c) {
+        case '&': result += "&amp;"; break;
+        case '<': result += "&lt;"; break;
+        case '>': result += "&gt;"; break;
+        case '"': result += "&quot;"; break;
+        case '\'': result += "&#39;"; break;
+        default:
+            if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') result += c;
+        }
+    return result;
+}
+
+std::string text_of(double value, quantity of) {
+    if (!std::isfinite(value)) return "not a number";
+    switch (of) {
+    case quantity::bytes: return human_bytes(value);
+    case quantity::bandwidth: return human_bandwidth(value);
+    case quantity::memory: return gneiss::format_bytes(static_cast<std::uint64_t>(std::clamp(value, 0.0, 1e19)));
+    case quantity::count: return human_count(value);
+    case quantity::percent: return human_percent(value);
+    case quantity::seconds: return human_seconds(value);
+    case quantity::number: break;
+    }
+    return value == std::floor(value) && std::abs(value) < 1e6 ? fmt::format("{:.0f}", value)
+                                                               : fmt::format("{:.4g}", value);
+}
+
+tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole) {
+    static constexpr double tiny = 1e-290, huge = 1e290; // beyond these, steps or the span overflow
+    if (!(std::isfinite(least) && std::isfinite(most))) least = 0, most = 1;
+    const auto drawn = [](double x) { return std::abs(x) < tiny ? 0 : std::clamp(x, -huge, huge); };
+    least = drawn(least), most = drawn(most);
+    if (most - least <= 1e-12 * std::max(std::abs(most), std::abs(least))) {
+        const double room = most == 0 ? 1 : std::abs(most) * 0.1;
+        least -= whole ? 0 : room;
+        most += whole ? 1 : room;
+    }
+    const double rough = (most - least) / static_cast<double>(std::max<std::size_t>(wanted, 1));
+    const double power = std::pow(10, std::floor(std::log10(rough)));
+    double step = 10 * power;
+    for (const double times : {1.0, 2.0, 5.0})
+        if (times * power >= rough * 0.999) {
+            step = times * power;
+            break;
+        }
+    if (whole) step = std::max(1.0, std::round(step));
+    const double first = std::floor(least / step + 1e-6), last = std::ceil(most / step - 1e-6);
+    return {first * step, step, static_cast<std::size_t>(last - first) + 1};
+}
+
+std::string svg(const line_chart& chart, use options, extent width) {
+    double x_least = infinity, x_most = -infinity, y_least = infinity, y_most = -infinity;
+    std::map<double, double> base; // the top of the stacked areas so far, by x
+    std::vector<std::vector<point>> tops(chart.lines.size());
+    std::vector<legend_entry> legend;
+    for (std::size_t s = 0; s < chart.lines.size(); ++s) {
+        const series& line = chart.lines[s];
+        legend.push_back({line.name, line.color.value_or(s), line.style == line_style::dashed});
+        for (point p : line.points) {
+            if (line.style == line_style::area && std::isfinite(p.y)) p.y = base[p.x] += p.y;
+            tops[s].push_back(p);
+            if (!drawable(p.x, chart.x) || !drawable(p.y, chart.y)) continue;
+            x_least = std::min(x_least, p.x), x_most = std::max(x_most, p.x);
+            y_least = std::min(y_least, p.y), y_most = std::max(y_most, p.y);
+        }
+    }
+    axis across = chart.x;
+    if (!across.log && x_least < x_most) { // the axis ends where the data ends
+        if (!across.least) across.least = across.from_zero ? std::min(0.0, x_least) : x_least;
+        if (!across.most) across.most = x_most;
+    }
+    const layout x(across, x_least, x_most, ticks_of(width)), y(chart.y, y_least, y_most, 5);
+    canvas out(chart.title, width, plot_height, foot, options, legend.size() > 1 ? legend : std::vector<legend_entry>());
+    out.y_axis(y);
+    for (const auto& tick : x.ticks()) out.x_tick(out.x_of(x.share(tick.value)), tick.text);
+    out.x_label(x.label());
+
+    std::map<double, std::string> tips;
+    std::map<double, double> under;
+    for (std::size_t s = 0; s < chart.lines.size(); ++s) {
+        const series& line = chart.lines[s];
+        std::string path, back;
+        bool pen = false;
+        for (std::size_t i = 0; i < tops[s].size(); ++i) {
+            const point& p = tops[s][i];
+            if (!drawable(p.x, chart.x) || !drawable(p.y, chart.y)) {
+                pen = false;
+                continue;
+            }
+            const double at = out.x_of(x.share(p.x));
+            path += fmt::format("{}{:.1f} {:.1f}", pen ? "L" : "M", at, out.y_of(y.share(p.y)));
+            pen = true;
+            if (line.style == line_style::area) {
+                back = fmt::format("L{:.1f} {:.1f}{}", at, out.y_of(y.share(under[p.x])), back);
+                under[p.x] = p.y;
+            }
+            std::string& tip = tips[p.x];
+            tip += fmt::format("{}{}: {}", tip.empty() ? "" : "\n", line.name, text_of(line.points[i].y, chart.y.of));
+        }
+        if (line.style == line_style::area) {
+            if (!path.empty())
+                path[0] = 'M', out.raw(fmt::format("<path class=\"area\" d=\"{}{}Z\" fill=\"{}\"/>\n", path, back,
+                                   color(legend[s].color)));
+            continue;
+        }
+        const char* const kind = legend[s].dashed                 ? "dash"
+                                 : line.style == line_style::wide ? "wide"
+                                 : tops[s].size() > most_dots     ? "fine"
+                                                                  : "";
+        out.raw(fmt::format("<path class=\"curve {}\" d=\"{}\" stroke=\"{}\"/>\n", kind, path, color(legend[s].color)));
+        if (tops[s].size() > most_dots || line.style != line_style::solid) continue;
+        for (const point& p : tops[s])
+            if (drawable(p.x, chart.x) && drawable(p.y, chart.y))
+                out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n",
+                    out.x_of(x.share(p.x)), out.y_of(y.share(p.y)), color(legend[s].color)));
+    }
+    for (const line_chart::mark& mark : chart.marks) {
+        if (!drawable(mark.x, chart.x)) continue;
+        const double at = out.x_of(x.share(mark.x));
+        const bool beyond = x.share(mark.x) > .5;
+        out.line(at, out.top(), at, out.floor(), "mark");
+        out.text(at + (beyond ? -5 : 5), out.floor() - 7, "name", beyond ? "end" : "start", mark.name);
+    }
+    // A column of the plot around each x shows the values there as a tooltip.
+    if (!out.has_tips()) return out.finish();
+    for (auto tip = tips.begin(); tip != tips.end(); ++tip) {
+        const double here = out.x_of(x.share(tip->first));
+        const double from = tip == tips.begin() ? out.left() : (here + out.x_of(x.share(std::prev(tip)->first))) / 2;
+        const double to =
+            std::next(tip) == tips.end() ? out.end() : (here + out.x_of(x.share(std::next(tip)->first))) / 2;
+        out.box(from, out.top(), std::max(to - from, 0.5), out.floor() - out.top(), R"(class="hit")",
+            fmt::format("{} {}\n{}", chart.x.label, text_of(tip->first, chart.x.of), tip->second));
+    }
+    return out.finish();
+}
+
+std::string svg(const bar_chart& chart, use options, extent width) {
+    constexpr double slope = 0.5736, most_rise = 120; // sine of the angle of rising names
+    const std::size_t bars = chart.categories.size();
+    std::vector<double> total(bars);
+    for (const auto& part : chart.parts)
+        for (std::size_t b = 0; b < std::min(bars, part.values.size()); ++b)
+            if (std::isfinite(part.values[b])) total[b] += std::max(0.0, part.values[b]);
+    axis up = chart.y;
+    up.from_zero = true;
+    up.log = false;
+    const double most = bars == 0 ? 1 : *std::ranges::max_element(total);
+    if (!(most > 0) && !up.most) up.most = 1; // no axis below 0
+    const layout y(up, 0, most, 5);
+    std::vector<legend_entry> legend;
+    for (const auto& part : chart.parts) legend.push_back({part.name, legend.size()});
+    if (legend.size() == 1) legend.clear();
+    std::size_t longest = 1;
+    for (const std::string& category : chart.categories) longest = std::max(longest, category.size());
+    const double label = glyph * static_cast<double>(longest);
+    const double about = (width_of(width) - right - 60) / static_cast<double>(std::max<std::size_t>(bars, 1)); // width of a bar's place
+    const bool rises = chart.named && label + 10 > about;
+    canvas out(chart.title, width, plot_height, rises ? std::min(label * slope, most_rise) + 36 : foot, options, legend);
+    out.y_axis(y);
+    const double from = out.left() + 4, wide = (out.end() - from) / static_cast<double>(std::max<std::size_t>(bars, 1));
+    const double thick = std::min(wide * 0.78, 46.0);
+    const auto every = chart.named ? 1 : static_cast<std::size_t>(std::ceil((label + 10) / wide));
+    for (std::size_t b = 0; b < bars; ++b) {
+        const double middle = from + wide * (static_cast<double>(b) + 0.5);
+        if (rises) out.rising(middle + 4, out.floor() + 15, chart.categories[b]);
+        else if (b % every == 0) out.text(middle, out.floor() + 17, "tick", "middle", chart.categories[b]);
+        double at = 0;
+        for (std::size_t p = 0; p < chart.parts.size(); ++p) {
+            if (b >= chart.parts[p].values.size()) continue;
+            const double value = chart.parts[p].values[b];
+            if (!(value > 0) || !std::isfinite(value)) continue;
+            const double low = out.y_of(y.share(at)), high = out.y_of(y.share(at + value));
+            at += value;
+            out.box(middle - thick / 2, high, thick, std::max(low - high, 0.4),
+                fmt::format("class=\"part\" fill=\"{}\"", color(p)),
+                fmt::format("{} {}\n{}: {}{}", chart.x_label, chart.categories[b], chart.parts[p].name,
+                    text_of(value, chart.y.of),
+                    chart.parts.size() > 1 ? fmt::format(" of {}", text_of(total[b], chart.y.of)) : ""));
+        }
+    }
+    out.line(out.left(), out.floor(), out.end(), out.floor(), "zero");
+    out.x_label(chart.x_label);
+    return out.finish();
+}
+
+std::string svg(const interval_chart& chart, use options, extent width) {
+    constexpr double row = 26, cap = 5;
+    double least = infinity, most = -infinity;
+    std::size_t longest = 0;
+    for (const auto& point : chart.points) {
+        least = std::min(least, point.x - point.half), most = std::max(most, point.x + point.half);
+        longest = std::max(longest, point.name.size());
+    }
+    const layout x(chart.x, least, most, ticks_of(width));
+    canvas out(chart.title, width, row * static_cast<double>(chart.points.size()), foot, options, {}, false);
+    const double left = std::min(28 + glyph * static_cast<double>(longest), out.width() / 2);
+    const auto at = [&](double value) { return left + x.share(value) * (out.end() - 8 - left); };
+    for (const auto& tick : x.ticks()) {
+        out.line(at(tick.value), out.top(), at(tick.value), out.floor(), tick.value == 0 ? "zero" : "grid");
+        out.text(at(tick.value), out.floor() + 17, "tick", "middle", tick.text);
+    }
+    out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
+    for (std::size_t i = 0; i < chart.points.size(); ++i) {
+        const auto& point = chart.points[i];
+        const double y = out.top() + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half), to = at(point.x + point.half);
+        out.text(left - 10, y + 4, "name", "end", point.name);
+        out.raw(fmt::format("<path class=\"curve\" d=\"M{0:.1f} {1:.1f}V{2:.1f}M{0:.1f} {3:.1f}H{4:.1f}M{4:.1f} {1:.1f}V{2:.1f}\" stroke=\"{5}\"/>\n", from,
+            y - cap, y + cap, y, to, color(0)));
+        out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", at(point.x), y, color(0)));
+        if (out.has_tips())
+            out.box(left, y - row / 2, out.end() - left, row, R"(class="hit")",
+                fmt::format("{}: {} ± {}", point.name, text_of(point.x, chart.x.of), text_of(point.half, chart.x.of)));
+    }
+    return out.finish();
+}
+
+std::string svg(const stack_chart& chart, use options, extent width) {
+    constexpr double bar_tall = 34, above = 34, far = 4; // a mark at more than `far` times all else is beyond the axis
+    double sum = 0;
+    for (const auto& part : chart.parts) sum += std::max(0.0, part.value);
+    double most = sum;
+    std::vector<double> marked;
+    for (const auto& mark : chart.marks) marked.push_back(mark.value);
+    std::ranges::sort(marked);
+    for (const double value : marked)
+        if (value <= far * most || !(most > 0)) most = std::max(most, value);
+    axis across = chart.x;
+    across.from_zero = true;
+    across.most = most > 0 ? most * 1.04 : 1;
+    const layout x(across, 0, most, ticks_of(width));
+    canvas out(chart.title, width, above + bar_tall, foot, options, {}, false);
+    const double bar_top = out.top() + above;
+    const auto at = [&](double value) { return 18 + x.share(value) * (out.width() - 36); };
+    out.box(at(0), bar_top, at(*across.most) - at(0), bar_tall, R"(class="free")", "free");
+    double from = 0;
+    for (std::size_t p = 0; p < chart.parts.size(); ++p) {
+        const double value = std::max(0.0, chart.parts[p].value);
+        const double wide = at(from + value) - at(from);
+        out.box(at(from), bar_top, std::max(wide - 1, 0.6), bar_tall,
+            fmt::format("class=\"part\" fill=\"{}\"", color(p)),
+            fmt::format(
+                "{}: {} ({})", chart.parts[p].name, text_of(value, chart.x.of), human_percent(sum > 0 ? value / sum : 0)));
+        from += value;
+    }
+    for (std::size_t m = 0; m < chart.marks.size(); ++m)
+        if (const double here = at(chart.marks[m].value); chart.marks[m].value <= *across.most)
+            out.line(here, m % 2 == 0 ? bar_top - 7 : bar_top - 23, here, bar_top + bar_tall + 7, m == 0 ? "limit" : "limit over");
+    for (std::size_t m = 0; m < chart.marks.size(); ++m) { // over the lines
+        const auto& mark = chart.marks[m];
+        const double label = m % 2 == 0 ? bar_top - 11 : bar_top - 27;
+        std::string words = fmt::format("{} {}", mark.name, text_of(mark.value, chart.x.of));
+        if (mark.value > *across.most) {
+            out.text(out.width() - 18, label, "name", "end", words + " →");
+            continue;
+        }
+        const double here = at(mark.value);
+        const bool beyond = here > out.width() * 0.55;
+        out.text(here + (beyond ? -5 : 5), label, "name", beyond ? "end" : "start", words);
+    }
+    for (const auto& tick : x.ticks()) out.text(at(tick.value), bar_top + bar_tall + 21, "tick", "middle", tick.text);
+    out.text(out.width() - 18, out.floor() + foot - 4, "unit", "end", x.label());
+    return out.finish();
+}
+
+std::string name_of(doing what) {
+    switch (what) {
+    case doing::work: return "at work";
+    case doing::wait_for_input: return "waits for input";
+    case doing::wait_for_update: return "waits for updates";
+    case doing::wait_for_room: break;
+    }
+    return "waits for room";
+}
+
+std::string svg(const timeline_chart& chart, use options, extent width) {
+    const double bar = 16, row = width == extent::narrow ? 38 : 24; // narrow: names are above their bars
+    double least = infinity, most = -infinity;
+    std::size_t longest = 0;
+    for (const auto& thread : chart.rows) {
+        longest = std::max(longest, thread.name.size());
+        for (const auto& each : thread.bars)
+            if (std::isfinite(each.from) && std::isfinite(each.to)) least = std::min(least, each.from), most = std::max(most, each.to);
+    }
+    axis across = chart.x;
+    if (least < most) {
+        if (!across.least) across.least = least;
+        if (!across.most) across.most = most;
+    }
+    const layout x(across, least, most, ticks_of(width));
+    std::vector<legend_entry> legend;
+    for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room})
+        legend.push_back({name_of(what), static_cast<std::size_t>(what)});
+    canvas out(chart.title, width, row * static_cast<double>(chart.rows.size()), foot, options, legend, false);
+    const double left = width == extent::narrow ? margin : std::min(28 + glyph * static_cast<double>(longest), out.width() / 3);
+    const auto at = [&](double value) { return left + x.share(value) * (out.end() - left); };
+    for (const auto& tick : x.ticks()) {
+        out.line(at(tick.value), out.top(), at(tick.value), out.floor(), tick.value == 0 ? "zero" : "grid");
+        out.text(at(tick.value), out.floor() + 17, "tick", "middle", tick.text);
+    }
+    out.text((left + out.end()) / 2, out.floor() + foot - 7, "unit", "middle", x.label());
+    for (std::size_t i = 0; i < chart.rows.size(); ++i) {
+        const double from = out.top() + row * static_cast<double>(i), y = width == extent::narrow ? from + 20 : from + (row - bar) / 2;
+        if (width == extent::narrow) out.text(left, from + 15, "name", "start", chart.rows[i].name);
+        else out.text(left - 10, y + 12, "name", "end", chart.rows[i].name);
+        for (const auto& each : chart.rows[i].bars) {
+            if (!std::isfinite(each.from) || !std::isfinite(each.to)) continue;
+            out.box(at(each.from), y, std::max(at(each.to) - at(each.from), 0.4), bar,
+                fmt::format("class=\"part\" fill=\"{}\"", color(static_cast<std::size_t>(each.what))),
+                fmt::format("{}: {}", each.name, each.to - each.from < 1 ? fmt::format("{:.3g} ms", 1e3 * (each.to - each.from)) : human_seconds(each.to - each.from)));
+        }
+    }
+    return out.finish();
+}
+
+namespace {
+
+template <class Chart>
+std::string two_widths(const Chart& chart) {
+    return "<div class=\"plots\">\n" + svg(chart, use::embedded, extent::narrow) + svg(chart, use::embedded, extent::medium) + "</div>\n";
+}
+template <class Chart>
+std::string three_widths(const Chart& chart) {
+    return "<div class=\"plots three\">\n" + svg(chart, use::embedded, extent::narrow) + svg(chart, use::embedded, extent::medium) +
+           svg(chart, use::embedded, extent::wide) + "</div>\n";
+}
+
+} // namespace
+
+std::string responsive(const line_chart& chart) { return two_widths(chart); }
+std::string responsive(const bar_chart& chart) { return two_widths(chart); }
+std::string responsive(const interval_chart& chart) { return two_widths(chart); }
+std::string responsive(const stack_chart& chart) { return three_widths(chart); }
+std::string responsive(const timeline_chart& chart) { return three_widths(chart); }
+
+namespace {
+
+void write_chart(const std::filesystem::path& path, const std::string& text) {
+    if (path.has_parent_path()) gneiss::make_directories(path.parent_path());
+    write_file_atomically(path, text);
+}
+
+} // namespace
+
+void write_svg(const std::filesystem::path& path, const line_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
+void write_svg(const std::filesystem::path& path, const bar_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
+void write_svg(const std::filesystem::path& path, const interval_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
+
+} // namespace programs::plot

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <gneiss/eval/concepts.hpp>
+#include <gneiss/eval/top_k.hpp>
+#include <gneiss/io/dataset.hpp>
+
+#include "kit/run/id_order.hpp"
+#include "kit/run/link_evaluation.hpp"
+#include "kit/run/run_flags.hpp"
+
+namespace trainers {
+
+/// Flags of `predict` for link prediction.
+struct query_flags {
+    std::optional<std::string> head, tail, relation, candidates;
+    std::optional<std::filesystem::path> queries, similar_file;
+    std::vector<std::string> similar;
+    std::string measure = "cosine";
+    std::uint64_t k = 10;
+    bool known = false, self = false;
+
+    void add_to(programs::command& to);
+    [[nodiscard]] bool asks_similar() const { return !similar.empty() || similar_file; }
+    [[nodiscard]] bool any() const { return head || tail || relation || queries || asks_similar(); }
+};
+
+/// Returns the queries of the flags, by row and relation id; of similar nodes, `known` alone counts. Throws usage_error;
+/// errc::not_found or invalid_format with the place; over_budget if they take more than a quarter of `memory`.
+[[nodiscard]] std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags, std::uint64_t memory);
+
+/// Inputs of predictions by a link model.
+struct link_prediction {
+    std::string program;
+    const gneiss::dataset& data;
+    const gneiss::bucket_store& buckets;
+    gneiss::link_scorer scorer;
+    const query_flags& flags;
+    const gneiss::tbb_executor& executor;
+    std::uint64_t memory; ///< bytes for the work
+    std::stop_token stop;
+    bool learned; ///< nodes have embeddings: those without training edges are untrained
+    run_state state;
+
+    /// Answers the queries of `read_queries` by `rows` and prints the answers by name. Throws errc::canceled on a stop.
+    void operator()(std::span<const gneiss::link_query> queries, stoppable_rows rows, bool json) const;
+};
+
+/// Returns the name of a row of the relation table: inverse relations follow the relations.
+[[nodiscard]] std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row);
+
+/// Nodes that are exported.
+struct exported_nodes {
+    const gneiss::dataset& data;
+    std::filesystem::path scratch; ///< directory for rows that exceed memory
+    std::uint64_t memory;          ///< bytes for the work
+};
+
+/// Writes node and relation embeddings, if any, with their names into `to`: nodes.npy, relations.npy and name tables, or two
+/// text files. Row i of nodes is node i if ids are integers. Returns the number of nodes.
+std::uint64_t export_embeddings(const exported_nodes& of, stoppable_rows rows, gneiss::matrix_view<const float> relations,
+    const std::string& format, const std::filesystem::path& to);
+
+} // namespace trainers

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/run/plan.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/order/cost.hpp>
+#include <gneiss/order/from_buckets.hpp>
+#include <gneiss/order/parse.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+
+#include "kit/cli/machine.hpp"
+#include "kit/report/run_directory.hpp"
+#include "kit/cli/terminal.hpp"
+
+namespace trainers {
+
+using gneiss::memory_part;
+
+namespace {
+
+/// Returns the number of slots to load ahead and write behind.
+std::uint32_t prefetch_slots(const std::string& word) {
+    return word == "auto" ? 2 : word == "off" ? 0 : programs::narrow<std::uint32_t>(programs::parse_count(word), "prefetch");
+}
+
+} // namespace
+
+training_plan::training_plan(const plan_choice& by, const gneiss::row_partitioning& stored)
+    : choice(by), partitioning(stored.in(by.partitions)), in_memory(by.in_memory), slots(by.slots) {
+    prefetch = keeps_all() ? 0 : prefetch_slots(by.prefetch);
+}
+
+std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& choice, std::uint64_t seed) {
+    const std::string& name = choice.order;
+    const std::uint32_t partitions = choice.partitions, slots = choice.slots;
+    if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, seed);
+    if (!std::filesystem::exists(name)) {
+        const std::vector<std::string> names(gneiss::order_names.begin(), gneiss::order_names.end());
+        const std::string nearest = programs::nearest_name(name, names);
+        throw programs::usage_error(fmt::format("--order: '{}' is neither an order nor a file{}", name,
+            nearest.empty() ? fmt::format("; orders are {}", fmt::join(names, ", ")) : fmt::format("; did you mean {}?", nearest)));
+    }
+    const auto buckets = gneiss::parse_buckets(programs::read_file(name), partitions, name);
+    return [plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
+}
+
+std::uint64_t edge_memory(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets) {
+    if (plan.keeps_all()) return graph.train_edges * sizeof(gneiss::edge);
+    if (plan.partitioning.partitions == buckets.rows().partitions) {
+        const gneiss::edge_loader sizes{
+            .size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
+        std::uint64_t most = 0;
+        for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*options.epochs, 16); ++e)
+            most = std::max(most, gneiss::edge_buffer::bytes_needed(plan.order(e), sizes));
+        return most + most / 16;
+    }
+    // The first state has slots² buckets of average size; later ones fewer.
+    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
+    return static_cast<std::uint64_t>(
+               1.5 * share * share * static_cast<double>(graph.train_edges * sizeof(gneiss::edge))) + (1U << 20);
+}
+
+state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes) {
+    if (plan.keeps_all()) return {graph.train_edges, graph.train_edges};
+    const std::uint64_t p = plan.partitioning.partitions, s2 = std::uint64_t{plan.slots} * plan.slots;
+    const bool stored = p == buckets.rows().partitions;
+    const double mean = static_cast<double>(graph.train_edges) / static_cast<double>(p * p);
+    state_edges result{.most = stored ? sizes.of(plan.slots).edges : static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(s2)) + 1};
+    std::vector<std::uint64_t> each;
+    const bool counts_all = stored && *options.epochs <= (std::uint64_t{1} << 20) / (p * p);
+    std::uint64_t counted = 0;
+    for (std::uint64_t e = 0; e < (counts_all ? *options.epochs : stored ? std::min<std::uint64_t>(*options.epochs, 4) : 1); ++e) {
+        each.clear();
+        for (const gneiss::buffer_state& s : plan.order(e)) {
+            auto edges = static_cast<std::uint64_t>(mean * static_cast<double>(s.edge_buckets.size()));
+            if (stored) {
+                edges = 0;
+                for (const gneiss::edge_bucket& b : s.edge_buckets) edges += buckets.extent(b).edges;
+            }
+            each.push_back(edges);
+            counted = std::max(counted, edges);
+        }
+        if (each.empty()) continue;
+        const auto middle = each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2);
+        std::ranges::nth_element(each, middle);
+        result.median = std::max(result.median, *middle);
+    }
+    if (counts_all) result.most = std::min(result.most, counted);
+    result.median += result.median / 4 + 1; // most states have somewhat more
+    return result;
+}
+
+std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
+    constexpr std::uint64_t copies = 4, allocation = 32, bucket = sizeof(gneiss::bucket_row) + 2 * sizeof(gneiss::checked_block);
+    const std::uint64_t p = plan.partitioning.partitions;
+    const std::uint64_t result = p == buckets.rows().partitions ? 0 : 2 * bucket * p * p;
+    if (plan.keeps_all()) return result;
+    const std::uint64_t states = links && plan.slots >= 2 ? gneiss::swap_lower_bound(plan.partitioning.partitions, plan.slots) + 1 : p;
+    const std::uint64_t state = sizeof(gneiss::buffer_state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
+    return result + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
+}
+
+std::uint64_t label_memory(const gneiss::dataset_manifest& graph) {
+    const gneiss::dataset_node_attributes& of = graph.node_attributes;
+    return graph.nodes * (of.label_bytes() + 1) + (of.train * 2 + of.valid + of.test) * 4;
+}
+
+std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
+    const gneiss::any_link_model& model, std::uint64_t nodes) {
+    const std::uint64_t dim = model.dim(), query_count = 2 * batch;
+    const std::uint64_t list = options.negatives->all ? nodes : options.negatives->count;
+    const std::uint64_t lists = options.negatives->all ? 2 : std::uint64_t{2} * *options.chunks;
+    const gneiss::link_model_tuning tuning;
+    const std::uint64_t rows = 2 * query_count * dim + query_count * model.relation_floats();
+    const std::uint64_t partial = std::max<std::uint64_t>(lists * list * dim * sizeof(float), tuning.partial_bytes / 16);
+    const std::uint64_t scratch = threads * (list * dim + tuning.tile_rows * (2 * dim + list));
+    return (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8;
+}
+
+std::uint64_t training_plan::slot_bytes() const {
+    return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, layout);
+}
+
+std::uint64_t training_plan::best_bytes() const {
+    return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, {layout.dim, 0});
+}
+
+std::uint64_t memory_plan::bytes() const noexcept {
+    std::uint64_t sum = 0;
+    for (const memory_part& part : parts_) sum += part.bytes;
+    return sum;
+}
+
+std::vector<gneiss::memory_charge> memory_plan::charge_run(gneiss::memory_budget& budget) const {
+    std::vector<gneiss::memory_charge> charges;
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+        if (by_[i] == charged_by::run) charges.push_back(budget.charge(parts_[i].name, parts_[i].bytes));
+    return charges;
+}
+
+gnn_needs needs_of(const gneiss::gnn_memory& bound, const std::optional<gneiss::batch_profile>& seen, std::uint64_t row, std::uint64_t scratch) {
+    gnn_needs result{batch_needs::bounded(bound.batch), bound.encoder};
+    if (!seen) return result;
+    const gneiss::batch_memory drawn{.sample = std::min(bound.batch.sample, seen->with_margin(seen->sample) + scratch),
+        .rows = std::min(bound.batch.rows, seen->nodes_with_margin() * row)};
+    result.encoder = std::min(bound.encoder, seen->with_margin(seen->compute));
+    result.batches.largest = result.batches.usual = drawn;
+    result.batches.alone = bound.encoder - result.encoder + bound.sampler; // it is drawn again by another sampler
+    return result;
+}
+
+void training_plan::add_evaluation(std::uint64_t least) {
+    const std::uint64_t used = memory_bytes();
+    constexpr std::uint64_t most = std::uint64_t{1} << 30;
+    add_evaluation_of(std::max(least, std::min(used < budget ? (budget - used) / 2 : 0, most)));
+}
+
+void training_plan::add_evaluation_of(std::uint64_t bytes) {
+    memory.add("evaluation", bytes, charged_by::run);
+    evaluation_bytes = std::max(bytes, alone_bytes);
+    if (evaluation_bytes > bytes) memory.add("a batch alone", evaluation_bytes - bytes, charged_by::run);
+}
+
+void training_plan::add_batches(std::size_t in_flight, bool fixed, const batch_needs& of, std::uint64_t others) {
+    const std::uint64_t with_rows = gneiss::batches_with_rows(in_flight);
+    const auto least = [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); };
+    if (fixed) { // none can run alone
+        batches = in_flight;
+        row_bytes = with_rows * of.bound.rows;
+        sample_bytes = of.bound.sample;
+    } else {
+        // Gather, compute and update each have a batch with rows, and one may wait between them; others are only sampled ahead.
+        const std::uint64_t floor = std::max(of.largest.rows, choice.sparing ? 0 : least(2, with_rows) * of.usual.rows);
+        sample_bytes = of.largest.sample;
+        const auto beyond = [&](std::uint64_t rows) { return of.bound.sample - sample_bytes + of.bound.rows - least(of.bound.rows, rows) + of.alone; };
+        const std::uint64_t used = memory_bytes() + std::max(others, beyond(floor)), left = used < budget ? budget - used : 0;
+        const std::uint64_t sampled = least(left, least(5, in_flight) * sample_bytes);
+        row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * of.usual.rows));
+        batches = static_cast<std::size_t>(
+            std::clamp<std::uint64_t>((left - least(left, row_bytes)) / sample_bytes, least(2, in_flight), in_flight));
+        alone_bytes = beyond(row_bytes);
+    }
+    memory.add("batches", batches * sample_bytes + row_bytes, charged_by::component);
+}
+
+void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gnn_needs& of, std::uint64_t least) {
+    encoder_bytes = of.encoder;
+    memory.add("encoder", of.encoder, charged_by::component);
+    add_batches(in_flight, fixed, of.batches, least);
+    constexpr std::uint64_t most = std::uint64_t{8} << 30;
+    const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
+    least_evaluation_bytes = std::max(least, alone_bytes);
+    add_evaluation_of(std::max(least, std::min(left / 4 * 3, most)));
+}
+
+programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
+    programs::plan_record result;
+    result.budget_bytes = budget;
+    for (const memory_part& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
+    if (!order) return result;
+    const gneiss::epoch_plan states = order(epoch);
+    const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
+        return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
+    }, frozen ? gneiss::row_use::read_only : gneiss::row_use::updated);
+    if (runner_up)
+        result.runner_up = {.partitions = runner_up->choice.partitions, .buffer = runner_up->choice.slots,
+            .prefetch = prefetch_slots(runner_up->choice.prefetch), .swaps = runner_up->swaps, .read_bytes = runner_up->read_bytes};
+    result.states = states.size();
+    result.swaps = cost.swaps;
+    result.read_bytes = result.write_bytes = 0;
+    const bool trains_edges = std::ranges::any_of(states, [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
+    if (trains_edges) result.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
+    if (!in_memory) {
+        result.read_bytes = cost.read_bytes;
+        result.write_bytes = cost.written_bytes;
+        if (trains_edges)
+            buckets.for_each_bucket([&](gneiss::edge_bucket b) { *result.read_bytes += buckets.extent(b).out.length; });
+    }
+    if (further_reads && slots < partitioning.partitions) *result.read_bytes += further_reads(states);
+    return result;
+}
+
+std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
+    const gneiss::feature_store* features) {
+    std::uint64_t bytes = 0;
+    std::span<const gneiss::partition_id> before;
+    const bool known = !states.empty() && !states.front().resident.empty();
+    for (const gneiss::buffer_state& s : states) {
+        const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
+        for (const gneiss::partition_id i : s.resident) {
+            if (features != nullptr && fresh(i))
+                for (const auto part : {gneiss::feature_part::values, gneiss::feature_part::offsets, gneiss::feature_part::indices})
+                    bytes += features->blocks(i, part).length;
+            for (const gneiss::partition_id j : s.resident)
+                if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
+                    for_each_side(keeps, [&](gneiss::edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
+        }
+        before = s.resident;
+    }
+    return bytes;
+}
+
+namespace {
+
+/// Returns the largest number of partitions that a state of the plan loads.
+std::uint32_t largest_swap(const gneiss::epoch_plan& states) {
+    std::uint64_t most = 0;
+    for (std::size_t s = 1; s < states.size(); ++s)
+        most = std::max(most, gneiss::cost_of(std::span(states).subspan(s - 1, 2), std::uint64_t{0}).swaps);
+    return static_cast<std::uint32_t>(most);
+}
+
+} // namespace
+
+namespace {
+
+bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget; }
+
+/// True if states train edge buckets between embeddings.
+bool swaps_rows(const training_plan& plan) {
+    return plan.layout.floats() != 0 && std::ranges::any_of(plan.order(0), [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
+}
+
+/// A plan, with the bytes that it reads per epoch.
+struct candidate {
+    training_plan plan;
+    std::uint64_t swaps = 0, read_bytes = 0;
+
+    explicit candidate(training_plan of) : plan(std::move(of)) {
+        const gneiss::epoch_plan states = plan.order(0);
+        const auto cost = gneiss::cost_of(states, plan.slot_bytes());
+        swaps = cost.swaps;
+        read_bytes = cost.read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
+    }
+    [[nodiscard]] training_plan::alternative alternative() const { return {plan.choice, swaps, read_bytes}; }
+};
+
+/// Returns the plan with embeddings on disk that moves few bytes, with the runner-up; the plan of the least memory if none
+/// fits.
+///
+/// Bytes depend on the resident share of the partitions: more partitions waste less of it by rounding, and slots to load ahead
+/// reduce it. But with more partitions a state trains fewer nodes' edges in sequence, which costs accuracy, and loads wait for
+/// writes if one slot serves both. Of the plans within a twentieth of the fewest bytes (a third if nothing is written), the
+/// function takes the one with the fewest partitions, and of these the one with the most slots ahead.
+/// \param any_partitions  the order is one of the library's, which takes any number
+/// \param sparing         see plan_choice
+training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given, const std::string& order,
+    bool any_partitions, bool sparing, const std::function<training_plan(const plan_choice&)>& with) {
+    const auto slots_of = [&](std::uint32_t p) { // as set by flags
+        return o.logical ? std::optional(o.slots_of_logical(p)) : o.buffer;
+    };
+    const auto on_disk = [&](std::uint32_t p, std::uint32_t c, const std::string& prefetch) {
+        return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = prefetch, .sparing = sparing});
+    };
+    /// Returns the largest buffer that fits, or the given one; the smallest if none fits.
+    const auto largest_buffer = [&](std::uint32_t p, const std::string& prefetch) {
+        const std::uint32_t least = std::min(slots_of(p).value_or(2), p);
+        training_plan found = on_disk(p, least, prefetch);
+        if (!fits(found) || slots_of(p)) return found;
+        std::uint32_t low = least, high = std::max(p - 1, least); // low fits
+        for (std::uint32_t step = 1; low < high; step *= 2) {
+            training_plan more = on_disk(p, std::min(low + step, high), prefetch);
+            if (!fits(more)) {
+                high = more.slots - 1;
+                break;
+            }
+            low = more.slots;
+            found = std::move(more);
+        }
+        while (low < high) {
+            training_plan more = on_disk(p, (low + high + 1) / 2, prefetch);
+            if (fits(more)) {
+                low = more.slots;
+                found = std::move(more);
+            } else {
+                high = more.slots - 1;
+            }
+        }
+        return found;
+    };
+
+    std::optional<training_plan> least; // does not fit
+    std::vector<candidate> fitting;
+    const auto consider = [&](std::uint32_t p, const std::string& prefetch) {
+        training_plan plan = largest_buffer(p, prefetch);
+        if (fits(plan)) {
+            fitting.emplace_back(std::move(plan));
+            return true;
+        }
+        // More partitions need less memory for rows, and more for tables: once the sum grows, it keeps growing.
+        const bool less = !least || plan.memory_bytes() < least->memory_bytes();
+        if (less) least = std::move(plan);
+        return less;
+    };
+    // Swapped embeddings are read and written, so it pays to search more numbers of partitions.
+    const bool rows = swaps_rows(on_disk(given, std::min(2U, given), o.prefetch));
+    const auto consider_all = [&](std::uint32_t p) {
+        const bool found = consider(p, o.prefetch);
+        return (rows && o.prefetch == "auto" && !o.buffer && consider(p, "1")) || found;
+    };
+    const std::uint32_t enough = std::max(given, 128U);
+    for (std::uint32_t p = given; p <= std::max(given, 4096U); p *= 2) {
+        if (!fitting.empty() && p > enough) break;
+        if (!consider_all(p)) break;
+        if (o.partitions || !any_partitions || p >= graph.nodes) break;
+        if (const std::uint32_t halfway = p + p / 2; rows && !fitting.empty() && halfway <= std::min<std::uint64_t>(enough, graph.nodes)) consider_all(halfway);
+    }
+    if (fitting.empty()) return std::move(*least);
+    const std::uint64_t fewest = std::ranges::min(fitting, {}, &candidate::read_bytes).read_bytes;
+    const auto chosen = std::ranges::find_if(fitting, [&](const candidate& c) { return c.read_bytes <= fewest + fewest / (rows ? 20 : 3); });
+    std::optional<training_plan::alternative> other;
+    for (auto c = fitting.begin(); c != fitting.end(); ++c)
+        if (c != chosen && (!other || c->read_bytes < other->read_bytes)) other = c->alternative();
+    chosen->plan.runner_up = std::move(other);
+    return std::move(chosen->plan);
+}
+
+/// Returns the plan of the first order, or of a later one that fits, and that an earlier one exceeds by over an eighth of its bytes.
+training_plan of_orders(const std::vector<std::string>& orders, const std::function<training_plan(const std::string&)>& plan_of) {
+    candidate chosen(plan_of(orders.front()));
+    for (std::size_t i = 1; i < orders.size(); ++i) {
+        candidate next(plan_of(orders[i]));
+        const bool less = chosen.read_bytes > next.read_bytes + next.read_bytes / 8;
+        if (fits(next.plan) && (less || !fits(chosen.plan))) chosen = std::move(next);
+    }
+    return std::move(chosen.plan);
+}
+
+} // namespace
+
+training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
+    const std::vector<std::string>& default_orders, const std::function<training_plan(const plan_choice&)>& with) {
+    const auto refuse = [&o](const training_plan& plan) -> void {
+        throw gneiss::error(gneiss::errc::over_budget,
+            fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
+                gneiss::over_budget(plan.budget, plan.memory.parts()).what(), plan.in_memory ? "--store disk, " : "",
+                o.buffer ? "a smaller --buffer, " : ""));
+    };
+    const bool wants_memory = o.store == "memory" || o.store == "device"; // embeddings on a device are in memory, too
+    const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
+    const bool order_needs_slots = o.order && *o.order != "memory";
+    std::optional<training_plan> best;
+    if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
+        const std::uint32_t slots = std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
+        const bool some = o.buffer && *o.buffer < given;
+        for (const bool sparing : {false, true}) {
+            training_plan plan = of_orders(o.order ? std::vector{*o.order} : some ? default_orders : std::vector<std::string>{"memory"}, [&](const std::string& order) {
+                return with({.partitions = given, .slots = slots, .in_memory = true, .order = order, .prefetch = o.prefetch, .sparing = sparing});
+            });
+            if (fits(plan))
+                best = std::move(plan);
+            else if (wants_memory && sparing)
+                refuse(plan);
+            if (best) break;
+        }
+    }
+    for (const bool sparing : {false, true}) {
+        if (best && fits(*best)) break;
+        best = of_orders(order_needs_slots ? std::vector{*o.order} : default_orders, [&](const std::string& order) {
+            return best_on_disk(o, graph, given, order, !is_order_file(order) || std::ranges::find(default_orders, order) != default_orders.end(), sparing, with);
+        });
+    }
+    if (!fits(*best)) refuse(*best);
+    // All swaps of a given buffer are loaded while a state trains, if memory allows.
+    if (o.buffer && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
+        if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {
+            plan_choice ahead = best->choice;
+            ahead.prefetch = std::to_string(swap);
+            if (training_plan more = with(ahead); fits(more)) best = std::move(more);
+        }
+    }
+
+    // Disk: one spare slot per partition never forces a commit; a quarter if the disk is small.
+    const std::uint32_t p = best->partitioning.partitions;
+    const std::uint64_t free = programs::free_disk(o.out.value_or("."));
+    const std::uint32_t memory_slots = best->in_memory ? p : best->slots + best->prefetch;
+    best->spare = o.spare_slots.value_or(
+        2 * std::uint64_t{p} * best->slot_bytes() < free / 3 ? p : std::min(p, memory_slots + 1 + p / 4));
+    best->spare = std::min(std::max(best->spare, std::min(p, memory_slots + 1)), p);
+    best->disk_bytes = (std::uint64_t{p} + best->spare) * best->slot_bytes();
+    if (p != buckets.rows().partitions) best->disk_bytes += 3 * graph.train_edges * sizeof(gneiss::edge);
+    return std::move(*best);
+}
+
+training_plan choose_again(const run_options& given, const training_plan& before,
+    const std::function<training_plan(const plan_choice&)>& with) {
+    programs::trim_memory(); // sorting edges again and drawing batches left some
+    plan_choice choice = before.choice;
+    training_plan plan = with(choice);
+    // If buckets are larger than estimated, fewer are resident, down to the rows of one batch.
+    for (; !fits(plan) && !given.buffer && !given.logical && choice.slots > 2; plan = with(choice)) --choice.slots;
+    if (!fits(plan) && !choice.sparing) {
+        choice.sparing = true;
+        plan = with(choice);
+    }
+    if (!fits(plan)) throw gneiss::over_budget(plan.budget, plan.memory.parts());
+    return same_plan(before, [&](const plan_choice&) { return std::move(plan); });
+}
+
+training_plan same_plan(const training_plan& before, const std::function<training_plan(const plan_choice&)>& with) {
+    training_plan plan = with(before.choice);
+    plan.spare = before.spare;
+    plan.disk_bytes = before.disk_bytes;
+    plan.runner_up = before.runner_up;
+    return plan;
+}
+
+training_plan choose_by_profile(const std::function<training_plan(const seen_batches&)>& choose,
+    const std::function<training_plan(const training_plan&, const seen_batches&)>& again, const std::function<seen_batches(const training_plan&)>& profile) {
+    const auto draw = [&](const training_plan& plan) {
+        seen_batches seen = profile(plan);
+        programs::trim_memory();
+        return seen;
+    };
+    const training_plan most = choose(gneiss::batch_profile{});
+    const seen_batches seen = draw(most);
+    training_plan found = choose(seen);
+    if (!seen || (found.partitioning.partitions == most.partitioning.partitions && found.slots == most.slots)) return found;
+    if (const seen_batches own = draw(found)) {
+        training_plan exact = again(found, own);
+        if (fits(exact)) return exact;
+    }
+    return found;
+}
+
+plan_choice stored_choice(const training_plan& plan, std::uint32_t stored) {
+    plan_choice choice = plan.choice;
+    if (choice.partitions == stored) return choice;
+    const std::uint64_t share = (std::uint64_t{plan.slots} * stored + choice.partitions - 1) / choice.partitions;
+    choice.partitions = stored;
+    choice.slots = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(share, 2), stored));
+    if (choice.slots == stored) choice.order = "memory";
+    return choice;
+}
+
+void take_choice(run_options& flags, const training_plan& plan) {
+    if (flags.store != "device") flags.store = plan.in_memory ? "memory" : "disk";
+    flags.partitions = plan.choice.partitions;
+    flags.buffer = plan.choice.slots;
+    flags.order = plan.choice.order;
+    flags.prefetch = plan.choice.prefetch;
+}
+
+std::string describe(const training_plan& plan, const programs::plan_record& record) {
+    std::string text;
+    const std::string where = plan.in_memory ? ", in memory"
+        : fmt::format(", {} in the buffer + {} to load ahead and write behind", plan.slots, plan.prefetch);
+    if (plan.layout.floats() != 0)
+        text += fmt::format("rows: {} of {} floats, {} ({} partitions{})\n", plan.partitioning.nodes,
+            plan.layout.floats(), gneiss::format_bytes(plan.embedding_bytes()), plan.partitioning.partitions, where);
+    else if (plan.order)
+        text += fmt::format("nodes: {} ({} partitions{})\n", plan.partitioning.nodes, plan.partitioning.partitions, where);
+    else
+        text += fmt::format("nodes: {}{}\n", plan.partitioning.nodes, plan.in_memory ? ", in memory" : "");
+    programs::table parts({{"memory", programs::align::left}, {"bytes"}});
+    for (const memory_part& part : plan.memory.parts()) parts.add({part.name, gneiss::format_bytes(part.bytes)});
+    parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
+    parts.add({"budget", gneiss::format_bytes(plan.budget)});
+    text += parts.str();
+    if (plan.batches > 1) text += fmt::format("batches: {} in flight; a batch misses at most {} updates\n", plan.batches, plan.batches - 1);
+    if (!plan.in_memory && plan.order)
+        text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
+            record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",
+            gneiss::format_bytes(*record.read_bytes), gneiss::format_bytes(*record.write_bytes));
+    if (const auto& other = record.runner_up)
+        text += fmt::format("the runner-up: {} partitions, {} in the buffer + {}: {} swaps, reads {} of rows{}\n", other->partitions,
+            other->buffer, other->prefetch, other->swaps, gneiss::format_bytes(other->read_bytes),
+            plan.further_reads ? ", features and graph" : "");
+    if (!plan.in_memory && plan.embedding_bytes() > plan.budget)
+        text += fmt::format("the embeddings ({}) exceed the memory budget ({}) and stay on disk\n",
+            gneiss::format_bytes(plan.embedding_bytes()), gneiss::format_bytes(plan.budget));
+    text += fmt::format("disk: at most {}\n", gneiss::format_bytes(plan.disk_bytes));
+    return text;
+}
+
+} // namespace trainers

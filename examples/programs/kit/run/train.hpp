@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/engine/probe.hpp>
+
+#include "kit/report/records.hpp"
+#include "kit/cli/signals.hpp"
+#include "kit/cli/terminal.hpp"
+#include "kit/run/configuration.hpp"
+#include "kit/run/device.hpp"
+#include "kit/run/open_run.hpp"
+#include "kit/run/run_loop.hpp"
+
+namespace trainers {
+
+/// Context of a run before planning.
+struct run_context {
+    std::string program;
+    std::shared_ptr<const gneiss::dataset> data;
+    std::unique_ptr<compute_device> device; ///< null: the CPU
+    gneiss::engine_choice engine;
+    programs::progress& live; ///< destination of progress reports; nothing else is printed
+    std::stop_token stop;
+    clock::time_point began = clock::now();
+};
+/// Opens dataset, device and I/O engine. Throws usage_error, errc::not_found, errc::unsupported.
+[[nodiscard]] run_context begin_context(const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop);
+
+/// A run before it is opened: flags are resolved, memory is planned, and all checks have passed. Each trainer has a derived
+/// class, constructed from the given flags and a context.
+class prepared_run {
+public:
+    explicit prepared_run(run_context&& context) : context_(std::move(context)) {}
+    virtual ~prepared_run() = default;
+    prepared_run(const prepared_run&) = delete;
+    prepared_run& operator=(const prepared_run&) = delete;
+
+    [[nodiscard]] virtual const run_options& flags() const = 0;
+    [[nodiscard]] virtual const programs::command& command() const = 0;
+    [[nodiscard]] virtual const training_plan& plan() const = 0;
+    /// Returns the buckets of the plan's states.
+    [[nodiscard]] virtual const gneiss::bucket_store& buckets() const = 0;
+    [[nodiscard]] virtual run_loop_options loop() const = 0;
+
+    /// Sets the flags that name the run.
+    virtual void place(const std::filesystem::path& dataset, const std::filesystem::path& out) = 0;
+    /// Prepares data that the run needs for itself, such as re-bucketed edges; the plan is exact afterwards.
+    virtual void open(const opened_run&) {}
+    /// Removes leftovers of a finished run that was killed just before cleaning up.
+    virtual void clean(const opened_run&) {}
+    /// Adds fields known before training, except machine, dataset, flags and plan.
+    virtual void add_to(programs::run_record&) const {}
+    /// Starts the run, or resumes it.
+    [[nodiscard]] virtual std::unique_ptr<trainer> begin(const opened_run& run) = 0;
+
+    [[nodiscard]] const run_context& context() const noexcept { return context_; }
+
+protected:
+    run_context context_;
+};
+
+/// Result of a run.
+struct run_result {
+    std::filesystem::path run;
+    programs::run_record record{};
+    std::optional<nlohmann::ordered_json> finished{}; ///< its run.json, if it had finished before
+};
+
+/// Opens the run and trains it to its end or to a stop. Throws as `open_run`, and errors of training.
+[[nodiscard]] run_result train(prepared_run& prepared);
+
+/// Trains by `flags`, from the dataset to the files of the run. May be called any number of times in a process: it prints only
+/// through `live`, handles no signal, and keeps no state.
+///
+/// \tparam Trainer  a prepared_run, with `options` and `program`
+template <class Trainer>
+[[nodiscard]] run_result run_trainer(const typename Trainer::options& flags, programs::progress& live, const std::stop_token& stop) {
+    Trainer prepared(flags, begin_context(Trainer::program, flags, live, stop));
+    return train(prepared);
+}
+
+/// Prints plan and configuration: --dry-run.
+void report_dry_run(const prepared_run& prepared);
+/// Prints a run's result and its directory.
+[[nodiscard]] programs::exit_code report_result(const run_result& result, const run_options& flags, programs::progress& live);
+
+/// Adds the command `train` to a program.
+template <class Trainer>
+void add_train(programs::command_line& to, std::string description) {
+    static typename Trainer::options flags; // target of command-line parsing
+    programs::command& command = to.add("train", std::move(description), [](programs::command&) {
+        const programs::interrupt_guard interrupts;
+        programs::progress live(flags.quiet);
+        if (!flags.dry_run) return report_result(run_trainer<Trainer>(flags, live, interrupts.token()), flags, live);
+        report_dry_run(Trainer(flags, begin_context(Trainer::program, flags, live, interrupts.token())));
+        return programs::exit_code::done;
+    });
+    flags.add_to(command);
+}
+
+} // namespace trainers
