@@ -15,31 +15,9 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
+#include <gneiss/model/statistics.hpp>
 
 namespace gneiss {
-
-/// Statistics of a batch of classifications. Sums over batches are associative.
-struct classification_statistics {
-    double loss = 0;           ///< Σ −log p(label), each times the weight of its class if classes have weights
-    std::uint64_t labeled = 0; ///< nodes with a label
-    std::uint64_t correct = 0; ///< nodes classified correctly
-
-    /// Returns the loss per labeled node; 0 without labels.
-    [[nodiscard]] double mean_loss() const noexcept { return labeled == 0 ? 0 : loss / static_cast<double>(labeled); }
-    /// Returns the share of correct classifications; 0 without labels.
-    [[nodiscard]] double accuracy() const noexcept {
-        return labeled == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labeled);
-    }
-    classification_statistics& operator+=(const classification_statistics& other) noexcept {
-        loss += other.loss;
-        labeled += other.labeled;
-        correct += other.correct;
-        return *this;
-    }
-    friend classification_statistics operator+(classification_statistics a, const classification_statistics& b) noexcept {
-        return a += b;
-    }
-};
 
 /// Returns the column of the largest score, the first among equals. Precondition: scores are not empty.
 template <class T>

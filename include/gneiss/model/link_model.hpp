@@ -21,6 +21,7 @@
 #include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/query_log.hpp>
 #include <gneiss/model/regularizer.hpp>
+#include <gneiss/model/statistics.hpp>
 #include <gneiss/sample/link_batch.hpp>
 
 namespace gneiss {
@@ -47,28 +48,6 @@ struct link_model_options {
     /// relations. Source: Lacroix, Usunier and Obozinski, ICML 2018.
     bool reciprocal = false;
     link_model_tuning tuning{}; ///< sizes of the work
-};
-
-/// Statistics of a batch. Sums over batches are associative.
-struct link_statistics {
-    double loss = 0;               ///< Σ losses of queries, for any reduction, without the penalty
-    double penalty = 0;            ///< reduced, as in the gradients
-    std::uint64_t positives = 0;   ///< edges of the batch
-    std::uint64_t query_count = 0; ///< queries: positives times sides
-    std::uint64_t negatives = 0;   ///< (query, negative) pairs scored, including masked ones
-    std::uint64_t masked = 0;      ///< known true answers among them, which were ignored
-
-    /// Returns the loss per query; 0 without queries.
-    [[nodiscard]] double mean_loss() const noexcept { return query_count == 0 ? 0 : loss / static_cast<double>(query_count); }
-    link_statistics& operator+=(const link_statistics& other) noexcept {
-        loss += other.loss;
-        penalty += other.penalty;
-        positives += other.positives;
-        query_count += other.query_count;
-        negatives += other.negatives;
-        masked += other.masked;
-        return *this;
-    }
 };
 
 /// Says what is missing: other types than the model below takes.

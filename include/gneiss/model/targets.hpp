@@ -13,26 +13,10 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
+#include <gneiss/model/statistics.hpp>
 
 // Losses of outputs against rows of targets: several labels per node, or numbers. A NaN among the targets is a missing one.
 namespace gneiss {
-
-/// Statistics of a batch of targets. Sums over batches are associative.
-struct target_statistics {
-    double loss = 0;           ///< sum over the targets that are not missing
-    std::uint64_t targets = 0; ///< number of these
-    std::uint64_t rows = 0;    ///< rows with at least one of them
-
-    /// Returns the loss per target; 0 without targets.
-    [[nodiscard]] double mean_loss() const noexcept { return targets == 0 ? 0 : loss / static_cast<double>(targets); }
-    target_statistics& operator+=(const target_statistics& other) noexcept {
-        loss += other.loss;
-        targets += other.targets;
-        rows += other.rows;
-        return *this;
-    }
-    friend target_statistics operator+(target_statistics a, const target_statistics& b) noexcept { return a += b; }
-};
 
 namespace detail {
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/cache/access_window.hpp>
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/misses.hpp>
@@ -79,22 +80,20 @@ struct superbatch_statistics {
 
 /// Batches sampled together: their samples, requested ids and cache change sets, in files that are removed with it. Written by
 /// one thread; then one thread reads samples and one reads change sets.
-class superbatch {
+class superbatch final : public access_window {
 public:
     /// \param number  names the files
     superbatch(const std::filesystem::path& directory, std::uint64_t number, std::uint64_t epoch, std::uint64_t first)
         : number_(number), epoch_(epoch), first_(first), last_(first), directory_(directory) {}
-    superbatch(const superbatch&) = delete;
-    superbatch& operator=(const superbatch&) = delete;
-    ~superbatch() {
+    ~superbatch() override {
         std::error_code ignored;
         for (const char* what : kinds) std::filesystem::remove(path(what), ignored);
     }
 
     /// Returns the number of the epoch.
     [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
-    [[nodiscard]] std::uint64_t first() const noexcept { return first_; } ///< number of its first batch
-    [[nodiscard]] std::uint64_t last() const noexcept { return last_; }   ///< one past its last
+    [[nodiscard]] std::uint64_t first() const noexcept override { return first_; } ///< number of its first batch
+    [[nodiscard]] std::uint64_t last() const noexcept override { return last_; }   ///< one past its last
     /// True if this is the last superbatch of its epoch.
     [[nodiscard]] bool ends_epoch() const noexcept { return ends_epoch_; }
     /// Returns the number of requested rows.
@@ -103,9 +102,9 @@ public:
     [[nodiscard]] std::uint64_t file_bytes() const noexcept { return bytes_; }
 
     /// Rows that the cache admits and evicts before the first batch.
-    [[nodiscard]] const change_set& fill() const noexcept { return fill_; }
+    [[nodiscard]] const change_set& fill() const noexcept override { return fill_; }
     /// True if `fill` assumes an empty cache.
-    [[nodiscard]] bool begins_empty() const noexcept { return begins_empty_; }
+    [[nodiscard]] bool begins_empty() const noexcept override { return begins_empty_; }
 
     /// Reads the sample of the next batch into `arena`. Errors as `run_file_reader`.
     [[nodiscard]] mini_batch load(mini_batch_arena& arena) {
@@ -119,7 +118,7 @@ public:
 
     /// Reads the change set after the next batch, whose ids are `ids`. Throws errc::invalid_argument if the superbatch has none: its
     /// cache has no capacity.
-    void changes(std::span<const node_id> ids, change_set& to) {
+    void changes(std::span<const node_id> ids, change_set& to) override {
         if (!has_changes_) throw error(errc::invalid_argument, "a superbatch without a cache has no change sets");
         if (!changes_) changes_.emplace(0, std::vector<node_id>{}, change_set_file(path("changes"), number_));
         changes_->next(ids, to);
@@ -128,13 +127,12 @@ public:
     /// Calls visit(batch, misses) for each batch, from 0: the rows that its cache will not hold, as the function of this name.
     /// `cached`: rows in the cache after `fill`; on return, those after the last batch. Throws errc::invalid_argument if requests
     /// are not stored: neither for a cache nor by `keep_requests`.
-    template <class Visit>
-    void for_each_miss(bitmap& cached, Visit&& visit) const {
+    void for_each_miss(bitmap& cached, const miss_visitor& visit) const override {
         trace_file trace(path("trace"), number_);
         if (trace.batches() != last_ - first_) throw error(errc::invalid_argument, "a superbatch did not keep its requests");
         std::optional<change_set_file> changes;
         if (has_changes_) changes.emplace(path("changes"), number_);
-        gneiss::for_each_miss(trace, changes ? &*changes : nullptr, cached, std::forward<Visit>(visit));
+        gneiss::for_each_miss(trace, changes ? &*changes : nullptr, cached, visit);
     }
 
 private:

@@ -12,8 +12,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/train_loop.hpp>
+#include <gneiss/train/training_optimizers.hpp>
 
 namespace gneiss {
 

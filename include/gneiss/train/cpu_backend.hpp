@@ -13,12 +13,15 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/any_link_model.hpp>
-#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/classify.hpp>
+#include <gneiss/model/cpu_encoder.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/embedding_table.hpp>
+#include <gneiss/model/targets.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/train/node_targets.hpp>
 #include <gneiss/train/slots.hpp>
+#include <gneiss/train/training_optimizers.hpp>
 
 namespace gneiss {
 

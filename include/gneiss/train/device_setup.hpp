@@ -14,7 +14,7 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/link_model.hpp>
-#include <gneiss/sample/detail/hop.hpp>
+#include <gneiss/sample/neighbor_options.hpp>
 #include <gneiss/sample/negative.hpp>
 
 namespace gneiss {

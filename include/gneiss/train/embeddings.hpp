@@ -17,8 +17,10 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/staleness.hpp>
+#include <gneiss/train/training_optimizers.hpp>
 
 namespace gneiss {
 

@@ -15,6 +15,7 @@
 #include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/train/driven_batch.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
 namespace gneiss {
@@ -40,35 +41,6 @@ struct epoch_observer {
     /// Returns true to pass over the batches of state `state` once more, with new samples. Called after each pass, on the
     /// driving thread, with the number of passes and whether the next state is ready. Empty: one pass per state.
     std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again{};
-};
-
-/// Keeps the data of a state in memory. Copies share it; its creator knows the type.
-using lease = std::shared_ptr<const void>;
-
-/// The fields that each batch of a training loop carries. `Work` is the data that the batches of a state share; its `size()` is
-/// their number. `Rows` holds the learned rows of its state.
-template <class Statistics, class Work, class Rows = lease>
-struct driven_batch {
-    using statistics_type = Statistics; ///< statistics of a batch
-    using work_type = Work;             ///< data that the batches of a state share
-
-    /// Returns the size of the item, for queues.
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return memory; }
-    /// Returns the arguments of its spans.
-    [[nodiscard]] trace_arguments traced() const noexcept {
-        return {.epoch = key.epoch, .state = key.number.state, .pass = key.number.pass, .batch = key.number.index, .bytes = moved_bytes};
-    }
-
-    std::size_t slot = 0;             ///< index among the batches in flight
-    batch_key key{};                  ///< the batch within the run
-    std::uint64_t step = 0;           ///< t ≥ 1 of optimizers
-    std::shared_ptr<const Work> work; ///< until a stage resets it, at the latest until the batch is applied
-    bool ends_step = true;            ///< true for the last of the batches that share a step
-    Rows rows{};                      ///< null without rows
-    Statistics statistics;            ///< statistics of the batch
-    std::uint64_t memory = 0;         ///< counted by queues
-    trace_track* trace = nullptr;     ///< track of the thread that holds the batch; null: no trace
-    std::uint64_t moved_bytes = trace_arguments::none; ///< by the stage, if known
 };
 
 /// Returns the number of batches in memory at once: `wanted` or, if that is 0, the number that the stages can use.

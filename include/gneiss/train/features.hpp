@@ -214,7 +214,7 @@ private:
     }
 
     /// Announces the rows that the batches of a superbatch will miss, once the cache is filled.
-    void expect(const std::shared_ptr<superbatch>& window) {
+    void expect(const std::shared_ptr<access_window>& window) {
         bitmap cached(static_cast<std::size_t>(rows_.cache->rows()));
         for (std::size_t id = 0; id < cached.size(); ++id)
             if (rows_.cache->holds(static_cast<node_id>(id))) cached.set(id);

@@ -87,11 +87,11 @@ public:
             if (parts_.targets.columns != 0) parts_.targets.read_seeds(b);
             else labels_of(b.seeds, parts_.labels, parts_.classes, b.labels);
             const auto since = b.trace != nullptr ? trace_track::clock::now() : trace_track::clock::time_point{};
-            // null with an inspector: it is halted, for the rest of the run
-            b.window = inspector_ ? inspector_->next(stop) : nullptr;
+            std::shared_ptr<superbatch> inspected = inspector_ ? inspector_->next(stop) : nullptr;
             if (b.trace != nullptr) b.trace->add_wait("wait for superbatch", since, b.traced());
+            b.window = inspected; // null with an inspector: it is halted, for the rest of the run
             std::optional<mini_batch> result;
-            if (b.window) timed(times_.load, [&] { result = inspector_->load(*b.window, b.sample_arena); });
+            if (inspected) timed(times_.load, [&] { result = inspector_->load(*inspected, b.sample_arena); });
             else timed(times_.sample, [&] { result = mine.sample(b.key, b.seeds, executor_, b.sample_arena); });
             if (result->key() != b.key) throw error(errc::corrupt, "holds the sample of another batch", {.path = options_.superbatches.directory});
             const drawn_sample sample = mine.read(*result, b.layers, executor_);
@@ -100,7 +100,7 @@ public:
         });
     }
     void gathered(training_batch& b) {
-        if (b.window) inspector_->gathered(*b.window, b.key.number.index);
+        if (b.window) inspector_->gathered(static_cast<superbatch&>(*b.window), b.key.number.index); // of `produce`
     }
     [[nodiscard]] bool in_order() const noexcept { return superbatches(); }
     [[nodiscard]] static bool repeats() noexcept { return false; }

@@ -9,26 +9,19 @@
 #include <span>
 #include <stop_token>
 
-#include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
-#include <gneiss/model/dense_optimizer.hpp>
-#include <gneiss/model/input_rows.hpp>
-#include <gneiss/model/layer_options.hpp>
-#include <gneiss/model/optimizer.hpp>
-#include <gneiss/storage/embedding/resident_embeddings.hpp>
+#include <gneiss/model/input_columns.hpp>
 #include <gneiss/train/training_batch.hpp>
 
 namespace gneiss {
 
+class any_row_optimizer;
+class resident_embeddings;
+struct training_optimizers;
+
 /// The phase of a run. A slot holds the memory that the phase needs: in the evaluation phase, slots free buffers that they can
 /// refill by themselves, so that evaluation can use that memory.
 enum class phase : std::uint8_t { train, evaluate };
-
-/// The optimizers of an epoch.
-struct training_optimizers {
-    any_row_optimizer rows{sgd{}};    ///< steps node embeddings and relations
-    dense_optimizer dense{sgd{}};     ///< steps an encoder's weights
-};
 
 /// Produces batches: seeds, the task's part of the batch, and the sampled neighborhood.
 ///

@@ -3,9 +3,7 @@
 
 #include <cstdint>
 
-#include <gneiss/model/classify.hpp>
-#include <gneiss/model/link_model.hpp>
-#include <gneiss/model/targets.hpp>
+#include <gneiss/model/statistics.hpp>
 
 namespace gneiss {
 

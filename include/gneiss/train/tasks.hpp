@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/sample/detail/excluded_positions.hpp>
+#include <gneiss/sample/excluded_edge.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/link_batches.hpp>

@@ -15,10 +15,12 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/row_room.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_batch.hpp>
+#include <gneiss/train/training_optimizers.hpp>
 
 namespace gneiss {
 

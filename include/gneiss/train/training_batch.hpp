@@ -10,19 +10,20 @@
 #include <typeinfo>
 #include <vector>
 
+#include <gneiss/cache/access_window.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/mini_batch.hpp>
-#include <gneiss/superbatch/superbatch.hpp>
 #include <gneiss/storage/feature/sparse_rows.hpp>
-#include <gneiss/train/epoch_driver.hpp>
-#include <gneiss/train/row_room.hpp>
+#include <gneiss/train/driven_batch.hpp>
+#include <gneiss/train/row_memory.hpp>
 #include <gneiss/train/statistics.hpp>
 
 namespace gneiss {
@@ -76,7 +77,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     std::vector<class_id> labels;    ///< node classification, by seed
     std::vector<float> targets;      ///< node tasks with rows of targets: [seeds, columns], NaN: missing
     std::vector<float> coverage;     ///< [nodes] chance of a neighbor to be resident; empty: all are, or not corrected
-    std::shared_ptr<superbatch> window; ///< accesses around this batch, if known; else null
+    std::shared_ptr<access_window> window; ///< accesses around this batch, if known; else null
 
     // Written by the feature source and the embeddings.
     lease features;               ///< features of the state, until they are gathered

@@ -21,6 +21,7 @@
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/train/slots.hpp>
+#include <gneiss/train/training_optimizers.hpp>
 
 namespace gneiss::cuda {
 

@@ -25,6 +25,7 @@
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/train/slots.hpp>
+#include <gneiss/train/training_optimizers.hpp>
 
 namespace gneiss::cuda {
 

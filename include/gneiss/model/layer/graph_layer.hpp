@@ -14,6 +14,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/dropout.hpp>
+#include <gneiss/model/input_columns.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
@@ -120,15 +121,6 @@ private:
     [[noreturn]] static void refuse_parts() {
         throw error(errc::unsupported, "a layer without a pass in parts (parts, prepare, add, finish) is not run over whole graphs");
     }
-};
-
-/// Numbers of input columns of a layer.
-struct input_columns {
-    std::size_t dense = 0;  ///< dense columns
-    std::size_t sparse = 0; ///< sparse columns
-
-    /// Returns the number of all columns.
-    [[nodiscard]] std::size_t total() const noexcept { return dense + sparse; }
 };
 
 /// The sizes of one layer of an encoder in a batch.

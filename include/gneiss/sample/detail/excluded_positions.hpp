@@ -11,18 +11,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
-
-namespace gneiss {
-
-/// Edge excluded from sampling, as link prediction excludes a batch's target edges from message passing.
-template <node_id_type NodeId = node_id>
-struct excluded_edge {
-    NodeId source{};
-    NodeId destination{};
-    edge_index id = 0;
-};
-
-} // namespace gneiss
+#include <gneiss/sample/excluded_edge.hpp>
 
 namespace gneiss::detail {
 
